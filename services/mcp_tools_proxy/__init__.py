@@ -1,0 +1,5 @@
+"""MCP Tools Proxy: the tool-execution gateway that an LLM runtime calls.
+
+Each package below is a room with one purpose, told in its docstring; imports go one way only
+(README, Architecture). Nothing is re-exported: import from the module that defines a name.
+"""

@@ -1,0 +1,69 @@
+"""A document of one tenant: pages of text, sections over them, chunks for retrieval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled stretch of pages (1-based, inclusive).
+
+    ``start_char`` counts in the text of ``page_start``, ``end_char`` (exclusive) in that of
+    ``page_end``; None means from the page's begin, or to its end (contract §5).
+    """
+
+    section_id: str
+    title: str
+    page_start: int
+    page_end: int
+    start_char: int | None = None
+    end_char: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A stretch of text that retrieval addresses by ``chunk_id``.
+
+    ``chunk_index`` is its 0-based place in the document. The text is ``source[start:end]``, so a
+    chunk cut from a page holds no second copy of it.
+    """
+
+    chunk_id: str
+    page: int
+    chunk_index: int
+    source: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The chunk's own text."""
+        return self.source[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Document:
+    """All that is known of one document.
+
+    ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
+    with the document; None means that they are cut from its pages (policy.chunking).
+    """
+
+    tenant_id: str
+    doc_id: str
+    title: str
+    pages: tuple[str, ...]
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    own_chunks: tuple[Chunk, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One place that a search found: ``snippet`` is an excerpt, ``score`` its BM25 score."""
+
+    snippet: str
+    page: int
+    score: float
+    section_id: str | None = None
+    chunk_id: str | None = None

@@ -1,0 +1,175 @@
+"""Every failure a caller can meet, one class for each stable code (contract §1, §2).
+
+A class says what its reader should do next: fix the request, ask for something else, wait, or
+give up. ``message`` is written for that reader: it names no secret, no path and nothing of another
+tenant. Foreign exceptions are turned into these where the foreign library is called.
+
+ProxyError
+├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
+├── naming:    AgentNotFound · ToolNotFound · ToolNotAllowed
+├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
+├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
+├── waiting:   RateLimitExceeded · RetrievalUnavailable · ShuttingDown
+└── giving up: RetrievalNotConfigured · ResultTooLarge · InternalError
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class ProxyError(Exception):
+    """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
+
+    ``details`` is JSON-able. ``retryable`` says that the very same call may succeed later, and
+    ``retry_after_s`` (seconds) when.
+    """
+
+    code: ClassVar[str]
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: Mapping[str, object] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.retry_after_s = retry_after_s
+
+
+class InvalidRequest(ProxyError):
+    """The request itself is malformed; ``details.field`` says where."""
+
+    code = "INVALID_REQUEST"
+
+
+class PayloadTooLarge(ProxyError):
+    """The request body is over ``max_request_bytes``."""
+
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class RouteNotFound(ProxyError):
+    """No such path."""
+
+    code = "NOT_FOUND"
+
+
+class MethodNotAllowed(ProxyError):
+    """The path exists, not with this method."""
+
+    code = "METHOD_NOT_ALLOWED"
+
+
+class AgentNotFound(ProxyError):
+    """The request names an agent profile that does not exist."""
+
+    code = "AGENT_NOT_FOUND"
+
+
+class ToolNotFound(ProxyError):
+    """No tool has this name; ``details.expected`` says what a name looks like."""
+
+    code = "TOOL_NOT_FOUND"
+
+
+class ToolNotAllowed(ProxyError):
+    """A qualified name outside this caller's view, whether or not it exists elsewhere."""
+
+    code = "TOOL_NOT_ALLOWED"
+
+
+class InvalidArguments(ProxyError):
+    """The tool's arguments do not fit; the message names the argument (T-01)."""
+
+    code = "INVALID_ARGUMENTS"
+
+
+class PageSpanTooLarge(ProxyError):
+    """More pages asked for than ``max_pages_per_call``."""
+
+    code = "PAGE_SPAN_TOO_LARGE"
+
+
+class WindowTooLarge(ProxyError):
+    """A side of the chunk window is over the radius in force (T-02)."""
+
+    code = "WINDOW_TOO_LARGE"
+
+
+class ContentBlocked(ProxyError):
+    """An argument holds a blocked keyword (T-06)."""
+
+    code = "CONTENT_BLOCKED"
+
+
+class AccessDenied(ProxyError):
+    """The document belongs to other tenants only."""
+
+    code = "ACCESS_DENIED"
+
+
+class DocumentNotFound(ProxyError):
+    """No document of this id is visible to the tenant."""
+
+    code = "DOCUMENT_NOT_FOUND"
+
+
+class SectionNotFound(ProxyError):
+    """The document has no such section."""
+
+    code = "SECTION_NOT_FOUND"
+
+
+class PagesNotFound(ProxyError):
+    """The pages asked for lie wholly past the document's end."""
+
+    code = "PAGES_NOT_FOUND"
+
+
+class ChunkNotFound(ProxyError):
+    """The Retrieval Service has no such anchor chunk."""
+
+    code = "CHUNK_NOT_FOUND"
+
+
+class RateLimitExceeded(ProxyError):
+    """A budget is used up; ``retry_after_s`` says when its window ends (T-09)."""
+
+    code = "RATE_LIMIT_EXCEEDED"
+    retryable = True
+
+
+class RetrievalUnavailable(ProxyError):
+    """The Retrieval Service failed, was late, or answered something unusable (T-03)."""
+
+    code = "RETRIEVAL_UNAVAILABLE"
+    retryable = True
+
+
+class RetrievalNotConfigured(ProxyError):
+    """``retrieval_window_url`` is not set (T-03)."""
+
+    code = "RETRIEVAL_NOT_CONFIGURED"
+
+
+class ResultTooLarge(ProxyError):
+    """The tool's result is over ``max_result_bytes``."""
+
+    code = "RESULT_TOO_LARGE"
+
+
+class ShuttingDown(ProxyError):
+    """This replica is stopping; another one will answer."""
+
+    code = "SHUTTING_DOWN"
+    retryable = True
+
+
+class InternalError(ProxyError):
+    """A defect of ours; the exception's text is only in the log."""
+
+    code = "INTERNAL_ERROR"

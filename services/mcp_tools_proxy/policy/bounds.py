@@ -1,0 +1,70 @@
+"""Keeping answers within their limits: bytes, tokens, quoted strings."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+QUOTE_CHARS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A stretch of text; ``next_start_char`` is where the rest begins, None when all is here."""
+
+    text: str
+    next_start_char: int | None
+
+
+def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
+    """Take text from ``start_char`` of the joined ``parts``, at most ``max_bytes`` of UTF-8.
+
+    Cuts on a character edge (contract §2). Reads only as many parts as the answer needs. With
+    ``max_bytes`` ≥ 4, the longest character, each cut makes progress.
+    """
+    taken: list[str] = []
+    skip, room = start_char, max_bytes
+    position = start_char
+    for part in parts:
+        if skip >= len(part):
+            skip -= len(part)
+            continue
+        wanted = part[skip:] if skip else part
+        skip = 0
+        piece = cut_utf8(wanted, room)
+        taken.append(piece)
+        position += len(piece)
+        if len(piece) < len(wanted):
+            return Cut("".join(taken), position)
+        room -= utf8_len(piece)
+    return Cut("".join(taken), None)
+
+
+def cut_utf8(text: str, max_bytes: int) -> str:
+    """Cut ``text`` to at most ``max_bytes`` of UTF-8, on a character edge."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    head = text[:max_bytes]
+    if utf8_len(head) <= max_bytes:
+        return head
+    return head.encode()[:max_bytes].decode(errors="ignore")
+
+
+def utf8_len(text: str) -> int:
+    """Count the bytes of ``text`` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def estimate_tokens(characters: int) -> int:
+    """Estimate tokens from a number of characters (or bytes of JSON): a quarter (contract §2)."""
+    return characters // 4
+
+
+def quote(text: str) -> str:
+    """Show a caller's string in a message: cut to 128 characters, escaped, in double quotes."""
+    shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+    return '"' + "".join(_escape(char) for char in shown) + '"'
+
+
+def _escape(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    return char if char.isprintable() else char.encode("unicode_escape").decode()

@@ -1,0 +1,74 @@
+"""Where a document's chunks lie when it brings none of its own (contract §5).
+
+The gateway and the reference Retrieval Service both cut here, so their chunk ids agree.
+"""
+
+import re
+from collections.abc import Iterator
+
+from mcp_tools_proxy.domain.document import Chunk, Document, Section
+
+CHUNK_CHARS = 1000
+"""A chunk's largest length in characters."""
+
+_EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s"))
+"""Better edges first: paragraph, sentence, word."""
+
+
+def chunks_of(document: Document) -> tuple[Chunk, ...]:
+    """List the document's chunks in reading order: its own, else ``p{page}-c{n}``, n from 1."""
+    if document.own_chunks is not None:
+        return document.own_chunks
+    chunks: list[Chunk] = []
+    for page, text in enumerate(document.pages, start=1):
+        for n, (start, end) in enumerate(_spans(text), start=1):
+            chunks.append(
+                Chunk(
+                    chunk_id=f"p{page}-c{n}",
+                    page=page,
+                    chunk_index=len(chunks),
+                    source=text,
+                    start=start,
+                    end=end,
+                )
+            )
+    return tuple(chunks)
+
+
+def section_at(document: Document, page: int, char: int) -> Section | None:
+    """Find the innermost section over a place: of those around it, the one that starts last."""
+    found: Section | None = None
+    for section in document.sections.values():
+        starts = (section.page_start, section.start_char or 0)
+        inside = starts <= (page, char) and (
+            page < section.page_end
+            or (page == section.page_end and (section.end_char is None or char < section.end_char))
+        )
+        if inside and (found is None or starts >= (found.page_start, found.start_char or 0)):
+            found = section
+    return found
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while True:
+        while start < len(text) and text[start].isspace():
+            start += 1
+        if start == len(text):
+            return
+        end = _edge(text, start)
+        yield start, start + len(text[start:end].rstrip())
+        start = end
+
+
+def _edge(text: str, start: int) -> int:
+    limit = start + CHUNK_CHARS
+    if limit >= len(text):
+        return len(text)
+    for edge in _EDGES:
+        last = 0
+        for match in edge.finditer(text, start + CHUNK_CHARS // 2, limit):
+            last = match.end()
+        if last:
+            return last
+    return limit

@@ -1,0 +1,67 @@
+"""Every metric of the gateway, in one registry of its own."""
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+_SECONDS = (
+    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+
+UNKNOWN_TOOL = "unknown"
+"""The ``tool`` label of a call that named no tool in the registry."""
+
+
+class Metrics:
+    """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        r = self.registry
+        self.calls = Counter(
+            "mcp_proxy_calls", "Tool calls by outcome code.", ["tool", "code"], registry=r
+        )
+        self.call_seconds = Histogram(
+            "mcp_proxy_call_seconds", "Time of one tool call.", ["tool"], buckets=_SECONDS,
+            registry=r,
+        )  # fmt: skip
+        self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
+        self.limit_refusals = Counter(
+            "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",
+            ["budget"], registry=r,
+        )  # fmt: skip
+        self.limit_store_up = Gauge(
+            "mcp_proxy_rate_limit_store_up",
+            "1 while the configured limit store answers, 0 while this process counts alone.",
+            registry=r,
+        )
+        self.limit_store_failures = Counter(
+            "mcp_proxy_rate_limit_store_failures", "Failures of the limit store.", registry=r
+        )
+        self.retrieval_requests = Counter(
+            "mcp_proxy_retrieval_requests", "Requests to Retrieval by outcome code.", ["code"],
+            registry=r,
+        )  # fmt: skip
+        self.retrieval_seconds = Histogram(
+            "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=_SECONDS,
+            registry=r,
+        )  # fmt: skip
+        self.documents = Gauge("mcp_proxy_documents", "Documents held in memory.", registry=r)
+        self.document_errors = Gauge(
+            "mcp_proxy_document_errors", "Document files that could not be loaded.", registry=r
+        )
+        self.index_builds = Counter(
+            "mcp_proxy_search_index_builds", "Search indexes built.", registry=r
+        )
+
+    def exposition(self) -> bytes:
+        """Render all metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
