@@ -1,16 +1,19 @@
 """How a call ended."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.tool import JsonObject, ToolSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The tool ran; ``result`` is its JSON object."""
+    """The tool ran; ``size_bytes`` is the size of ``result`` as JSON."""
 
-    result: Mapping[str, object]
+    result: JsonObject
+    tokens: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +24,16 @@ class Failed:
 
 
 Outcome = Ok | Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """What is told of one call in log and metrics, whatever became of it.
+
+    ``spec`` is None when no tool was found; ``outcome`` is None when the call was cancelled.
+    """
+
+    call: Call
+    spec: ToolSpec | None
+    outcome: Outcome | None
+    duration_s: float

@@ -25,12 +25,13 @@ class ToolSpec:
     input_schema: JsonObject
     output_schema: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
+    argument_names: frozenset[str] = field(init=False)
+    """The arguments that the input schema declares."""
 
-    @property
-    def argument_names(self) -> frozenset[str]:
-        """The arguments that the input schema declares."""
+    def __post_init__(self) -> None:
         properties = self.input_schema.get("properties")
-        return frozenset(properties) if isinstance(properties, Mapping) else frozenset()
+        names = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
+        object.__setattr__(self, "argument_names", names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

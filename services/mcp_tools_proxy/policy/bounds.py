@@ -48,6 +48,14 @@ def cut_utf8(text: str, max_bytes: int) -> str:
     return head.encode()[:max_bytes].decode(errors="ignore")
 
 
+def cut_utf8_tail(text: str, max_bytes: int) -> str:
+    """Keep at most the last ``max_bytes`` of UTF-8 of ``text``, on a character edge."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    data = text.encode()
+    return text if len(data) <= max_bytes else data[len(data) - max_bytes :].decode(errors="ignore")
+
+
 def utf8_len(text: str) -> int:
     """Count the bytes of ``text`` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,74 @@
+# Verbs of the project. A newcomer needs two: make run, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SOURCES := services tests benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt lint types layers spell cov bench retrieval lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
+	$(BIN)/mcp-tools-proxy serve
+
+retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8083
+	$(BIN)/retrieval-service
+
+test: $(VENV)/.dev  ## run every test
+	$(BIN)/pytest
+
+check: lint types layers spell  ## everything a reviewer need not look at
+
+fmt: $(VENV)/.dev  ## format the code
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+spell: $(VENV)/.dev
+	$(BIN)/codespell services tests benchmarks docker README.md CHANGELOG.md Makefile pyproject.toml .env.example
+
+cov: $(VENV)/.dev  ## run every test and show what no test reaches
+	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
+
+bench: $(VENV)/.dev  ## measure against a bare FastAPI endpoint and raw ASGI
+	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
+	for part in build runtime dev; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	    $$(case $$part in \
+	      build) echo requirements/build.in ;; \
+	      runtime) echo pyproject.toml ;; \
+	      dev) echo pyproject.toml --extra dev ;; esac) \
+	    --output-file requirements/$$part.lock || exit 1; \
+	done
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock pyproject.toml
+	$(PIP) install --quiet --require-hashes -r requirements/build.lock -r requirements/runtime.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.lock
+	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@

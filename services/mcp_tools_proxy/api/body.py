@@ -1,0 +1,89 @@
+"""Reading a request body within its limits, as strict JSON."""
+
+import asyncio
+
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
+
+MAX_DEPTH = 64
+"""Deepest nesting of a request's JSON."""
+
+DISCARD_MAX_BYTES = 64 * 1024 * 1024
+DISCARD_MAX_S = 5.0
+"""How much, and how long, of a body that is too large is still read before it is answered."""
+
+
+async def read_body(receive: Receive, max_bytes: int) -> bytes:
+    """Read the whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect."""
+    chunk, more = await _next_chunk(receive)
+    if not more and len(chunk) <= max_bytes:
+        return chunk
+    chunks, size = [chunk], len(chunk)
+    while more and size <= max_bytes:
+        chunk, more = await _next_chunk(receive)
+        chunks.append(chunk)
+        size += len(chunk)
+    if size > max_bytes:
+        chunks.clear()
+        if more:
+            await _discard(receive, size)
+        raise PayloadTooLarge(
+            f"the request body is over {max_bytes} bytes", details={"max_request_bytes": max_bytes}
+        )
+    return b"".join(chunks)
+
+
+def parse_json(data: bytes) -> object:
+    """Parse strict UTF-8 JSON: no NaN, Infinity or lone surrogates, at most 64 levels.
+
+    Raises InvalidRequest.
+    """
+    try:
+        value: object = from_json(data, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise InvalidRequest(
+            f"the body is not valid JSON: {error}", details={"field": "body"}
+        ) from None
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise InvalidRequest(
+            f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": "body"}
+        )
+    return value
+
+
+async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)
+
+
+async def _discard(receive: Receive, size: int) -> None:
+    """Read on, so that the client gets to its answer instead of a broken pipe."""
+    try:
+        async with asyncio.timeout(DISCARD_MAX_S):
+            more = True
+            while more and size <= DISCARD_MAX_BYTES:
+                chunk, more = await _next_chunk(receive)
+                size += len(chunk)
+    except TimeoutError:
+        return
+
+
+def _depth(value: object) -> int:
+    """Measure nesting without recursion; the parser itself stops at 200 levels."""
+    depth, level = 0, [value]
+    while level:
+        level = [
+            child
+            for item in level
+            for child in (
+                item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            )
+            if isinstance(child, dict | list)
+        ]
+        depth += 1
+    return depth

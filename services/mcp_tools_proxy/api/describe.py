@@ -1,0 +1,34 @@
+"""What OpenAPI is told beyond FastAPI's own reading of the handlers."""
+
+from pydantic import BaseModel
+
+from mcp_tools_proxy.api.models import ErrorEnvelope
+
+Responses = dict[int | str, dict[str, object]]
+
+ERROR_RESPONSES: Responses = {
+    413: {"model": ErrorEnvelope, "description": "PAYLOAD_TOO_LARGE"},
+    422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
+    500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
+    503: {"model": ErrorEnvelope, "description": "RETRIEVAL_NOT_CONFIGURED, SHUTTING_DOWN"},
+}
+
+
+def request_body(model: type[BaseModel]) -> dict[str, object]:
+    """Describe a JSON body that the handler reads itself."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    inlined = _inline(schema, definitions)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inlined}}}}
+
+
+def _inline(schema: object, definitions: dict[str, object]) -> object:
+    """Put definitions where they are referred to; our models do not refer to themselves."""
+    if isinstance(schema, list):
+        return [_inline(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _inline(definitions[reference.rpartition("/")[2]], definitions)
+    return {key: _inline(value, definitions) for key, value in schema.items()}

@@ -1,0 +1,33 @@
+"""Cancels the work of a caller who has gone away: the framework does not watch for it."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+T = TypeVar("T")
+
+
+async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
+    """Give what ``work`` gives. Raises ClientDisconnect, with the work cancelled, if it must.
+
+    The request's body has to be read before: what ``receive`` gives next is the disconnect.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(_disconnected(receive))
+            try:
+                return await work
+            finally:
+                watcher.cancel()
+    except* ClientDisconnect:
+        pass
+    raise ClientDisconnect
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise ClientDisconnect

@@ -1,0 +1,71 @@
+"""Outcomes as JSON on the wire, and the HTTP status that each code wears."""
+
+import math
+from collections.abc import Mapping
+
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from mcp_tools_proxy.api.trace import TRACE_HEADER
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+
+JSON = "application/json"
+
+STATUS_OF_CODE: Mapping[str, int] = {
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "PAYLOAD_TOO_LARGE": 413,
+    "INVALID_REQUEST": 422,
+    "RETRIEVAL_NOT_CONFIGURED": 503,
+    "SHUTTING_DOWN": 503,
+    "INTERNAL_ERROR": 500,
+}
+"""Codes that are not answered with 200. What a model or its runtime can react to is 200 (§1)."""
+
+
+def envelope(outcome: Outcome, trace_id: str) -> dict[str, object]:
+    """Give the outcome's JSON object; absent keys are left out."""
+    match outcome:
+        case Ok(result=result):
+            return {"status": "ok", "result": result, "trace_id": trace_id}
+        case Failed(error=error):
+            return {"status": "error", "error": _error(error), "trace_id": trace_id}
+
+
+def outcome_response(outcome: Outcome, trace_id: str) -> Response:
+    """Answer with the outcome, its status and its headers."""
+    headers = {TRACE_HEADER: trace_id}
+    status = 200
+    if isinstance(outcome, Failed):
+        status = STATUS_OF_CODE.get(outcome.error.code, 200)
+        if outcome.error.retry_after_s is not None:
+            headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
+    return json_response(envelope(outcome, trace_id), status, headers)
+
+
+def error_response(
+    error: ProxyError, trace_id: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with an error; ``headers`` are added to those of the envelope."""
+    response = outcome_response(Failed(error=error), trace_id)
+    response.headers.update(headers or {})
+    return response
+
+
+def json_response(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with ``content`` as JSON."""
+    return Response(to_json(content), status, headers=headers, media_type=JSON)
+
+
+def _error(error: ProxyError) -> dict[str, object]:
+    body: dict[str, object] = {"code": error.code, "message": error.message}
+    if error.retryable:
+        body["retryable"] = True
+    if error.retry_after_s is not None:
+        body["retry_after_s"] = error.retry_after_s
+    if error.details is not None:
+        body["details"] = error.details
+    return body

@@ -1,0 +1,56 @@
+"""Puts the framework's own errors into the envelope."""
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from mcp_tools_proxy.api.envelope import error_response
+from mcp_tools_proxy.api.requests import invalid_request
+from mcp_tools_proxy.api.trace import trace_id_from
+from mcp_tools_proxy.domain.errors import (
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    ProxyError,
+    RouteNotFound,
+)
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status for an answer that nobody reads."""
+
+
+def add_failure_handlers(app: FastAPI) -> None:
+    """Make every answer of the framework wear the envelope (contract §1)."""
+
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return error_response(
+            _of_status(error.status_code, request),
+            trace_id_from(None, request.headers),
+            error.headers,
+        )
+
+    async def invalid_query(request: Request, error: RequestValidationError) -> Response:
+        first = {**error.errors()[0]}
+        first["loc"] = first["loc"][1:]  # FastAPI begins with where: query, path
+        return error_response(invalid_request(first), trace_id_from(None, request.headers))
+
+    async def crashed(request: Request, error: Exception) -> Response:
+        problem = InternalError("internal error; the log has the trace_id")
+        return error_response(problem, trace_id_from(None, request.headers))
+
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    app.exception_handler(HTTPException)(http_error)
+    app.exception_handler(RequestValidationError)(invalid_query)
+    app.exception_handler(ClientDisconnect)(gone)
+    app.exception_handler(Exception)(crashed)
+
+
+def _of_status(status: int, request: Request) -> ProxyError:
+    if status == 404:
+        return RouteNotFound("no such route; /openapi.json lists them")
+    if status == 405:
+        return MethodNotAllowed(f"this route does not take {request.method[:16]}")
+    return InvalidRequest("the request could not be read")

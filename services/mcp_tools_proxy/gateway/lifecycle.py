@@ -1,0 +1,67 @@
+"""Starting, serving, stopping: which calls are in flight, and how they end when time is up."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from mcp_tools_proxy.domain.errors import ShuttingDown
+
+
+class Phase(Enum):
+    """Where the process is in its life."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    STOPPING = "stopping"
+
+
+class Lifecycle:
+    """The process's phase and its calls in flight.
+
+    Once stopping, a new call is refused with SHUTTING_DOWN; calls in flight go on until
+    ``cut_off`` ends them with the same code.
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self._running: set[asyncio.Task[object]] = set()
+        self._cut: set[asyncio.Task[object]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Lifecycle {self.phase.value}, {self.in_flight} in flight>"
+
+    @property
+    def in_flight(self) -> int:
+        """Calls running now."""
+        return len(self._running)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count the current task as a call in flight. Raises ShuttingDown when it may not run."""
+        self.check_serving()
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a call runs in a task")
+        self._running.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task not in self._cut:
+                raise
+            task.uncancel()
+            raise ShuttingDown("the service stopped before this call was done") from None
+        finally:
+            self._running.discard(task)
+            self._cut.discard(task)
+
+    def check_serving(self) -> None:
+        """Raise ShuttingDown once the process is stopping."""
+        if self.phase is Phase.STOPPING:
+            raise ShuttingDown("this replica is stopping; send the call again")
+
+    def cut_off(self) -> None:
+        """End every call in flight with SHUTTING_DOWN."""
+        for task in self._running - self._cut:
+            self._cut.add(task)
+            task.cancel()

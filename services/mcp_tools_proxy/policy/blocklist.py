@@ -1,0 +1,48 @@
+"""Keywords that no argument may hold (T-06)."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+
+IDENTIFIER_ARGUMENTS = frozenset(
+    {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}
+)
+"""Arguments that name things and are not searched: the identifiers of contract §1."""
+
+
+class Blocklist:
+    """Finds keywords as whole words, after NFKC and casefold; no keywords means off."""
+
+    def __init__(self, keywords: Iterable[str]) -> None:
+        words = sorted({_fold(word) for word in keywords}, key=len, reverse=True)
+        alternatives = "|".join(re.escape(word) for word in words if word)
+        self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
+
+    def blocks(self, arguments: Mapping[str, object]) -> bool:
+        """Tell whether a string in ``arguments``, however nested, holds a keyword."""
+        if self._pattern is None:
+            return False
+        texts = (
+            text
+            for name, value in arguments.items()
+            if name not in IDENTIFIER_ARGUMENTS
+            for text in _strings(value)
+        )
+        return any(self._pattern.search(_fold(text)) for text in texts)
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)

@@ -1,0 +1,22 @@
+"""What an identifier looks like (contract §1, input rules)."""
+
+import re
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+Identifier = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$"),
+]
+"""tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
+
+TRACE_ID_PATTERN = r"^[!-~]{1,128}$"
+"""trace_id: 1–128 printable ASCII characters, no spaces."""
+
+_TRACE_ID = re.compile(r"[!-~]{1,128}")
+
+
+def is_trace_id(text: str) -> bool:
+    """Tell whether ``text`` may serve as a trace_id."""
+    return _TRACE_ID.fullmatch(text) is not None

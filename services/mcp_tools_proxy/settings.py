@@ -1,0 +1,161 @@
+"""Process settings: read once at start from ``MCP_PROXY_*`` and ``.env``, then frozen.
+
+The only reader of the environment (contract §4). Sizes are in bytes, times in seconds.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import from_json
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from mcp_tools_proxy.policy.windows import window_radius
+
+ENV_PREFIX = "MCP_PROXY_"
+
+T = TypeVar("T")
+
+
+class SettingsError(Exception):
+    """A setting has a bad value; one line that names the variable and never the value."""
+
+
+def _empty_is_unset(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _keywords(value: object) -> object:
+    """Read a comma-separated list or a JSON array of strings; empty means none."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    items = from_json(text) if text.startswith("[") else text.split(",")
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("a JSON list here holds strings only")
+    return tuple(word for item in items if (word := item.strip()))
+
+
+def _level(value: object) -> object:
+    name = value.lower() if isinstance(value, str) else value
+    return "warning" if name == "warn" else name
+
+
+def _starting_with(*prefixes: str) -> AfterValidator:
+    def check(value: T) -> T:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(text, str) and not text.startswith(prefixes):
+            raise ValueError(f"should start with {' or '.join(prefixes)}")
+        return value
+
+    return AfterValidator(check)
+
+
+Count = Annotated[int, Field(ge=1)]
+Budget = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_empty_is_unset)]
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can set (contract §4)."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
+    """Name shown in the OpenAPI document and the start-up log line."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8082
+    """Port to listen on; 0 takes a free one."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (
+        "info"
+    )
+    """Least severe level to log."""
+    shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    """Seconds that calls in flight may take to finish after SIGTERM."""
+
+    documents_path: Path = Path("./documents")
+    """Folder of document files (contract §5); it may not exist yet."""
+    mock_mode: bool = True
+    """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
+    hide_foreign_documents: bool = False
+    """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
+
+    max_pages_per_call: Count = 5
+    """Pages that one read_doc_pages call may span."""
+    max_text_bytes: Annotated[int, Field(ge=4)] = 20480
+    """Bytes of UTF-8 text in one result; at least 4, the longest character."""
+    max_request_bytes: Count = 1_048_576
+    """Bytes of one request body."""
+    max_result_bytes: Count = 1_048_576
+    """Bytes of one result as JSON."""
+    max_batch_calls: Count = 32
+    """Calls in one batch."""
+    blocklist_keywords: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_keywords)] = (
+        "leak",
+        "dump",
+        "exfiltrate",
+    )
+    """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
+
+    rate_limit_calls: Budget = 10
+    """Calls for one document of one tenant in each window; 0 is off."""
+    rate_limit_tokens: Budget = 2000
+    """Tokens for one document of one tenant in each window; 0 is off."""
+    rate_limit_tenant_calls: Budget = 600
+    """Calls for one tenant in each window; 0 is off."""
+    rate_limit_tenant_tokens: Budget = 200_000
+    """Tokens for one tenant in each window; 0 is off."""
+    rate_limit_window_s: Count = 60
+    """Length of a window in seconds."""
+    rate_limit_storage_url: Annotated[
+        SecretStr | None,
+        BeforeValidator(_empty_is_unset),
+        _starting_with("redis://", "rediss://"),
+    ] = None
+    """Redis that replicas share their budgets in; unset counts in this process."""
+
+    retrieval_window_url: Annotated[
+        str | None, BeforeValidator(_empty_is_unset), _starting_with("http://", "https://")
+    ] = None
+    """URL of the Retrieval Service's chunk-window endpoint (T-03)."""
+    retrieval_timeout: Seconds = 5.0
+    """Seconds for one Retrieval request in total."""
+    retrieval_token: Annotated[SecretStr | None, BeforeValidator(_empty_is_unset)] = None
+    """Bearer token sent to Retrieval."""
+    rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
+    """Chunks on each side of an anchor; shared with the RAG pipeline (T-02)."""
+    max_window_radius: Radius = None
+    """Chunks on each side of an anchor (T-02)."""
+    max_chunk_window: Annotated[
+        Annotated[int, Field(ge=1)] | None, BeforeValidator(_empty_is_unset)
+    ] = None
+    """Legacy: chunks in a whole window, anchor included (T-02)."""
+
+    @property
+    def window_radius(self) -> int:
+        """Chunks allowed on each side of an anchor: the smallest radius set, else 2 (T-02)."""
+        return window_radius(
+            self.rag_window_radius, self.max_window_radius, legacy_total=self.max_chunk_window
+        )
+
+
+def load_settings() -> Settings:
+    """Read the environment. Raises SettingsError naming each bad variable, in one line."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = (f"{_variable(e['loc'])}: {_one_line(e['msg'])}" for e in error.errors())
+        raise SettingsError("; ".join(problems)) from None
+
+
+def _variable(loc: tuple[int | str, ...]) -> str:
+    name = str(loc[0])
+    return name if name.isupper() else f"{ENV_PREFIX}{name.upper()}"
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.removeprefix("Value error, ").split())

@@ -1,0 +1,71 @@
+"""The one log line and the metrics of a call."""
+
+import structlog
+
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
+from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
+
+EVENT = "tool.call"
+CANCELLED = "CANCELLED"
+"""The ``code`` of a call whose caller went away."""
+
+log = structlog.get_logger()
+
+
+class CallTelemetry:
+    """Tells what became of each call: identifiers, codes, sizes; never texts (contract §7)."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __call__(self, record: CallRecord) -> None:
+        """Write one ``tool.call`` line and count the call."""
+        tool = record.spec.name if record.spec else UNKNOWN_TOOL
+        code = _code(record)
+        self._metrics.calls.labels(tool, code).inc()
+        self._metrics.call_seconds.labels(tool).observe(record.duration_s)
+        payload = _payload(record)
+        if code == "OK":
+            log.info(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+        elif code == "INTERNAL_ERROR":
+            log.error(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+        else:
+            log.warning(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+
+
+def _code(record: CallRecord) -> str:
+    match record.outcome:
+        case Ok():
+            return "OK"
+        case Failed(error=error):
+            return error.code
+        case None:
+            return CANCELLED
+
+
+def _payload(record: CallRecord) -> dict[str, object]:
+    call = record.call
+    payload: dict[str, object] = {
+        "tool": _shown(call.tool_name),
+        "tenant_id": _shown(call.caller.tenant_id),
+        "user_id": _shown(call.caller.user_id),
+        "duration_ms": round(record.duration_s * 1000, 3),
+    }
+    if call.caller.agent is not None:
+        payload["agent"] = _shown(call.caller.agent)
+    if record.spec is not None:
+        names = record.spec.argument_names
+        payload["arguments"] = [name for name in call.arguments if name in names]
+        doc_id = call.arguments.get("doc_id")
+        if isinstance(doc_id, str) and "doc_id" in names:
+            payload["doc_id"] = _shown(doc_id)
+    if isinstance(record.outcome, Ok):
+        payload["result_bytes"] = record.outcome.size_bytes
+        payload["tokens"] = record.outcome.tokens
+    return payload
+
+
+def _shown(text: str) -> str:
+    """Cut a caller's string; JSON in ASCII escapes the rest."""
+    return text[:QUOTE_CHARS]

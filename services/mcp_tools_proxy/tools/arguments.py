@@ -1,0 +1,50 @@
+"""Argument types and result fields that several document tools share."""
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mcp_tools_proxy.domain.tool import ToolResult
+from mcp_tools_proxy.policy.identifiers import Identifier
+
+_INTEGER = re.compile(r"-?[0-9]{1,4300}")
+
+
+def _integer(value: object) -> object:
+    """Take a JSON integer, or its spelling as a string, which models write (T-01)."""
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("should be an integer")  # noqa: TRY004 - pydantic reports ValueError
+    return value
+
+
+Natural = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
+"""An integer, 0 or more."""
+
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
+"""An integer, 1 or more."""
+
+DocId = Annotated[Identifier, Field(description="The document's id.")]
+
+StartChar = Annotated[
+    Natural,
+    Field(
+        description=(
+            "Where in the text to start, in characters. Leave it out at first; to read on after a "
+            "truncated answer, repeat the same call with the next_start_char it gave."
+        ),
+    ),
+]
+
+Tokens = Annotated[int, Field(ge=0, description="Estimate of the text's size in tokens.")]
+Truncated = Annotated[bool, Field(description="True when text was left out for its size.")]
+NextStartChar = Annotated[
+    int | None, Field(default=None, description="The start_char to read on with, when truncated.")
+]
+
+
+def tool_result(model: BaseModel, tokens: int) -> ToolResult:
+    """Make a tool's result of its model; absent values are left out, not null (contract §1)."""
+    return ToolResult(value=model.model_dump(exclude_none=True), tokens=tokens)

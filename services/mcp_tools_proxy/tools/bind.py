@@ -1,0 +1,112 @@
+"""Makes a Tool of a pydantic argument model and one async function."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.tool import JsonObject, ToolResult, ToolSpec
+from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.problems import problem_of
+
+MAX_PROBLEMS = 5
+
+
+class Arguments(BaseModel):
+    """Base of argument models: unknown arguments are refused, parsed ones frozen (T-01)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTool(Generic[ArgumentsT]):
+    """A Tool over an argument model and a function; see ``bind``."""
+
+    spec: ToolSpec
+    model: type[ArgumentsT]
+    check: Callable[[ArgumentsT], None] | None
+    function: Callable[[ArgumentsT, Call], Awaitable[ToolResult]]
+
+    def parse(self, arguments: JsonObject) -> ArgumentsT:
+        """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            parsed = self.model.model_validate(given)
+        except ValidationError as error:
+            raise self._refusal(error) from None
+        if self.check is not None:
+            self.check(parsed)
+        return parsed
+
+    async def run(self, parsed: object, call: Call) -> ToolResult:
+        """Run the function on what ``parse`` returned."""
+        return await self.function(cast("ArgumentsT", parsed), call)
+
+    def _refusal(self, error: ValidationError) -> InvalidArguments:
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = [self._problem(e) for e in errors[:MAX_PROBLEMS]]
+        left_out = len(errors) - len(problems)
+        message = "; ".join(problems) + (f"; and {left_out} more" if left_out else "")
+        names = [str(e["loc"][0])[:128] for e in errors[:MAX_PROBLEMS] if e["loc"]]
+        return InvalidArguments(message, details={"arguments": list(dict.fromkeys(names))})
+
+    def _problem(self, error: ErrorDetails) -> str:
+        if not error["loc"]:
+            return problem_of(error)
+        if error["type"] == "extra_forbidden":
+            name = quote(str(error["loc"][0]))
+            known = ", ".join(self.model.model_fields) or "none"
+            return f"{name} is not an argument of {self.spec.name}, which takes: {known}"
+        return f"{error['loc'][0]}: {problem_of(error)}"
+
+
+def bind(
+    *,
+    name: str,
+    description: str,
+    arguments: type[ArgumentsT],
+    result: type[BaseModel],
+    function: Callable[[ArgumentsT, Call], Awaitable[ToolResult]],
+    check: Callable[[ArgumentsT], None] | None = None,
+) -> LocalTool[ArgumentsT]:
+    """Make a local tool.
+
+    ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` describes
+    the result's JSON. A local name is its own alias.
+    """
+    spec = ToolSpec(
+        name=name,
+        alias=name,
+        description=description,
+        input_schema=_schema(arguments),
+        output_schema=_schema(result),
+        annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+    )
+    return LocalTool(spec=spec, model=arguments, check=check, function=function)
+
+
+def _schema(model: type[BaseModel]) -> dict[str, object]:
+    """JSON Schema of a model, without what only our classes care about."""
+    schema = model.model_json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    properties = schema.get("properties", {})
+    schema["properties"] = {name: _plain(part) for name, part in properties.items()}
+    return schema
+
+
+def _plain(part: dict[str, object]) -> dict[str, object]:
+    """Say "T, may be absent" as T: null means absent here, and models read one type better."""
+    plain = {key: value for key, value in part.items() if key != "title"}
+    match plain.get("anyOf"):
+        case [dict() as given, {"type": "null"}]:
+            del plain["anyOf"]
+            plain = {key: value for key, value in (given | plain).items() if value is not None}
+    return plain

@@ -1,0 +1,101 @@
+"""read_doc_section: the text of one section."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import SectionNotFound
+from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.policy.bounds import cut_text, estimate_tokens, quote
+from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.reading import section_parts
+from mcp_tools_proxy.tools.arguments import (
+    DocId,
+    NextStartChar,
+    StartChar,
+    Tokens,
+    Truncated,
+    tool_result,
+)
+from mcp_tools_proxy.tools.bind import Arguments, bind
+
+SHOWN_SECTION_IDS = 50
+
+
+class SectionArguments(Arguments):
+    """Which section to read, and from where."""
+
+    doc_id: DocId
+    section_id: Annotated[
+        Identifier, Field(description="A section_id that read_doc_metadata lists.")
+    ]
+    start_char: StartChar = 0
+
+
+class SectionText(BaseModel):
+    """A section's text; pages are 1-based and inclusive."""
+
+    text: str
+    tokens: Tokens
+    section_id: str
+    doc_id: str
+    truncated: Truncated
+    next_start_char: NextStartChar
+    title: str
+    page_start: int
+    page_end: int
+
+
+def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+    """Build read_doc_section (contract §2)."""
+
+    async def read_section(arguments: SectionArguments, call: Call) -> ToolResult:
+        document = await repository.get(call.caller.tenant_id, arguments.doc_id)
+        section = document.sections.get(arguments.section_id)
+        if section is None:
+            raise _no_section(document, arguments.section_id)
+        cut = cut_text(
+            section_parts(document, section),
+            start_char=arguments.start_char,
+            max_bytes=max_text_bytes,
+        )
+        tokens = estimate_tokens(len(cut.text))
+        result = SectionText(
+            text=cut.text,
+            tokens=tokens,
+            section_id=section.section_id,
+            doc_id=document.doc_id,
+            truncated=cut.next_start_char is not None,
+            next_start_char=cut.next_start_char,
+            title=section.title,
+            page_start=section.page_start,
+            page_end=section.page_end,
+        )
+        return tool_result(result, tokens)
+
+    return bind(
+        name="read_doc_section",
+        description=(
+            "Read the text of one section of a document. Call read_doc_metadata first: it lists "
+            f"the section ids. One answer holds at most {max_text_bytes} bytes of text; when "
+            "truncated is true, repeat the call with start_char set to next_start_char to read on."
+        ),
+        arguments=SectionArguments,
+        result=SectionText,
+        function=read_section,
+    )
+
+
+def _no_section(document: Document, section_id: str) -> SectionNotFound:
+    known = list(document.sections)
+    if not known:
+        hint = "it has no sections; use read_doc_pages"
+    else:
+        hint = "read_doc_metadata lists its sections"
+    return SectionNotFound(
+        f"document {quote(document.doc_id)} has no section {quote(section_id)}; {hint}",
+        details={"section_ids": known[:SHOWN_SECTION_IDS]},
+    )

@@ -1,0 +1,167 @@
+"""read_chunk_window: a chunk and its neighbours, from the Retrieval Service."""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.documents.retrieval import RetrievedChunk
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.errors import WindowTooLarge
+from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.policy.bounds import estimate_tokens
+from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.windows import trim_window
+from mcp_tools_proxy.tools.arguments import DocId, Natural, Tokens, Truncated, tool_result
+from mcp_tools_proxy.tools.bind import Arguments, bind
+
+
+class Retrieval(Protocol):
+    """Where chunk windows come from."""
+
+    async def window(
+        self,
+        *,
+        tenant_id: str,
+        doc_id: str,
+        anchor_chunk_id: str,
+        before: int,
+        after: int,
+        trace_id: str,
+    ) -> tuple[RetrievedChunk, ...]:
+        """Give the anchor's window in reading order, anchor included; raises as T-03 says."""
+        ...
+
+
+class WindowArguments(Arguments):
+    """Which chunk to read around, and how far."""
+
+    doc_id: DocId
+    anchor_chunk_id: Annotated[
+        Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
+    ]
+    window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
+    window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
+    radius: Annotated[
+        Natural | None,
+        Field(description="Sets both sides; not together with window_before/window_after."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Self:
+        if self.radius is not None and self.model_fields_set & {"window_before", "window_after"}:
+            raise ValueError("radius sets both sides: leave out window_before and window_after")
+        return self
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Chunks before and after the anchor."""
+        if self.radius is not None:
+            return self.radius, self.radius
+        return self.window_before, self.window_after
+
+
+class ChunkText(BaseModel):
+    """One chunk; ``chunk_index`` is its place in the document."""
+
+    chunk_id: str
+    page: int
+    chunk_index: int
+    text: str
+
+
+class ChunkWindow(BaseModel):
+    """The chunks in reading order; at a document's edge there are fewer than asked for."""
+
+    doc_id: str
+    anchor_chunk_id: str
+    window_before: int
+    window_after: int
+    chunks: list[ChunkText]
+    count: int
+    tokens: Tokens
+    requested_total: int
+    truncated: Truncated
+
+
+def window_tool(
+    repository: DocumentRepository,
+    retrieval: Retrieval,
+    *,
+    radius: int,
+    mock_mode: bool,
+    max_text_bytes: int,
+) -> Tool:
+    """Build read_chunk_window (T-02 … T-04)."""
+
+    def check_sides(arguments: WindowArguments) -> None:
+        before, after = arguments.sides
+        if max(before, after) > radius:
+            raise WindowTooLarge(
+                f"{before} chunks before and {after} after were asked for, the limit is {radius} "
+                "on each side",
+                details={
+                    "window_before": before,
+                    "window_after": after,
+                    "max_window_radius": radius,
+                },
+            )
+
+    async def read_window(arguments: WindowArguments, call: Call) -> ToolResult:
+        tenant_id = call.caller.tenant_id
+        if mock_mode:
+            await repository.get(tenant_id, arguments.doc_id)
+        before, after = arguments.sides
+        chunks = await retrieval.window(
+            tenant_id=tenant_id,
+            doc_id=arguments.doc_id,
+            anchor_chunk_id=arguments.anchor_chunk_id,
+            before=before,
+            after=after,
+            trace_id=call.trace_id,
+        )
+        kept = _trim(chunks, arguments.anchor_chunk_id, max_text_bytes)
+        tokens = estimate_tokens(sum(len(chunk.text) for chunk in kept))
+        result = ChunkWindow(
+            doc_id=arguments.doc_id,
+            anchor_chunk_id=arguments.anchor_chunk_id,
+            window_before=before,
+            window_after=after,
+            chunks=kept,
+            count=len(kept),
+            tokens=tokens,
+            requested_total=before + after + 1,
+            truncated=[chunk.text for chunk in kept] != [chunk.text for chunk in chunks],
+        )
+        return tool_result(result, tokens)
+
+    return bind(
+        name="read_chunk_window",
+        description=(
+            "Read a chunk of a document together with its neighbours, for more context around a "
+            f"search result. At most {radius} chunks on each side; at the document's edge fewer "
+            f"come back. One answer holds at most {max_text_bytes} bytes of text, kept nearest "
+            "to the anchor. For longer stretches use read_doc_section or read_doc_pages."
+        ),
+        arguments=WindowArguments,
+        result=ChunkWindow,
+        function=read_window,
+        check=check_sides,
+    )
+
+
+def _trim(
+    chunks: Sequence[RetrievedChunk], anchor_chunk_id: str, max_bytes: int
+) -> list[ChunkText]:
+    anchor = next(i for i, chunk in enumerate(chunks) if chunk.chunk_id == anchor_chunk_id)
+    kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
+    return [
+        ChunkText(
+            chunk_id=chunks[place].chunk_id,
+            page=chunks[place].page,
+            chunk_index=chunks[place].chunk_index,
+            text=text,
+        )
+        for place, text in kept.items()
+    ]

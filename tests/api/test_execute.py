@@ -1,0 +1,234 @@
+"""POST /internal/mcp/execute: envelope, codes and statuses, input rules, order of checks."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.service import EXECUTE, Service, request_of, running
+
+HEX32 = re.compile(r"[0-9a-f]{32}")
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with running() as started:
+        yield started
+
+
+def section_request(**top_level: object) -> dict[str, object]:
+    return request_of(
+        "read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"}, **top_level
+    )
+
+
+async def test_a_good_call_is_ok_with_result_and_trace_id(service: Service) -> None:
+    response = await service.http.post(EXECUTE, json=section_request())
+    assert (response.status_code, set(response.json())) == (200, {"status", "result", "trace_id"})
+
+
+async def test_an_error_has_code_and_message_and_no_result(service: Service) -> None:
+    envelope = await service.execute("no_such_tool")
+    assert (set(envelope), set(envelope["error"])) == (
+        {"status", "error", "trace_id"},
+        {"code", "message", "details"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "arguments", "code"),
+    [
+        ("no_such_tool", {}, "TOOL_NOT_FOUND"),
+        ("", {}, "INVALID_REQUEST"),
+        (":tool", {}, "TOOL_NOT_FOUND"),
+        ("server:", {}, "TOOL_NOT_FOUND"),
+        ("server:tool", {}, "TOOL_NOT_ALLOWED"),
+        ("read_doc_metadata", {}, "INVALID_ARGUMENTS"),
+        ("read_doc_metadata", {"doc_id": "nobody's"}, "DOCUMENT_NOT_FOUND"),
+        ("read_doc_section", {"doc_id": "doc_1", "section_id": "none"}, "SECTION_NOT_FOUND"),
+        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 13, "page_end": 14}, "PAGES_NOT_FOUND"),
+        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 1, "page_end": 9}, "PAGE_SPAN_TOO_LARGE"),
+        ("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c", "radius": 3}, "WINDOW_TOO_LARGE"),
+        ("doc_local_search", {"doc_id": "doc_1", "query": "dump it"}, "CONTENT_BLOCKED"),
+    ],
+)  # fmt: skip
+async def test_a_failure_has_its_code(
+    service: Service, tool_name: str, arguments: dict[str, object], code: str
+) -> None:
+    assert await service.code(tool_name, arguments) == code
+
+
+@pytest.mark.parametrize("tool_name", ["no_such_tool", "server:tool", "read_doc_metadata"])
+async def test_what_a_runtime_can_react_to_is_http_200(service: Service, tool_name: str) -> None:
+    assert (await service.http.post(EXECUTE, json=request_of(tool_name))).status_code == 200
+
+
+async def test_an_unknown_name_says_what_is_expected(service: Service) -> None:
+    error = (await service.execute("read_doc_metdata"))["error"]
+    assert error["details"]["did_you_mean"] == "read_doc_metadata"
+
+
+async def test_an_unnamed_agent_profile_is_not_found(service: Service) -> None:
+    envelope = (await service.http.post(EXECUTE, json=section_request(agent="a"))).json()
+    assert envelope["error"]["code"] == "AGENT_NOT_FOUND"
+
+
+async def test_a_null_agent_means_none(service: Service) -> None:
+    envelope = (await service.http.post(EXECUTE, json=section_request(agent=None))).json()
+    assert envelope["status"] == "ok"
+
+
+async def test_unknown_top_level_keys_are_ignored(service: Service) -> None:
+    response = await service.http.post(EXECUTE, json=section_request(session="s", x={}))
+    assert response.json()["status"] == "ok"
+
+
+async def test_null_arguments_mean_none(service: Service) -> None:
+    body = request_of("list_available_tools") | {"arguments": None}
+    assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
+
+
+async def test_null_roles_mean_none(service: Service) -> None:
+    body = request_of("list_available_tools")
+    body["user"] = {"user_id": "u", "tenant_id": "t", "roles": None}
+    assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
+
+
+async def test_a_null_tool_argument_means_absent(service: Service) -> None:
+    arguments = {"doc_id": "doc_1", "section_id": "sec_intro", "start_char": None}
+    assert await service.code("read_doc_section", arguments) == "OK"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"tool_name": None}, "tool_name"),
+        ({"tool_name": 7}, "tool_name"),
+        ({"arguments": []}, "arguments"),
+        ({"user": None}, "user"),
+        ({"user": "me"}, "user"),
+        ({"user": {"user_id": "u"}}, "user.tenant_id"),
+        ({"user": {"user_id": "", "tenant_id": "t"}}, "user.user_id"),
+        ({"user": {"user_id": "u" * 257, "tenant_id": "t"}}, "user.user_id"),
+        ({"user": {"user_id": "u", "tenant_id": "a\nb"}}, "user.tenant_id"),
+        ({"user": {"user_id": "u", "tenant_id": "a\u0085b"}}, "user.tenant_id"),
+        ({"user": {"user_id": "u", "tenant_id": "t", "roles": "admin"}}, "user.roles"),
+        ({"trace_id": "a b"}, "trace_id"),
+        ({"trace_id": ""}, "trace_id"),
+        ({"trace_id": "é"}, "trace_id"),
+        ({"trace_id": "x" * 129}, "trace_id"),
+        ({"trace_id": 5}, "trace_id"),
+    ],
+)
+async def test_a_malformed_request_names_the_field(
+    service: Service, change: dict[str, object], field: str
+) -> None:
+    response = await service.http.post(EXECUTE, json=section_request() | change)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["details"]["field"]) == (
+        422,
+        "INVALID_REQUEST",
+        field,
+    )
+
+
+async def test_identifiers_may_hold_any_other_character(service: Service) -> None:
+    odd = "тенант/..:%00 \U0001f600\u2028'\""
+    body = request_of("list_available_tools", tenant_id=odd)
+    assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
+
+
+async def test_the_bodys_trace_id_comes_back_in_body_and_header(service: Service) -> None:
+    response = await service.http.post(
+        EXECUTE, json=section_request(trace_id="from-body"), headers={"X-Trace-Id": "other"}
+    )
+    assert (response.json()["trace_id"], response.headers["X-Trace-Id"]) == ("from-body",) * 2
+
+
+async def test_without_one_the_header_gives_the_trace_id(service: Service) -> None:
+    headers = {"X-Trace-Id": "from-header", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
+    assert response.json()["trace_id"] == "from-header"
+
+
+async def test_without_both_traceparent_gives_the_trace_id(service: Service) -> None:
+    headers = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
+    assert response.json()["trace_id"] == "a" * 32
+
+
+async def test_without_any_a_trace_id_is_minted(service: Service) -> None:
+    response = await service.http.post(EXECUTE, json=section_request())
+    assert HEX32.fullmatch(response.json()["trace_id"])
+
+
+async def test_an_unusable_trace_header_is_replaced(service: Service) -> None:
+    response = await service.http.post(
+        EXECUTE, json=section_request(), headers={"X-Trace-Id": "a b"}
+    )
+    assert HEX32.fullmatch(response.headers["X-Trace-Id"])
+
+
+async def test_a_refused_request_keeps_its_trace_id(service: Service) -> None:
+    body = section_request(trace_id="kept") | {"user": None}
+    assert (await service.http.post(EXECUTE, json=body)).json()["trace_id"] == "kept"
+
+
+async def test_a_bad_request_comes_before_an_unknown_agent(service: Service) -> None:
+    body = section_request(agent="a") | {"user": None}
+    response = await service.http.post(EXECUTE, json=body)
+    assert response.json()["error"]["code"] == "INVALID_REQUEST"
+
+
+async def test_an_unknown_agent_comes_before_an_unknown_tool(service: Service) -> None:
+    assert await service.code("no_such_tool", agent="a") == "AGENT_NOT_FOUND"
+
+
+async def test_bad_arguments_come_before_a_page_span(service: Service) -> None:
+    arguments = {"doc_id": "", "page_start": 1, "page_end": 99}
+    assert await service.code("read_doc_pages", arguments) == "INVALID_ARGUMENTS"
+
+
+async def test_a_window_too_large_comes_before_blocked_content() -> None:
+    async with running(blocklist_keywords=("c",)) as service:
+        arguments = {"doc_id": "doc_1", "anchor_chunk_id": "a", "radius": 99}
+        assert await service.code("read_chunk_window", arguments) == "WINDOW_TOO_LARGE"
+
+
+async def test_blocked_content_comes_before_a_rate_limit() -> None:
+    async with running(rate_limit_calls=1) as service:
+        arguments = {"doc_id": "doc_1", "query": "ldap"}
+        await service.execute("doc_local_search", arguments)
+        blocked = arguments | {"query": "leak"}
+        assert await service.code("doc_local_search", blocked) == "CONTENT_BLOCKED"
+
+
+async def test_a_rate_limit_comes_before_document_errors() -> None:
+    async with running(rate_limit_calls=1) as service:
+        await service.execute("read_doc_metadata", {"doc_id": "nobody's"})
+        code = await service.code("read_doc_metadata", {"doc_id": "nobody's"})
+        assert code == "RATE_LIMIT_EXCEEDED"
+
+
+async def test_document_errors_come_before_a_missing_retrieval(service: Service) -> None:
+    arguments = {"doc_id": "nobody's", "anchor_chunk_id": "c"}
+    assert await service.code("read_chunk_window", arguments) == "DOCUMENT_NOT_FOUND"
+
+
+async def test_a_missing_retrieval_is_http_503(service: Service) -> None:
+    body = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
+    response = await service.http.post(EXECUTE, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (
+        503,
+        "RETRIEVAL_NOT_CONFIGURED",
+    )
+
+
+async def test_a_huge_tool_name_is_shown_cut(service: Service) -> None:
+    error = (await service.execute("x" * 100_000))["error"]
+    assert len(error["message"]) < 400
+
+
+async def test_a_result_over_the_limit_is_refused() -> None:
+    async with running(max_result_bytes=300) as service:
+        assert await service.code("list_available_tools") == "RESULT_TOO_LARGE"

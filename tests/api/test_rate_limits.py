@@ -1,0 +1,124 @@
+"""Budgets through the API (T-08, T-09)."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.builders import make_document
+from tests.service import EXECUTE, Service, request_of, running
+
+pytestmark = pytest.mark.requirement("T-08", "T-09")
+
+METADATA = {"doc_id": "doc_1"}
+
+
+async def codes(service: Service, count: int, doc_id: str = "doc_1") -> list[str]:
+    return await asyncio.gather(
+        *(service.code("read_doc_metadata", {"doc_id": doc_id}) for _ in range(count))
+    )
+
+
+async def test_exactly_n_of_m_parallel_calls_pass() -> None:
+    async with running(rate_limit_calls=7) as service:
+        assert (await codes(service, 30)).count("OK") == 7
+
+
+async def test_by_default_a_document_has_ten_calls_a_minute() -> None:
+    async with running(unlimited=False) as service:
+        assert (await codes(service, 12)).count("OK") == 10
+
+
+async def test_a_refusal_says_which_budget_and_when_to_retry() -> None:
+    async with running(rate_limit_calls=1) as service:
+        await service.execute("read_doc_metadata", METADATA)
+        response = await service.http.post(EXECUTE, json=request_of("read_doc_metadata", METADATA))
+        error = response.json()["error"]
+        assert (
+            error["code"],
+            error["retryable"],
+            error["details"],
+            0 < error["retry_after_s"] <= 60,
+            1 <= int(response.headers["Retry-After"]) <= 60,
+        ) == (
+            "RATE_LIMIT_EXCEEDED",
+            True,
+            {"budget": "document_calls", "limit": 1, "window_s": 60},
+            True,
+            True,
+        )
+
+
+async def test_a_refusal_is_http_200() -> None:
+    async with running(rate_limit_calls=1) as service:
+        await service.execute("read_doc_metadata", METADATA)
+        body = request_of("read_doc_metadata", METADATA)
+        assert (await service.http.post(EXECUTE, json=body)).status_code == 200
+
+
+async def test_another_document_has_its_own_budget() -> None:
+    async with running(make_document(doc_id="other"), rate_limit_calls=1) as service:
+        await codes(service, 2)
+        assert await codes(service, 1, "other") == ["OK"]
+
+
+async def test_used_up_tokens_refuse_the_next_call() -> None:
+    async with running(rate_limit_tokens=1) as service:
+        first = await service.code("read_doc_metadata", METADATA)
+        second = await service.execute("read_doc_metadata", METADATA)
+        assert (first, second["error"]["details"]["budget"]) == ("OK", "document_tokens")
+
+
+async def test_a_failing_call_is_charged() -> None:
+    async with running(rate_limit_calls=1) as service:
+        await codes(service, 1, "nobody's")
+        assert await codes(service, 1, "nobody's") == ["RATE_LIMIT_EXCEEDED"]
+
+
+async def test_a_call_without_a_document_counts_against_its_tenant() -> None:
+    async with running(rate_limit_tenant_calls=2) as service:
+        results = [await service.code("list_available_tools") for _ in range(3)]
+        assert results == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
+
+
+async def test_invented_documents_buy_nothing() -> None:
+    async with running(rate_limit_tenant_calls=5) as service:
+        results = [(await codes(service, 1, f"invented-{n}"))[0] for n in range(8)]
+        assert results.count("RATE_LIMIT_EXCEEDED") == 3
+
+
+async def test_a_call_refused_by_its_document_is_not_charged_to_its_tenant() -> None:
+    async with running(
+        make_document(doc_id="other"), rate_limit_calls=1, rate_limit_tenant_calls=2
+    ) as service:
+        await codes(service, 5)
+        assert await codes(service, 1, "other") == ["OK"]
+
+
+async def test_a_call_refused_by_its_tenant_is_not_charged_to_its_document() -> None:
+    async with running(rate_limit_calls=2, rate_limit_tenant_calls=1) as service:
+        await codes(service, 5)
+        refusal = await service.execute("read_doc_metadata", METADATA)
+        assert refusal["error"]["details"]["budget"] == "tenant_calls"
+
+
+async def test_a_cancelled_call_stays_charged() -> None:
+    arrived, never = asyncio.Event(), asyncio.Event()
+
+    async def hang(_: httpx.Request) -> httpx.Response:
+        arrived.set()
+        await never.wait()
+        return httpx.Response(500)
+
+    async with running(
+        rate_limit_calls=1,
+        retrieval_transport=httpx.MockTransport(hang),
+        retrieval_window_url="http://retrieval/window",
+    ) as service:
+        async with asyncio.TaskGroup() as group:
+            call = group.create_task(
+                service.code("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
+            )
+            await arrived.wait()
+            call.cancel()
+        assert await codes(service, 1) == ["RATE_LIMIT_EXCEEDED"]

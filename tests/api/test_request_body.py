@@ -1,0 +1,114 @@
+"""Request bodies: strict JSON within limits."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.service import EXECUTE, Service, request_of, running
+
+LIMIT = 1000
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with running(max_request_bytes=LIMIT) as started:
+        yield started
+
+
+async def status_and_code(service: Service, content: bytes) -> tuple[int, str]:
+    response = await service.http.post(EXECUTE, content=content)
+    return response.status_code, response.json().get("error", {}).get("code", "OK")
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"text"',
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": "\\ud800"}',
+        b'{"a": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        b"{'a': 1}",
+        b'{"a": 1} trailing',
+        b'{"a": ' + b"1" * 5000 + b"}",
+        nested(500),
+        '{"a": 1}'.encode("utf-16"),
+    ],
+)
+async def test_what_is_not_a_strict_json_object_is_refused(
+    service: Service, content: bytes
+) -> None:
+    assert await status_and_code(service, content[:LIMIT]) == (422, "INVALID_REQUEST")
+
+
+def body_of_depth(depth: int) -> bytes:
+    body = b'{"tool_name": "nope", "user": {"user_id": "u", "tenant_id": "t"}, "arguments": {"a": '
+    return body + nested(depth - 2) + b"}}"
+
+
+async def test_64_levels_are_taken(service: Service) -> None:
+    assert await status_and_code(service, body_of_depth(64)) == (200, "TOOL_NOT_FOUND")
+
+
+async def test_65_levels_are_refused(service: Service) -> None:
+    assert await status_and_code(service, body_of_depth(65)) == (422, "INVALID_REQUEST")
+
+
+async def test_many_shallow_lists_are_taken(service: Service) -> None:
+    lists = b", ".join([b"[]"] * 100)
+    body = body_of_depth(3).replace(b"[]", b"[" + lists + b"]")
+    assert await status_and_code(service, body) == (200, "TOOL_NOT_FOUND")
+
+
+def padded_to(size: int) -> bytes:
+    body = b'{"tool_name": "nope", "user": {"user_id": "u", "tenant_id": "t"}}'
+    return body + b" " * (size - len(body))
+
+
+async def test_a_body_of_the_limit_is_taken(service: Service) -> None:
+    assert await status_and_code(service, padded_to(LIMIT)) == (200, "TOOL_NOT_FOUND")
+
+
+async def test_a_body_over_the_limit_is_refused(service: Service) -> None:
+    assert await status_and_code(service, padded_to(LIMIT + 1)) == (413, "PAYLOAD_TOO_LARGE")
+
+
+async def test_a_body_in_chunks_is_counted_as_a_whole(service: Service) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 20
+
+    response = await service.http.post(EXECUTE, content=chunks())
+    assert response.status_code == 413
+
+
+async def test_a_body_in_chunks_within_the_limit_is_taken(service: Service) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for byte in padded_to(100):
+            yield bytes([byte])
+
+    response = await service.http.post(EXECUTE, content=chunks())
+    assert response.json()["error"]["code"] == "TOOL_NOT_FOUND"
+
+
+async def test_the_content_type_does_not_matter(service: Service) -> None:
+    response = await service.http.post(
+        EXECUTE, content=padded_to(100), headers={"Content-Type": "text/plain"}
+    )
+    assert response.json()["error"]["code"] == "TOOL_NOT_FOUND"
+
+
+async def test_a_large_answerable_body_stays_an_answer() -> None:
+    async with running() as service:
+        body = request_of("list_available_tools", {"x": "y" * 900_000})
+        response = await service.http.post(EXECUTE, json=body)
+        assert response.json()["error"]["code"] == "INVALID_ARGUMENTS"
