@@ -1,0 +1,215 @@
+"""The ``documents`` commands: import files into the documents folder, list what lies there.
+
+Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
+names the file; the other files go on, and the exit code is 1.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from mcp_tools_proxy.documents.files import (
+    DocumentExists,
+    InvalidDocument,
+    check_identifier,
+    write_document,
+)
+from mcp_tools_proxy.documents.folder import scan_folder, select_documents
+from mcp_tools_proxy.documents.importing.kinds import import_file
+from mcp_tools_proxy.documents.importing.source import ImportFailed, Origin, one_line
+from mcp_tools_proxy.documents.importing.source import Progress as PageProgress
+from mcp_tools_proxy.domain.document import Document
+
+_FOLDER_HELP = "The documents folder; by default the setting documents_path."
+
+
+def _identifier(value: str | None) -> str | None:
+    if value is not None:
+        try:
+            check_identifier(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+    return value
+
+
+_Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="PDF, Markdown (.md) or plain text (.txt) files."),
+]
+_Tenant = Annotated[
+    str, typer.Option("--tenant", callback=_identifier, help="The tenant who will own them.")
+]
+_DocId = Annotated[
+    str | None,
+    typer.Option("--doc-id", callback=_identifier, help="By default the file's name, no suffix."),
+]
+_Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="Overwrite documents that exist.")]
+_Folder = Annotated[Path | None, typer.Option("--documents-path", help=_FOLDER_HELP)]
+_OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
+
+
+def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
+    """Build the ``documents`` sub-command.
+
+    ``default_path`` gives the folder when ``--documents-path`` is not there; it is called only
+    when a command runs, and may raise ``typer.Exit``.
+    """
+    app = typer.Typer(
+        name="documents",
+        help="Import documents and list them.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+
+    @app.command("import")
+    def import_documents(
+        files: _Files,
+        tenant: _Tenant,
+        doc_id: _DocId = None,
+        title: _Title = None,
+        tags: _Tags = None,
+        replace: _Replace = False,
+        documents_path: _Folder = None,
+    ) -> None:
+        """Make documents of PDF, Markdown and plain text files."""
+        if len(files) > 1 and (doc_id is not None or title is not None):
+            option = "--doc-id" if doc_id is not None else "--title"
+            typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
+            raise typer.Exit(2)
+        wanted = _Wanted(tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()))
+        root = documents_path or default_path()
+        if not _import_all(files, wanted, root, replace=replace):
+            raise typer.Exit(1)
+
+    @app.command("list")
+    def list_documents(tenant: _OnlyTenant = None, documents_path: _Folder = None) -> None:
+        """Show the documents: tenant, doc_id, title, pages, sections.
+
+        When the output is no terminal, these are separated by tabs.
+        """
+        root = (documents_path or default_path()).absolute()
+        selection = select_documents(root, scan_folder(root, {}))
+        _show(
+            document
+            for (owner, _), document in sorted(selection.documents.items())
+            if tenant in (None, owner)
+        )
+        for name, reason in sorted(selection.errors.items()):
+            typer.echo(f"{name}: {reason}", err=True)
+
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the options say of the files."""
+
+    tenant_id: str
+    doc_id: str | None
+    title: str | None
+    tags: tuple[str, ...]
+
+    def origin(self, path: Path) -> Origin:
+        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names taken apart
+        doc_id = stem if self.doc_id is None else self.doc_id
+        return Origin(
+            tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
+        )
+
+
+def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
+    """Import each file and print what came of it; say whether all went well."""
+    done: set[str] = set()
+    failed = False
+    for number, path in enumerate(files, start=1):
+        origin = wanted.origin(path)
+        try:
+            _check_unused(origin.doc_id, done)
+            with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
+                document = import_file(path, origin, show_pages)
+            written = _write(root, document, replace=replace)
+        except ImportFailed as error:
+            typer.echo(f"{path}: {error.reason}", err=True)
+            failed = True
+            continue
+        done.add(origin.doc_id)
+        typer.echo(
+            f"{document.doc_id}  {document.title}  {_count(len(document.pages), 'page')}  "
+            f"{_count(len(document.sections), 'section')}  -> {written}"
+        )
+    return not failed
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _check_unused(doc_id: str, done: set[str]) -> None:
+    if doc_id in done:
+        raise ImportFailed(f"another of these files is {doc_id} already")
+
+
+def _write(root: Path, document: Document, *, replace: bool) -> Path:
+    """Write the document's file. Raises ImportFailed."""
+    try:
+        return write_document(root, document, replace=replace)
+    except InvalidDocument as error:
+        raise ImportFailed(error.reason) from error
+    except DocumentExists as error:
+        raise ImportFailed(f"{error.path} exists, use --replace to overwrite it") from error
+    except OSError as error:
+        raise ImportFailed(f"{root} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _page_bar(label: str) -> Iterator[PageProgress]:
+    """Show the pages of one file as a bar on stderr; nothing when that is no terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+        yield lambda pages, total: bar.update(task, completed=pages, total=total)
+
+
+def _show(documents: Iterable[Document]) -> None:
+    rows = [
+        (
+            document.tenant_id,
+            document.doc_id,
+            one_line(document.title),
+            str(len(document.pages)),
+            str(len(document.sections)),
+        )
+        for document in documents
+    ]
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    table = Table("tenant", "doc_id", "title", box=None)
+    table.add_column("pages", justify="right")
+    table.add_column("sections", justify="right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)

@@ -1,0 +1,165 @@
+"""The ``documents`` commands, as a person at a shell meets them (contract §5, §8)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from fpdf import FPDF
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli_documents import documents_app
+from mcp_tools_proxy.documents.files import read_document
+
+pytestmark = pytest.mark.requirement("T-05")
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "documents"
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    app = typer.Typer()
+    app.add_typer(documents_app(lambda: root))
+    runner = CliRunner()
+
+    def invoke(*arguments: str | Path) -> Result:
+        return runner.invoke(app, ["documents", *map(str, arguments)])
+
+    return invoke
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    path = tmp_path / "note.md"
+    path.write_text("# A note\n\nText.\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    pdf = FPDF()
+    pdf.set_font("helvetica", size=12)
+    for page in range(3):
+        pdf.add_page()
+        pdf.start_section(f"Part {page}")
+        pdf.cell(text=f"Part {page}")
+    path = tmp_path / "book.pdf"
+    path.write_bytes(bytes(pdf.output()))
+    return path
+
+
+def test_import_makes_one_document_of_each_file(
+    run: Run, root: Path, note: Path, book: Path
+) -> None:
+    result = run("import", note, book, "--tenant", "t", "--tag", "a", "--tag", "b")
+    assert result.exit_code == 0
+    assert read_document(root / "t" / "note.json").tags == ("a", "b")
+    assert len(read_document(root / "t" / "book.json").sections) == 3
+
+
+def test_import_prints_one_line_for_each_document(run: Run, root: Path, note: Path) -> None:
+    result = run("import", note, "--tenant", "t")
+    assert result.stdout == f"note  A note  1 page  1 section  -> {root / 't' / 'note.json'}\n"
+    assert result.stderr == ""
+
+
+def test_the_options_name_the_document(run: Run, root: Path, note: Path) -> None:
+    run("import", note, "--tenant", "t", "--doc-id", "x/y", "--title", "Mine")
+    document = read_document(root / "t" / "x%2Fy.json")
+    assert (document.doc_id, document.title) == ("x/y", "Mine")
+
+
+def test_another_folder_can_be_named(run: Run, tmp_path: Path, note: Path) -> None:
+    run("import", note, "--tenant", "t", "--documents-path", tmp_path / "other")
+    assert (tmp_path / "other" / "t" / "note.json").exists()
+
+
+def test_one_bad_file_is_named_and_the_others_are_imported(
+    run: Run, root: Path, tmp_path: Path, note: Path
+) -> None:
+    result = run("import", tmp_path / "*.pdf", note, "--tenant", "t")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{tmp_path / '*.pdf'}: ")
+    assert result.stderr.count("\n") == 1
+    assert (root / "t" / "note.json").exists()
+
+
+def test_a_document_that_exists_is_kept_without_replace(run: Run, root: Path, note: Path) -> None:
+    run("import", note, "--tenant", "t")
+    result = run("import", note, "--tenant", "t", "--title", "new")
+    assert result.exit_code == 1
+    assert "--replace" in result.stderr
+    assert read_document(root / "t" / "note.json").title == "A note"
+
+
+def test_replace_overwrites_the_document(run: Run, root: Path, note: Path) -> None:
+    run("import", note, "--tenant", "t")
+    result = run("import", note, "--tenant", "t", "--title", "new", "--replace")
+    assert result.exit_code == 0
+    assert read_document(root / "t" / "note.json").title == "new"
+
+
+def test_two_files_of_one_name_do_not_overwrite_each_other(
+    run: Run, root: Path, tmp_path: Path, note: Path
+) -> None:
+    twin = tmp_path / "note.txt"
+    twin.write_text("twin", encoding="utf-8")
+    result = run("import", note, twin, "--tenant", "t", "--replace")
+    assert result.exit_code == 1
+    assert read_document(root / "t" / "note.json").title == "A note"
+
+
+@pytest.mark.parametrize("option", ["--doc-id", "--title"])
+def test_a_name_for_several_files_is_a_usage_error(
+    run: Run, root: Path, note: Path, book: Path, option: str
+) -> None:
+    result = run("import", note, book, "--tenant", "t", option, "x")
+    assert result.exit_code == 2
+    assert option in result.stderr
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--tenant", ""], ["--tenant", "t", "--doc-id", "a\n"]])
+def test_a_bad_or_missing_name_is_a_usage_error(run: Run, note: Path, arguments: list[str]) -> None:
+    assert run("import", note, *arguments).exit_code == 2
+
+
+def test_a_folder_that_cannot_be_written_is_named(run: Run, root: Path, note: Path) -> None:
+    root.write_text("a file in the way", encoding="utf-8")
+    result = run("import", note, "--tenant", "t")
+    assert result.exit_code == 1
+    assert str(root) in result.stderr
+
+
+def test_list_shows_a_line_of_five_columns_for_each_document(
+    run: Run, note: Path, book: Path
+) -> None:
+    run("import", note, "--tenant", "t")
+    run("import", book, "--tenant", "a")
+    result = run("list")
+    assert result.stdout == "a\tbook\tbook\t3\t3\nt\tnote\tA note\t1\t1\n"
+
+
+def test_list_can_show_one_tenant_only(run: Run, note: Path, book: Path) -> None:
+    run("import", note, "--tenant", "t")
+    run("import", book, "--tenant", "a")
+    assert run("list", "--tenant", "t").stdout == "t\tnote\tA note\t1\t1\n"
+
+
+def test_list_names_broken_files_apart_from_the_documents(run: Run, root: Path) -> None:
+    (root / "t").mkdir(parents=True)
+    (root / "t" / "bad.json").write_text("{", encoding="utf-8")
+    result = run("list")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert result.stderr.startswith("t/bad.json: ")
+
+
+def test_list_of_a_folder_that_is_not_there_is_empty(run: Run) -> None:
+    result = run("list")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

@@ -1,0 +1,214 @@
+"""Markdown files as documents (contract §5)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.files import dump_document
+from mcp_tools_proxy.documents.importing.markdown import import_markdown
+from mcp_tools_proxy.documents.importing.source import PAGE_BYTES, ImportFailed, Origin
+from mcp_tools_proxy.domain.document import Document
+
+ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes")
+
+
+def imported(text: str, **changes: str) -> Document:
+    origin = Origin(**({"tenant_id": "t", "doc_id": "d", "stem": "notes"} | changes))  # type: ignore[arg-type] # no tags among them
+    return import_markdown(text.encode(), origin)
+
+
+def text_of(document: Document, section_id: str) -> str:
+    section = document.sections[section_id]
+    pages = list(document.pages[section.page_start - 1 : section.page_end])
+    pages[-1] = pages[-1][: section.end_char]
+    pages[0] = pages[0][section.start_char or 0 :]
+    return "".join(pages)
+
+
+TEXT = """Before.
+
+# Guide
+
+Welcome.
+
+## Setup
+
+Install it.
+
+### Linux
+
+Use apt.
+
+## Use
+
+Run it.
+
+# Annex
+
+The end.
+"""
+
+
+def test_headings_become_sections_in_order() -> None:
+    assert list(imported(TEXT).sections) == ["guide", "setup", "linux", "use", "annex"]
+
+
+def test_a_section_starts_at_its_heading_and_ends_before_the_next() -> None:
+    assert text_of(imported(TEXT), "use") == "## Use\n\nRun it.\n\n"
+
+
+def test_a_parent_section_ends_where_its_next_sibling_starts() -> None:
+    text = text_of(imported(TEXT), "guide")
+    assert text.startswith("# Guide")
+    assert text.endswith("Run it.\n\n")
+
+
+def test_the_last_section_ends_with_the_document() -> None:
+    assert text_of(imported(TEXT), "annex") == "# Annex\n\nThe end.\n"
+
+
+def test_text_before_the_first_heading_is_in_no_section() -> None:
+    document = imported(TEXT)
+    assert not any("Before." in text_of(document, name) for name in document.sections)
+
+
+def test_an_underlined_heading_is_a_heading() -> None:
+    assert list(imported("Title\n=====\n\ntext\n\nPart\n----\n").sections) == ["title", "part"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A\n\n```\n# no\n```\n",
+        "# A\n\n    # no\n",
+        "# A\n\n> # no\n",
+        "# A\n\n- # no\n",
+        "# A\n#\n",
+    ],
+    ids=["fence", "indented", "quote", "list", "empty"],
+)
+def test_what_only_looks_like_a_heading_starts_no_section(text: str) -> None:
+    assert list(imported(text).sections) == ["a"]
+
+
+def test_a_russian_heading_gives_a_readable_id() -> None:
+    assert list(imported("# Настройка LDAP: шаг 1\n").sections) == ["настройка-ldap-шаг-1"]
+
+
+def test_equal_headings_get_ids_of_their_own() -> None:
+    assert list(imported("# A\n# A\n# A 2\n# ?\n").sections) == ["a", "a-2", "a-2-2", "section"]
+
+
+def test_markup_is_taken_out_of_a_heading() -> None:
+    document = imported("# The `bind` *call* and [more][x] <br>\n\n[x]: http://x\n")
+    assert [s.title for s in document.sections.values()] == ["The bind call and more"]
+
+
+def test_a_file_without_headings_is_one_section_named_after_it() -> None:
+    document = imported("Just text.\n")
+    assert {s.title: text_of(document, s.section_id) for s in document.sections.values()} == {
+        "notes": "Just text.\n"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: 'From matter'\ntags: [a]\n---\n# H\n", "From matter"),
+        ("text\n\n# From heading\n", "From heading"),
+        ("text\n", "notes"),
+    ],
+)
+def test_the_title_comes_from_front_matter_else_heading_else_name(text: str, title: str) -> None:
+    assert imported(text).title == title
+
+
+def test_the_title_that_was_asked_for_wins() -> None:
+    assert imported("---\ntitle: a\n---\n# b\n", title="mine").title == "mine"
+
+
+def test_front_matter_is_not_part_of_the_text() -> None:
+    assert imported("---\ntitle: a\n\nx: y\n---\n# b\n").pages == ("# b\n",)
+
+
+def test_a_rule_at_the_start_is_not_front_matter() -> None:
+    text = "---\n\n- one\n\n---\n\ntext\n"
+    assert imported(text).pages == (text,)
+
+
+def test_pages_end_between_blocks_and_keep_a_heading_with_its_text() -> None:
+    block = "word " * 300 + "\n\n"
+    document = imported((block * 5 + "## Part\n\n") * 4)
+    assert all(page.endswith("\n\n") for page in document.pages)
+    assert not any(page.endswith("## Part\n\n") for page in document.pages[:-1])
+
+
+def test_a_block_larger_than_a_page_is_cut_at_a_line() -> None:
+    pages = imported("```\n" + "a line of code\n" * 2000 + "```\n").pages
+    assert len(pages) > 1
+    assert all(page.endswith("\n") for page in pages)
+
+
+def test_one_long_line_is_cut_between_characters() -> None:
+    text = "ж" * 20_000
+    pages = imported(text).pages
+    assert "".join(pages) == text
+    assert all(len(page.encode()) <= PAGE_BYTES for page in pages)
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t", b"\xef\xbb\xbf", b"\x00", b"---\ntitle: x\n---\n"])
+def test_an_empty_file_is_refused(data: bytes) -> None:
+    with pytest.raises(ImportFailed):
+        import_markdown(data, ORIGIN)
+
+
+@pytest.mark.parametrize("data", [b"caf\xe9", "текст".encode("utf-16")])
+def test_bytes_that_are_not_utf8_are_refused_saying_so(data: bytes) -> None:
+    with pytest.raises(ImportFailed) as refused:
+        import_markdown(data, ORIGIN)
+    assert "UTF-8" in refused.value.reason
+
+
+def test_byte_order_mark_and_control_characters_are_dropped() -> None:
+    document = import_markdown(b"\xef\xbb\xbf# A\r\n\r\nb\x00\x07c\td\r", ORIGIN)
+    assert document.pages == ("# A\n\nbc\td\n",)
+
+
+BLOCKS = st.lists(
+    st.one_of(
+        st.builds("{} {}\n".format, st.sampled_from(["#", "##", "###"]), st.sampled_from("abжё")),
+        st.integers(1, 1200).map(lambda n: "слово " * n + "\n"),
+        st.integers(1, 900).map(lambda n: "```\n" + "# code\n" * n + "```\n"),
+        st.just("> # quoted\n"),
+    ),
+    max_size=12,
+).map("\n".join)
+
+
+@given(text=st.one_of(BLOCKS, st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)))
+def test_pages_joined_are_the_text_and_none_is_too_large(text: str) -> None:
+    if not text.strip() or text.startswith("\ufeff"):
+        return
+    pages = imported(text).pages
+    assert "".join(pages) == "".join(c for c in text if c not in "\ufeff\ufffe\uffff")
+    assert all(0 < len(page.encode()) <= PAGE_BYTES for page in pages)
+
+
+@given(text=BLOCKS)
+def test_every_section_holds_its_own_heading_first_and_no_other_of_its_level(text: str) -> None:
+    if not text.strip():
+        return
+    document = imported("intro\n\n" + text)
+    dump_document(document)  # the places are valid in a file
+    for section_id, section in document.sections.items():
+        own = text_of(document, section_id)
+        if section.title != "notes":
+            hashes, _, rest = own.partition(" ")
+            assert set(hashes) == {"#"}
+            assert rest.startswith(section.title)
+            lines = own.replace("```\n", "\x00").split("\x00")[::2]  # not within fences
+            assert not any(f"\n{hashes} " in part for part in lines)
+
+
+def test_a_heading_inside_a_fence_of_a_section_stays_its_text() -> None:
+    assert "# no" in text_of(imported("# A\n\n```\n# no\n```\n\n# B\n"), "a")

@@ -1,0 +1,75 @@
+"""Plain text files as documents, and the choice of an importer (contract §5)."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.documents.importing.kinds import import_file
+from mcp_tools_proxy.documents.importing.plain import import_plain
+from mcp_tools_proxy.documents.importing.source import PAGE_BYTES, ImportFailed, Origin
+
+ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
+
+
+def test_form_feeds_part_the_pages() -> None:
+    assert import_plain(b"one\ftwo\fthree\f", ORIGIN).pages == ("one", "two", "three")
+
+
+def test_an_empty_page_between_form_feeds_keeps_its_number() -> None:
+    assert import_plain(b"one\f\fthree", ORIGIN).pages == ("one", "", "three")
+
+
+def test_without_form_feeds_pages_end_between_paragraphs() -> None:
+    text = ("слово " * 200 + "\n\n") * 20
+    pages = import_plain(text.encode(), ORIGIN).pages
+    assert "".join(pages) == text
+    assert len(pages) > 1
+    assert all(page.endswith("\n\n") and len(page.encode()) <= PAGE_BYTES for page in pages)
+
+
+def test_the_whole_text_is_one_section_named_after_the_file() -> None:
+    document = import_plain(b"one\ftwo", ORIGIN)
+    (section,) = document.sections.values()
+    assert (section.section_id, section.page_start, section.page_end) == ("notes", 1, 2)
+
+
+def test_the_document_carries_what_was_said_of_it() -> None:
+    origin = Origin(tenant_id="t", doc_id="d", stem="notes", title=" My\ntitle ", tags=("x",))
+    document = import_plain(b"text", origin)
+    assert (document.tenant_id, document.doc_id, document.title) == ("t", "d", "My title")
+    assert document.tags == ("x",)
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"\f\f", b"\x00\x01"])
+def test_an_empty_text_is_refused(data: bytes) -> None:
+    with pytest.raises(ImportFailed):
+        import_plain(data, ORIGIN)
+
+
+def test_text_that_is_not_utf8_is_refused_saying_so() -> None:
+    with pytest.raises(ImportFailed) as refused:
+        import_plain("текст".encode("cp1251"), ORIGIN)
+    assert "UTF-8" in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "sections"), [("a.txt", ["notes"]), ("A.MD", ["h"]), ("a.markdown", ["h"])]
+)
+def test_the_suffix_chooses_the_importer(tmp_path: Path, name: str, sections: list[str]) -> None:
+    path = tmp_path / name
+    path.write_text("# H\n", encoding="utf-8")
+    assert list(import_file(path, ORIGIN).sections) == sections
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a", ".txt"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("text", encoding="utf-8")
+    with pytest.raises(ImportFailed):
+        import_file(path, ORIGIN)
+
+
+@pytest.mark.parametrize("name", ["none.txt", "."])
+def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ImportFailed):
+        import_file(tmp_path / name, ORIGIN)
