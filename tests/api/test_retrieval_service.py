@@ -12,6 +12,7 @@ import pytest
 from mcp_tools_proxy.documents.files import write_document
 from mcp_tools_proxy.domain.document import Document
 from retrieval_service.app import MAX_REQUEST_BYTES, WINDOW_PATH, create_app
+from retrieval_service.main import main
 from retrieval_service.settings import RetrievalSettings, SettingsError, load_settings
 
 SEED = {"tenant_id": "tenant_1", "doc_id": "doc_1", "anchor_chunk_id": "p3-c1"}
@@ -187,3 +188,10 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVAL_PORT", "eighty")
     with pytest.raises(SettingsError, match="RETRIEVAL_PORT"):
         load_settings()
+
+
+def test_a_bad_setting_stops_the_start_with_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVAL_MAX_WINDOW", "0")
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2

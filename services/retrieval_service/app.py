@@ -1,0 +1,188 @@
+"""The HTTP application: one endpoint, its checks, and its errors as JSON (README.md, T-03)."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, SecretStr, ValidationError
+from starlette.exceptions import HTTPException as RoutingError
+
+from mcp_tools_proxy.documents.folder import DocumentFolder
+from mcp_tools_proxy.documents.memory import InMemoryRepository
+from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.document import Chunk
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    ChunkNotFound,
+    DocumentNotFound,
+    InvalidRequest,
+    ProxyError,
+)
+from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from retrieval_service.settings import RetrievalSettings
+from retrieval_service.tables import ChunkTables
+from retrieval_service.windows import cut_window
+
+WINDOW_PATH = "/internal/retrieval/chunks/window"
+"""Where the endpoint lives; the gateway's ``retrieval_window_url`` ends in it."""
+
+MAX_REQUEST_BYTES = 64 * 1024
+"""A larger request is refused; a valid one is below 4 KiB."""
+
+TABLES_KEPT = 64
+"""Documents whose chunks stay laid out in memory."""
+
+log = structlog.get_logger()
+
+
+class Unauthenticated(ProxyError):
+    """The bearer token is missing or another one."""
+
+    code = "UNAUTHENTICATED"
+
+
+_STATUS: dict[type[ProxyError], int] = {
+    InvalidRequest: 400,
+    Unauthenticated: 401,
+    AccessDenied: 403,
+    DocumentNotFound: 404,
+    ChunkNotFound: 404,
+}
+
+
+class WindowRequest(BaseModel, strict=True):
+    """The body of a request; unknown keys are ignored."""
+
+    tenant_id: Identifier
+    doc_id: Identifier
+    anchor_chunk_id: Identifier
+    window_before: Annotated[int, Field(ge=0)] = 0
+    window_after: Annotated[int, Field(ge=0)] = 0
+    trace_id: str | None = None
+
+
+class ChunkEntry(BaseModel):
+    """One chunk of the answer; ``page`` is 1-based, ``chunk_index`` 0-based in the document."""
+
+    chunk_id: str
+    page: int
+    chunk_index: int
+    text: str
+
+
+class WindowAnswer(BaseModel):
+    """The window's chunks in reading order."""
+
+    chunks: list[ChunkEntry]
+
+
+class Health(BaseModel):
+    """The process serves."""
+
+    status: str = "ok"
+
+
+def create_app(settings: RetrievalSettings) -> FastAPI:
+    """Build the service; its lifespan loads the documents folder and follows it."""
+    metrics = Metrics()
+    seed = seed_documents() if settings.mock_mode else ()
+    repository = InMemoryRepository(documents=(), hide_foreign_documents=False, metrics=metrics)
+    folder = DocumentFolder(settings.documents_path, repository, metrics, builtin=seed)
+    tables = ChunkTables(size=TABLES_KEPT)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await folder.load()
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(folder.watch())
+            yield
+            watching.cancel()
+
+    async def window(request: Request) -> WindowAnswer:
+        _check_token(request, settings.token)
+        wanted = _parse(await _read_body(request), settings.max_window)
+        document = await repository.get(wanted.tenant_id, wanted.doc_id)
+        chunks = cut_window(
+            await tables.get(document),
+            wanted.anchor_chunk_id,
+            before=wanted.window_before,
+            after=wanted.window_after,
+        )
+        log.info(
+            "retrieval.window",
+            trace_id=wanted.trace_id,
+            tenant_id=wanted.tenant_id,
+            doc_id=wanted.doc_id,
+            chunks=len(chunks),
+        )
+        return WindowAnswer(chunks=[_entry(chunk) for chunk in chunks])
+
+    async def health() -> Health:
+        return Health()
+
+    app = FastAPI(title="retrieval-service", lifespan=lifespan, openapi_url=None)
+    app.post(WINDOW_PATH)(window)
+    app.get("/health")(health)
+    app.add_exception_handler(ProxyError, _show_error)
+    app.add_exception_handler(RoutingError, _show_routing_error)
+    return app
+
+
+def _check_token(request: Request, token: SecretStr | None) -> None:
+    if token is None:
+        return
+    expected = f"Bearer {token.get_secret_value()}".encode()
+    given = request.headers.get("Authorization", "").encode("latin-1")
+    if not hmac.compare_digest(given, expected):
+        raise Unauthenticated("send Authorization: Bearer with this service's token")
+
+
+async def _read_body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_REQUEST_BYTES:
+            raise InvalidRequest(f"the request is over {MAX_REQUEST_BYTES} bytes")
+    return bytes(body)
+
+
+def _parse(body: bytes, max_window: int) -> WindowRequest:
+    try:
+        wanted = WindowRequest.model_validate_json(body)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"]) or "body"
+        raise InvalidRequest(f"{place}: {problem['msg']}") from error
+    size = wanted.window_before + wanted.window_after + 1
+    if size > max_window:
+        raise InvalidRequest(f"a window holds at most {max_window} chunks, {size} were asked for")
+    return wanted
+
+
+def _entry(chunk: Chunk) -> ChunkEntry:
+    return ChunkEntry(
+        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+    )
+
+
+async def _show_error(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, ProxyError):
+        raise error
+    return _error(_STATUS[type(error)], error.code, error.message)
+
+
+async def _show_routing_error(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RoutingError):
+        raise error
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "INVALID_REQUEST")
+    return _error(error.status_code, code, error.detail)
+
+
+def _error(status: int, code: str, message: str) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)

@@ -1,0 +1,45 @@
+"""Settings of the reference Retrieval Service: ``RETRIEVAL_*`` and ``.env``, read once at start."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ENV_PREFIX = "RETRIEVAL_"
+
+
+class SettingsError(Exception):
+    """A setting has a bad value; one line that names the variable and never the value."""
+
+
+class RetrievalSettings(BaseSettings):
+    """Everything that an operator can set; an empty variable counts as unset."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    documents_path: Path = Path("./documents")
+    """Folder of document files, the same as the gateway's (contract §5); it may not exist yet."""
+    token: SecretStr | None = None
+    """Bearer token that callers must send; unset lets everybody in."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8083
+    """Port to listen on; 0 takes a free one."""
+    mock_mode: bool = True
+    """Hold the seed document ``doc_1`` of ``tenant_1`` (T-05)."""
+    max_window: Annotated[int, Field(ge=1)] = 101
+    """Largest window served, in chunks: window_before + window_after + 1."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level to log."""
+
+
+def load_settings() -> RetrievalSettings:
+    """Read the environment. Raises SettingsError naming each bad variable, in one line."""
+    try:
+        return RetrievalSettings()
+    except ValidationError as error:
+        problems = (f"{ENV_PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        raise SettingsError("; ".join(problems)) from None

@@ -1,0 +1,154 @@
+"""The gateway's client and the reference Retrieval Service agree on T-03."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.documents.retrieval import RetrievalClient, RetrievedChunk
+from mcp_tools_proxy.domain.document import Chunk, Document
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    ChunkNotFound,
+    InvalidArguments,
+    RetrievalUnavailable,
+)
+from mcp_tools_proxy.policy.chunking import chunks_of
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from retrieval_service.app import WINDOW_PATH, create_app
+from retrieval_service.settings import RetrievalSettings
+
+pytestmark = pytest.mark.requirement("T-03")
+
+PAGES = (
+    "Первая страница. " * 150,
+    "A sentence of the second page. " * 100,
+    "",
+    "Short.",
+    "\n\n".join(["A paragraph of the last page, " * 20] * 5),
+)
+CUT = Document(tenant_id="acme", doc_id="Guide №1/a", title="Guide", pages=PAGES)
+OWN = Document(
+    tenant_id="acme",
+    doc_id="own",
+    title="With chunks of its own",
+    pages=PAGES,
+    own_chunks=tuple(
+        Chunk(
+            chunk_id=f"ключ:{index}",
+            page=index + 1,
+            chunk_index=index,
+            source=text,
+            start=0,
+            end=len(text),
+        )
+        for index, text in enumerate(("one", "", "three"))
+    ),
+)
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path, *, sent: str | None = "s3cret", expected: str | None = "s3cret"
+) -> AsyncIterator[RetrievalClient]:
+    """Serve both documents from ``folder`` to a client that sends the token ``sent``."""
+    for document in (CUT, OWN):
+        write_document(folder, document, replace=False)
+    app = create_app(
+        RetrievalSettings.model_validate({"documents_path": folder, "token": expected})
+    )
+    client = RetrievalClient(
+        url=f"http://retrieval.test{WINDOW_PATH}",
+        token=sent,
+        timeout_s=5,
+        metrics=Metrics(),
+        transport=httpx.ASGITransport(app),
+    )
+    async with asyncio.timeout(10), app.router.lifespan_context(app):
+        yield client
+        await client.aclose()
+
+
+async def ask(
+    client: RetrievalClient,
+    document: Document = CUT,
+    *,
+    anchor: str = "p1-c1",
+    tenant: str = "acme",
+    before: int = 0,
+    after: int = 0,
+) -> tuple[RetrievedChunk, ...]:
+    return await client.window(
+        tenant_id=tenant,
+        doc_id=document.doc_id,
+        anchor_chunk_id=anchor,
+        before=before,
+        after=after,
+        trace_id="trace-1",
+    )
+
+
+def as_retrieved(chunk: Chunk) -> RetrievedChunk:
+    return RetrievedChunk(
+        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+    )
+
+
+@pytest.mark.parametrize("document", [CUT, OWN], ids=["cut from pages", "own chunks"])
+async def test_every_chunk_the_gateway_knows_is_an_anchor(
+    tmp_path: Path, document: Document
+) -> None:
+    async with gateway(tmp_path) as client:
+        for chunk in chunks_of(document):
+            assert await ask(client, document, anchor=chunk.chunk_id) == (as_retrieved(chunk),)
+
+
+@pytest.mark.parametrize("document", [CUT, OWN], ids=["cut from pages", "own chunks"])
+async def test_a_wide_window_is_all_the_chunks_the_gateway_knows(
+    tmp_path: Path, document: Document
+) -> None:
+    chunks = chunks_of(document)
+    async with gateway(tmp_path) as client:
+        window = await ask(client, document, anchor=chunks[0].chunk_id, after=50)
+    assert window == tuple(as_retrieved(chunk) for chunk in chunks)
+
+
+async def test_a_window_in_the_middle_has_both_sides(tmp_path: Path) -> None:
+    chunks = chunks_of(CUT)
+    async with gateway(tmp_path) as client:
+        window = await ask(client, anchor=chunks[3].chunk_id, before=2, after=1)
+    assert window == tuple(as_retrieved(chunk) for chunk in chunks[1:5])
+
+
+async def test_an_unknown_chunk_is_not_found(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        with pytest.raises(ChunkNotFound):
+            await ask(client, anchor="p99-c1")
+
+
+async def test_a_document_of_another_tenant_is_access_denied(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        with pytest.raises(AccessDenied):
+            await ask(client, tenant="other")
+
+
+async def test_a_window_over_the_services_limit_is_refused_with_its_words(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        with pytest.raises(InvalidArguments, match="at most 101 chunks, 102 were asked for"):
+            await ask(client, after=101)
+
+
+@pytest.mark.parametrize("sent", [None, "wrong"])
+async def test_a_wrong_token_is_unavailable(tmp_path: Path, sent: str | None) -> None:
+    async with gateway(tmp_path, sent=sent) as client:
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+
+
+async def test_a_service_without_a_token_takes_any(tmp_path: Path) -> None:
+    async with gateway(tmp_path, expected=None) as client:
+        assert await ask(client)

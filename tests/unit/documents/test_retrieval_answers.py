@@ -1,0 +1,123 @@
+"""What the Retrieval client takes for an answer, and what it refuses (T-03)."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from tests.unit.documents.retrieving import Parts, answer, ask, chunk, client_of, raw
+
+from mcp_tools_proxy.documents.retrieval import MAX_BODY_BYTES
+from mcp_tools_proxy.domain.errors import RetrievalUnavailable
+
+pytestmark = pytest.mark.requirement("T-03")
+
+
+BAD_BODIES = {
+    "nothing": b"",
+    "cut off": b'{"chunks": [',
+    "html": b"<html></html>",
+    "not utf-8": b'{"chunks": "\xff"}',
+    "NaN": b'{"chunks": [{"chunk_id":"c1","page":1,"chunk_index":1,"text":""}], "x": NaN}',
+    "lone surrogate": b'{"chunks":[{"chunk_id":"c1","page":1,"chunk_index":1,"text":"\\ud800"}]}',
+    "very deep": b'{"chunks":' + b"[" * 100_000,
+    "a list": b"[]",
+    "no chunks key": b"{}",
+    "chunks null": b'{"chunks": null}',
+    "chunks an object": b'{"chunks": {}}',
+}
+
+
+@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
+async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes) -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(raw(body)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chunk_id": 1},
+        {"chunk_id": ""},
+        {"page": "1"},
+        {"page": True},
+        {"page": 1.0},
+        {"page": 10**400},
+        {"chunk_index": -1},
+        {"chunk_index": None},
+        {"text": None},
+        {"text": ["a"]},
+    ],
+    ids=str,
+)
+async def test_a_chunk_of_the_wrong_shape_is_unavailable(change: dict[str, object]) -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer(chunk(0), chunk(1) | change)), anchor="c0")
+
+
+async def test_a_chunk_without_a_key_is_unavailable() -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer({"chunk_id": "c1", "page": 1, "text": ""})))
+
+
+async def test_more_chunks_than_asked_for_are_unavailable() -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer(chunk(0), chunk(1))), before=0, after=0)
+
+
+async def test_a_window_without_its_anchor_is_unavailable() -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer(chunk(0), chunk(2))))
+
+
+async def test_a_chunk_that_comes_twice_is_unavailable() -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer(chunk(1), chunk(1, chunk_index=2))))
+
+
+class Endless(httpx.AsyncByteStream):
+    """A body without end that counts what was read of it, in bytes."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            self.read += 65536
+            yield b" " * 65536
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def endless_answer(status: int = 200) -> Endless:
+    body = Endless()
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(lambda _: httpx.Response(status, stream=body)))
+    return body
+
+
+async def test_reading_stops_at_8_mib() -> None:
+    assert (await endless_answer()).read == MAX_BODY_BYTES + 65536
+
+
+async def test_reading_a_refusal_stops_at_8_mib() -> None:
+    assert (await endless_answer(400)).read == MAX_BODY_BYTES + 65536
+
+
+async def test_an_answer_that_is_too_large_is_closed() -> None:
+    assert (await endless_answer()).closed
+
+
+async def test_an_answer_of_exactly_8_mib_is_read() -> None:
+    content = json.dumps({"chunks": [chunk(1)]}).encode().ljust(MAX_BODY_BYTES)
+    assert await ask(client_of(raw(content)))
+
+
+async def test_a_compressed_answer_is_refused() -> None:
+    bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
+    response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=Parts(bomb))
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(lambda _: response))

@@ -1,0 +1,255 @@
+"""The Retrieval client against real sockets: whatever the server does, the deadline ends it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import islice
+
+import pytest
+from tests.unit.documents.retrieving import ask
+
+from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.domain.errors import RetrievalUnavailable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.requirement("T-03")
+
+BODY = b'{"chunks":[{"chunk_id":"c1","page":1,"chunk_index":1,"text":"x"}]}'
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """A listening socket; every connection is given to ``serve`` and closed after it."""
+
+    def __init__(self, serve: Serve) -> None:
+        self.serve = serve
+        self.url = ""
+        self.connections = 0
+        self._open: set[asyncio.Future[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        closed = asyncio.get_running_loop().create_future()
+        self._open.add(closed)
+        try:
+            await self.serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client hung up
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            closed.set_result(None)
+
+    async def wait_closed(self, *, but: int = 0) -> None:
+        """Wait, at most 5 s, until no more than ``but`` connections are open."""
+        ends = asyncio.as_completed(self._open, timeout=5)
+        for end in islice(ends, max(len(self._open) - but, 0)):
+            await end
+
+
+@asynccontextmanager
+async def running(serve: Serve) -> AsyncIterator[Server]:
+    handler = Server(serve)
+    server = await asyncio.start_server(handler, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    handler.url = f"http://127.0.0.1:{port}/window"
+    async with server:
+        yield handler
+        await handler.wait_closed()
+
+
+@asynccontextmanager
+async def asking(url: str, *, timeout_s: float = 0.3) -> AsyncIterator[RetrievalClient]:
+    client = RetrievalClient(url=url, token=None, timeout_s=timeout_s, metrics=Metrics())
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def read_request(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+    await reader.readexactly(int(length.split(b":")[1]))
+
+
+async def hung_up(reader: asyncio.StreamReader, *, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            return await reader.read(1) == b""
+    except TimeoutError:
+        return False
+
+
+def saying(*parts: bytes) -> Serve:
+    """Read a request, send the parts, close."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+
+    return serve
+
+
+def dripping(content: bytes) -> Serve:
+    """Read a request, send ``content`` slowly, byte by byte, until the client hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for place in range(len(content)):
+            writer.write(content[place : place + 1])
+            if await hung_up(reader, within_s=0.05):
+                return
+
+    return serve
+
+
+async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def keep_alive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        await read_request(reader)
+        writer.write(GOOD)
+        await writer.drain()
+
+
+BAD_SERVERS = {
+    "hangs": hang,
+    "drips its head": dripping(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000),
+    "drips its body": dripping(GOOD.replace(b"\r\n\r\n", b"\r\n\r\n" + b" " * 1000)),
+    "closes at once": saying(),
+    "closes within the head": saying(b"HTTP/1.1 200 OK\r\nContent-"),
+    "closes within the body": saying(GOOD[:-10]),
+    "sends garbage": saying(b"\x00\x01garbage\xff\r\n\r\n"),
+    "sends 10 MB": saying(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n", *[b" " * 100_000] * 100
+    ),
+    "sends a broken chunk": saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    "sends an endless head": saying(b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"x" * 9999 + b"\r\n"] * 99),
+}
+
+
+@pytest.mark.parametrize("serve", BAD_SERVERS.values(), ids=BAD_SERVERS.keys())
+async def test_a_server_that_misbehaves_is_unavailable(serve: Serve) -> None:
+    async with running(serve) as server, asking(server.url) as client:
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+
+
+@pytest.mark.parametrize("name", ["hangs", "drips its head", "drips its body"])
+async def test_a_slow_server_is_given_up_at_the_deadline(name: str) -> None:
+    serve = BAD_SERVERS[name]
+    clock = asyncio.get_running_loop().time
+    async with running(serve) as server, asking(server.url) as client:
+        begun = clock()
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+        assert 0.29 <= clock() - begun < 4
+
+
+async def test_a_port_without_a_server_is_unavailable() -> None:
+    async with running(hang) as server:
+        url = server.url
+    async with asking(url) as client:
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+
+
+async def test_a_host_without_an_address_is_unavailable() -> None:
+    async with asking("http://nobody.invalid/") as client:
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+
+
+async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
+    async with (
+        running(saying(GOOD)) as server,
+        asking(server.url.replace("http:", "https:")) as client,
+    ):
+        with pytest.raises(RetrievalUnavailable):
+            await ask(client)
+
+
+async def test_two_calls_share_one_connection() -> None:
+    async with running(keep_alive) as server, asking(server.url, timeout_s=2) as client:
+        await ask(client)
+        await ask(client)
+        assert server.connections == 1
+
+
+async def test_a_connection_closed_after_each_answer_costs_no_call() -> None:
+    async with running(saying(GOOD)) as server, asking(server.url, timeout_s=2) as client:
+        for _ in range(20):
+            assert await ask(client)
+
+
+async def test_a_kept_connection_that_dies_under_the_next_request_costs_no_call() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await saying(GOOD)(reader, writer)
+        await reader.read(1)  # the next request arrives, and only then the connection closes
+
+    async with running(serve) as server, asking(server.url, timeout_s=2) as client:
+        await ask(client)
+        assert await ask(client)
+
+
+async def test_200_hanging_calls_end_together() -> None:
+    clock = asyncio.get_running_loop().time
+    async with running(hang) as server, asking(server.url, timeout_s=1.0) as client:
+        begun = clock()
+        await asyncio.gather(*[ask(client) for _ in range(200)], return_exceptions=True)
+        assert clock() - begun < 10
+
+
+async def test_more_calls_than_connections_end_together() -> None:
+    clock = asyncio.get_running_loop().time
+    async with running(hang) as server, asking(server.url, timeout_s=1.0) as client:
+        begun = clock()
+        await asyncio.gather(*[ask(client) for _ in range(800)], return_exceptions=True)
+        assert clock() - begun < 15  # 1,000 calls took 83 s while httpcore did the queueing
+
+
+async def test_after_a_storm_of_hanging_calls_the_pool_serves_again() -> None:
+    hanging = True
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await (hang if hanging else keep_alive)(reader, writer)
+
+    async with running(serve) as server, asking(server.url, timeout_s=1.0) as client:
+        await asyncio.gather(*[ask(client) for _ in range(300)], return_exceptions=True)
+        hanging = False
+        assert await ask(client)
+
+
+async def step(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+async def cancelled_after(client: RetrievalClient, steps: int) -> bool:
+    """Ask, cancel the asking task after so many turns of the event loop; False if it was done."""
+    async with asyncio.TaskGroup() as tasks:
+        asking_task = tasks.create_task(ask(client))
+        await step(steps)
+        asking_task.cancel()
+    return asking_task.cancelled()
+
+
+async def test_cancelling_a_call_passes_through() -> None:
+    async with running(hang) as server, asking(server.url, timeout_s=5) as client:
+        assert await cancelled_after(client, 50)
+
+
+async def test_a_call_cancelled_at_any_step_gives_its_connection_back() -> None:
+    async with running(keep_alive) as server, asking(server.url, timeout_s=5) as client:
+        for round_ in range(320):
+            await cancelled_after(client, round_ % 32)
+        await ask(client)
+        await server.wait_closed(but=1)
