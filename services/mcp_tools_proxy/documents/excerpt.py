@@ -1,0 +1,71 @@
+"""Which part of a text to quote: where a query's terms stand closest together."""
+
+from collections.abc import Mapping, Sequence
+
+SNIPPET_CHARS = 300
+"""A snippet's largest length in characters, marks of omission included."""
+
+CLUSTER_CHARS = 240
+"""How far apart the matches that a snippet quotes may lie: the rest is context."""
+
+Span = tuple[int, int]
+"""Start and end (exclusive) in a text, in characters."""
+
+Match = tuple[int, int, str]
+"""Start and end (exclusive) of a word, in characters, and the query's term it is a form of.
+
+A plain tuple: a search makes hundreds, and they would take longer than the engine's own work.
+"""
+
+
+def densest(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
+    """Find the stretch whose different terms weigh most; then the most matches; then the first.
+
+    ``matches`` are in reading order; each one's term has a weight ≥ 1. Without any: (0, 0).
+    """
+    if not matches:
+        return 0, 0
+    inside = dict.fromkeys(weights, 0)
+    weight = first = 0
+    best_weight = best_count = best_first = best_last = 0
+    begin = matches[0][0]
+    for last, (_, end, term) in enumerate(matches):
+        if not inside[term]:
+            weight += weights[term]
+        inside[term] += 1
+        while end - begin > CLUSTER_CHARS and first < last:
+            gone = matches[first][2]
+            inside[gone] -= 1
+            if not inside[gone]:
+                weight -= weights[gone]
+            first += 1
+            begin = matches[first][0]
+        count = last - first + 1
+        if weight > best_weight or (weight == best_weight and count > best_count):
+            best_weight, best_count, best_first, best_last = weight, count, first, last
+    return matches[best_first][0], matches[best_last][1]
+
+
+def excerpt(text: str, start: int, end: int) -> str:
+    """Quote the surroundings of ``text[start:end]`` in one line, whole words, centred.
+
+    At most SNIPPET_CHARS long; "…" stands where text is left out. A word longer than the room
+    there is gets cut.
+    """
+    room = SNIPPET_CHARS - 2
+    left = max(0, min((start + end - room) // 2, len(text) - room))
+    right = min(len(text), left + room)
+    words = text[left:right].split()
+    if _inside_word(text, left) and len(words[0]) <= start - left:
+        del words[0]
+    if _inside_word(text, right) and len(words[-1]) <= right - end and len(words) > 1:
+        del words[-1]
+    before = "…" if left and not text[:left].isspace() else ""
+    after = "…" if right < len(text) and not text[right:].isspace() else ""
+    return before + " ".join(words) + after
+
+
+def _inside_word(text: str, place: int) -> bool:
+    if not 0 < place < len(text):
+        return False
+    return not (text[place - 1].isspace() or text[place].isspace())

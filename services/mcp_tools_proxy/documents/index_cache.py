@@ -1,0 +1,139 @@
+"""Search indexes, kept for the documents searched last; built and searched off the event loop."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from mcp_tools_proxy.documents.search import SearchIndex, build_index
+from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.errors import ShuttingDown
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+CACHE_BYTES = 128 * 1024 * 1024
+"""The text that cached indexes may cover together, in bytes of UTF-8."""
+
+INDEX_BYTES = 64 * 1024
+"""What an index takes whatever its text; counted as if it were text."""
+
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """``build`` gives the index of this very ``document``; ``bytes`` is 0 until it has."""
+
+    document: Document
+    build: asyncio.Future[SearchIndex]
+    bytes: int = 0
+
+
+class IndexCache:
+    """Builds each index once and keeps those used last; used from one event loop.
+
+    Builds run one at a time in one thread, searches in another: a search takes about a
+    millisecond, mostly with the GIL, so more threads only made the event loop wait longer.
+    All mutable state is ``_entries``, least recently used first, ``_bytes``, what the finished
+    ones of them count, and ``_closed``.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        max_bytes: int = CACHE_BYTES,
+        build: Callable[[Document], SearchIndex] = build_index,
+    ) -> None:
+        self._metrics = metrics
+        self._max_bytes = max_bytes
+        self._build = build
+        self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index")
+        self._searcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._bytes = 0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        building = sum(not entry.build.done() for entry in self._entries.values())
+        return (
+            f"<IndexCache: {len(self._entries) - building} indexes, {building} building,"
+            f" {self._bytes} of {self._max_bytes} bytes>"
+        )
+
+    async def get(self, document: Document) -> SearchIndex:
+        """Give the index of this very Document, built now if need be.
+
+        A replaced document's index is dropped. A caller that is cancelled leaves the build to the
+        others; a failed build reaches all who wait for it and is not kept. Raises ShuttingDown
+        once closed, and what the build raised.
+        """
+        self._check_open()
+        key = (document.tenant_id, document.doc_id)
+        entry = self._entries.get(key)
+        if entry is None or entry.document is not document:
+            entry = self._start(key, document)
+        self._entries.move_to_end(key)
+        try:
+            return await asyncio.shield(entry.build)
+        except asyncio.CancelledError:
+            if entry.build.cancelled():
+                raise _shutting_down() from None
+            raise
+
+    async def search(self, document: Document, query: str, max_results: int) -> tuple[Hit, ...]:
+        """Search the document's index (SearchIndex.search). Raises what ``get`` raises."""
+        index = await self.get(document)
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._searcher, index.search, query, max_results)
+
+    def drop(self, tenant_id: str, doc_id: str) -> None:
+        """Forget the document's index, if there is one; who holds it may finish with it."""
+        entry = self._entries.pop((tenant_id, doc_id), None)
+        if entry is not None:
+            self._bytes -= entry.bytes
+
+    def close(self) -> None:
+        """Refuse further calls and cancel builds not begun; both get ShuttingDown."""
+        self._closed = True
+        self._builder.shutdown(wait=False, cancel_futures=True)
+        self._searcher.shutdown(wait=False)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _shutting_down()
+
+    def _start(self, key: _Key, document: Document) -> _Entry:
+        self.drop(*key)
+        loop = asyncio.get_running_loop()
+        entry = _Entry(document, loop.run_in_executor(self._builder, self._build, document))
+        entry.build.add_done_callback(partial(self._finish, key, entry))
+        self._entries[key] = entry
+        return entry
+
+    def _finish(self, key: _Key, entry: _Entry, build: asyncio.Future[SearchIndex]) -> None:
+        failed = build.cancelled() or build.exception() is not None
+        if not failed:
+            self._metrics.index_builds.inc()
+        if self._entries.get(key) is not entry:
+            return
+        if failed:
+            del self._entries[key]
+            return
+        entry.bytes = build.result().text_bytes + INDEX_BYTES
+        self._bytes += entry.bytes
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Drop what was used least recently until the rest fits; the last one used stays."""
+        for key in list(self._entries)[:-1] if self._bytes > self._max_bytes else ():
+            if self._bytes <= self._max_bytes:
+                return
+            if self._entries[key].bytes:
+                self.drop(*key)
+
+
+def _shutting_down() -> ShuttingDown:
+    return ShuttingDown("This replica is stopping. Make the same call again: another will answer.")

@@ -1,0 +1,187 @@
+"""What every DocumentRepository keeps: tenants see their own documents and nothing else."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.builders import make_document
+
+from mcp_tools_proxy.documents.memory import InMemoryRepository
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+ACME = make_document(tenant_id="acme", pages=("the server of acme",))
+GLOBEX = make_document(tenant_id="globex", pages=("the server of globex, a server",))
+
+MakeRepository = Callable[..., InMemoryRepository]
+
+
+@pytest.fixture
+def make_repository() -> Iterator[MakeRepository]:
+    made: list[InMemoryRepository] = []
+
+    def make(
+        *documents: Document, hide: bool = False, metrics: Metrics | None = None
+    ) -> InMemoryRepository:
+        repository = InMemoryRepository(
+            documents=documents, hide_foreign_documents=hide, metrics=metrics or Metrics()
+        )
+        made.append(repository)
+        return repository
+
+    yield make
+    for repository in made:
+        repository.close()
+
+
+async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(
+    make_repository: MakeRepository,
+) -> None:
+    repository: DocumentRepository = make_repository(ACME, GLOBEX)
+    assert await repository.get("acme", "doc") is ACME
+    assert await repository.get("globex", "doc") is GLOBEX
+
+
+async def test_find_gives_only_the_tenants_own(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME)
+    assert await repository.find("acme", "doc") is ACME
+    assert await repository.find("globex", "doc") is None
+
+
+async def test_a_document_of_others_only_is_denied(make_repository: MakeRepository) -> None:
+    with pytest.raises(AccessDenied):
+        await make_repository(GLOBEX).get("acme", "doc")
+
+
+async def test_a_denial_says_nothing_about_the_owner(make_repository: MakeRepository) -> None:
+    document = make_document(tenant_id="globex", title="Merger")
+    with pytest.raises(AccessDenied) as denied:
+        await make_repository(document).get("acme", "doc")
+    assert "globex" not in denied.value.message
+    assert "Merger" not in denied.value.message
+
+
+async def test_a_document_of_nobody_is_not_found(make_repository: MakeRepository) -> None:
+    with pytest.raises(DocumentNotFound):
+        await make_repository(ACME).get("acme", "other")
+
+
+async def test_hidden_documents_of_others_look_like_nobodys(
+    make_repository: MakeRepository,
+) -> None:
+    with pytest.raises(DocumentNotFound) as foreign:
+        await make_repository(GLOBEX, hide=True).get("acme", "doc")
+    with pytest.raises(DocumentNotFound) as nobodys:
+        await make_repository(hide=True).get("acme", "doc")
+    assert foreign.value.message == nobodys.value.message
+
+
+async def test_a_message_quotes_the_id_safely(make_repository: MakeRepository) -> None:
+    with pytest.raises(DocumentNotFound) as missing:
+        await make_repository().get("acme", 'a"b\n' + "x" * 300)
+    assert r'"a\"b\n' in missing.value.message
+    assert len(missing.value.message) < 400
+
+
+@pytest.mark.requirement("T-07")
+async def test_a_search_finds_only_the_tenants_own_text(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME, GLOBEX)
+    hits = await repository.search("acme", "doc", "server globex", max_results=5)
+    assert [hit.snippet for hit in hits] == ["the server of acme"]
+
+
+@pytest.mark.requirement("T-07")
+async def test_another_tenants_text_does_not_move_a_score(make_repository: MakeRepository) -> None:
+    alone, together = make_repository(ACME), make_repository(ACME, GLOBEX)
+    await together.search("globex", "doc", "server", max_results=5)
+    assert await together.search("acme", "doc", "server", max_results=5) == await alone.search(
+        "acme", "doc", "server", max_results=5
+    )
+
+
+async def test_searches_of_two_tenants_at_once_do_not_mix(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME, GLOBEX)
+    tenants = ["acme", "globex"] * 10
+    found = await asyncio.gather(
+        *(repository.search(tenant, "doc", "server", max_results=1) for tenant in tenants)
+    )
+    assert [tenant in hits[0].snippet for tenant, hits in zip(tenants, found, strict=True)] == [
+        True
+    ] * 20
+
+
+async def test_a_search_in_a_foreign_document_is_denied(make_repository: MakeRepository) -> None:
+    with pytest.raises(AccessDenied):
+        await make_repository(GLOBEX).search("acme", "doc", "server", max_results=5)
+
+
+async def test_a_search_that_finds_nothing_is_empty(make_repository: MakeRepository) -> None:
+    assert await make_repository(ACME).search("acme", "doc", "absent", max_results=5) == ()
+
+
+async def test_a_replaced_document_is_what_the_next_search_reads(
+    make_repository: MakeRepository,
+) -> None:
+    repository = make_repository(ACME)
+    await repository.search("acme", "doc", "server", max_results=5)
+    repository.put(make_document(tenant_id="acme", pages=("a new server",)))
+    hits = await repository.search("acme", "doc", "server", max_results=5)
+    assert [hit.snippet for hit in hits] == ["a new server"]
+
+
+async def test_a_replaced_document_counts_once(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME, ACME, GLOBEX)
+    assert len(repository) == 2
+
+
+async def test_a_removed_document_is_of_nobody(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME)
+    repository.put(ACME)
+    repository.remove("acme", "doc")
+    with pytest.raises(DocumentNotFound):
+        await repository.get("acme", "doc")
+
+
+async def test_removing_one_tenants_document_leaves_the_others(
+    make_repository: MakeRepository,
+) -> None:
+    repository = make_repository(ACME, GLOBEX)
+    repository.remove("acme", "doc")
+    with pytest.raises(AccessDenied):
+        await repository.get("acme", "doc")
+    assert await repository.get("globex", "doc") is GLOBEX
+
+
+def test_removing_what_is_not_there_changes_nothing(make_repository: MakeRepository) -> None:
+    repository = make_repository(ACME)
+    repository.remove("globex", "doc")
+    assert len(repository) == 1
+
+
+def test_a_list_is_sorted_and_of_one_tenant(make_repository: MakeRepository) -> None:
+    b, a = (make_document(tenant_id="acme", doc_id=doc_id) for doc_id in "ba")
+    assert make_repository(b, GLOBEX, a).list("acme") == (a, b)
+
+
+def test_the_number_of_documents_is_a_metric(make_repository: MakeRepository) -> None:
+    metrics = Metrics()
+    make_repository(ACME, GLOBEX, metrics=metrics).remove("acme", "doc")
+    assert metrics.registry.get_sample_value("mcp_proxy_documents") == 1
+
+
+def test_its_repr_counts_and_names_no_tenant(make_repository: MakeRepository) -> None:
+    shown = repr(make_repository(ACME, GLOBEX))
+    assert "2 documents of 2 tenants" in shown
+    assert "acme" not in shown
+
+
+async def test_a_closed_repository_still_reads_and_no_longer_searches(
+    make_repository: MakeRepository,
+) -> None:
+    repository = make_repository(ACME)
+    repository.close()
+    assert await repository.get("acme", "doc") is ACME
+    with pytest.raises(ShuttingDown):
+        await repository.search("acme", "doc", "server", max_results=5)
