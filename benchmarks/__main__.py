@@ -1,0 +1,60 @@
+"""The command line: ``python -m benchmarks [--quick] [calls|search|indexing|memory|start …]``."""
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.bench import FULL, QUICK, Bench, open_bench
+from benchmarks.calls import measure_search, measure_sections
+from benchmarks.indexing import measure_indexing
+from benchmarks.memory import measure_memory
+from benchmarks.report import Result, facts, load_average
+from benchmarks.start import measure_start
+
+EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
+    "calls": measure_sections,
+    "search": measure_search,
+    "indexing": measure_indexing,
+    "memory": measure_memory,
+    "start": measure_start,
+}
+
+
+def main() -> int:
+    """Run the experiments asked for; 1 when an answer was wrong."""
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
+    names = arguments.names or list(EXPERIMENTS)
+    began, load_at_begin = time.perf_counter(), load_average()
+    print(f"# Benchmarks\n\n{facts()}\n")
+    with (
+        tempfile.TemporaryDirectory(prefix="mcp-tools-proxy-bench-") as workdir,
+        open_bench(Path(workdir), QUICK if arguments.quick else FULL) as bench,
+    ):
+        for name in names:
+            bench.say(name)
+            print(EXPERIMENTS[name](bench).markdown() + "\n", flush=True)
+    took = time.perf_counter() - began
+    print(
+        f"Wrong answers: {bench.errors}. Load average {load_at_begin} at the begin, "
+        f"{load_average()} at the end; took {took:.0f} s."
+    )
+    return 1 if bench.errors else 0
+
+
+def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a short run, to see that it works")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
+    parsed = parser.parse_args(argv)
+    if unknown := set(parsed.names) - set(EXPERIMENTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(EXPERIMENTS)}")
+    return parsed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""What every experiment is given: the load generator, a folder, the sizes of the run."""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.corpus import Corpus, make_corpus
+from benchmarks.load import Job, Outcome
+from benchmarks.messages import BATCH, EXECUTE, NO_DOCUMENT, OK, pair_batches
+from benchmarks.servers import ROOT, STOP_LIMIT_S, Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much is measured."""
+
+    rounds: int
+    section_calls: int
+    search_calls: int
+    pairs: tuple[int, ...]
+    pages: int
+    indexings: int
+    memory_rounds: int
+    memory_documents: int
+    starts: int
+
+
+FULL = Sizes(
+    rounds=7,
+    section_calls=1_500,
+    search_calls=300,
+    pairs=(1, 5_000, 50_000),
+    pages=2_000,
+    indexings=5,
+    memory_rounds=3,
+    memory_documents=5,
+    starts=7,
+)
+QUICK = Sizes(
+    rounds=2,
+    section_calls=300,
+    search_calls=60,
+    pairs=(1, 500),
+    pages=200,
+    indexings=2,
+    memory_rounds=1,
+    memory_documents=2,
+    starts=2,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One candidate's cost: CPU of the server per call, and latency, in milliseconds."""
+
+    cpu_ms: float
+    p50_ms: float
+    p99_ms: float
+
+
+class NoAnswers(Exception):
+    """There is nothing to measure."""
+
+
+class Bench:
+    """Drives load at servers and keeps count of the answers that were wrong."""
+
+    def __init__(self, process: subprocess.Popen[str], workdir: Path, sizes: Sizes) -> None:
+        self._process = process
+        self.workdir = workdir
+        self.sizes = sizes
+        self.corpus: Corpus = make_corpus(sizes.pages)
+        self.errors = 0
+
+    def say(self, text: str) -> None:
+        """Tell how far the run is."""
+        print(text, file=sys.stderr, flush=True)
+
+    def folder(self, name: str, *doc_ids: str) -> Path:
+        """Make a documents folder that holds those documents."""
+        folder = self.workdir / name
+        folder.mkdir()
+        self.corpus.write(folder, *doc_ids)
+        return folder
+
+    def begin(self, job: Job) -> None:
+        """Give the load generator a job; ``finish`` has to follow."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> Outcome:
+        """Wait for the job's outcome and count its errors."""
+        assert self._process.stdout is not None
+        outcome = Outcome(**json.loads(self._process.stdout.readline()))
+        self.errors += outcome.errors
+        if outcome.errors:
+            self.say(f"  {outcome.errors} errors, the first: {outcome.first_error}")
+        if not outcome.times:
+            raise NoAnswers("the load generator got no answer at all")
+        return outcome
+
+    def run(self, job: Job) -> Outcome:
+        """Do one job."""
+        self.begin(job)
+        return self.finish()
+
+    def measure(self, server: Server, bodies: list[str], connections: int, calls: int) -> Measured:
+        """Measure ``calls`` calls of ``server``."""
+        job = Job(
+            port=server.port,
+            path=EXECUTE,
+            bodies=bodies,
+            connections=connections,
+            calls=calls,
+            expected=OK,
+        )
+        before = server.cpu_s()
+        outcome = self.run(job)
+        cpu_s = server.cpu_s() - before
+        return Measured(
+            cpu_ms=cpu_s * 1000 / calls,
+            p50_ms=percentile(outcome.times, 50) * 1000,
+            p99_ms=percentile(outcome.times, 99) * 1000,
+        )
+
+    def open_pairs(self, server: Server, pairs: int) -> None:
+        """Bring the limiter to that many live (tenant, document) pairs besides the measured one."""
+        bodies = list(pair_batches(pairs - 1))
+        if bodies:
+            job = Job(
+                port=server.port,
+                path=BATCH,
+                bodies=bodies,
+                connections=4,
+                calls=len(bodies),
+                expected=NO_DOCUMENT,
+            )
+            self.run(job)
+
+
+@contextmanager
+def open_bench(workdir: Path, sizes: Sizes) -> Iterator[Bench]:
+    """Start the load generator, and end it when left."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.load"],
+        cwd=ROOT,
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Bench(process, workdir, sizes)
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Give the value that ``percent`` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def medians(rounds: list[Measured]) -> Measured:
+    """Give the median of each quantity."""
+    return Measured(
+        cpu_ms=statistics.median(r.cpu_ms for r in rounds),
+        p50_ms=statistics.median(r.p50_ms for r in rounds),
+        p99_ms=statistics.median(r.p99_ms for r in rounds),
+    )

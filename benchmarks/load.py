@@ -1,0 +1,149 @@
+"""The load generator: an HTTP/1.1 client process that reads jobs from stdin, one JSON a line.
+
+Each connection sends its next request when it has the answer to the last. A job ends after its
+calls, or its seconds. Every answer is checked: status 200, and ``expected`` is in its body.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import cast
+
+import uvloop
+
+JOB_LIMIT_S = 60.0
+"""A job that takes longer has failed: the calls that are missing count as errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """``bodies`` are sent in turn to ``path``; ``expected`` is what a good answer holds."""
+
+    port: int
+    path: str
+    bodies: list[str]
+    connections: int
+    calls: int = 10**9
+    seconds: float = JOB_LIMIT_S
+    expected: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """When each call started (monotonic), how long it took, both in seconds, and what failed."""
+
+    starts: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    errors: int = 0
+    first_error: str = ""
+
+
+class _Run:
+    """What the connections of one job share: the requests left to send and the outcome."""
+
+    def __init__(self, job: Job) -> None:
+        self._requests = [_request(job, body) for body in job.bodies]
+        self._expected = job.expected.encode()
+        self._sent = 0
+        self._calls = job.calls
+        self._stop_at = time.perf_counter() + job.seconds
+        self.outcome = Outcome()
+
+    def next_request(self) -> bytes | None:
+        if self._sent >= self._calls or time.perf_counter() >= self._stop_at:
+            return None
+        self._sent += 1
+        return self._requests[self._sent % len(self._requests)]
+
+    def answered(self, started: float, answer: bytes) -> None:
+        self.outcome.starts.append(started)
+        self.outcome.times.append(time.perf_counter() - started)
+        if not answer.startswith(b"HTTP/1.1 200 ") or self._expected not in answer:
+            self.failed(answer[:500].decode(errors="replace"))
+
+    def failed(self, why: str) -> None:
+        self.outcome.errors += 1
+        self.outcome.first_error = self.outcome.first_error or why
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection; ``done`` is set when it has nothing more to send."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._answer = b""
+        self._started = 0.0
+        self.done = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop has classes of its own
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        if _is_whole(self._answer):
+            self._run.answered(self._started, self._answer)
+            self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.is_set():
+            self._run.failed(f"connection lost: {exc}")
+            self.done.set()
+
+    def _send(self) -> None:
+        self._answer = b""
+        request = self._run.next_request()
+        if request is None:
+            self.done.set()
+            self._transport.close()
+            return
+        self._started = time.perf_counter()
+        self._transport.write(request)
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    if not end:
+        return False
+    _, _, length = head.lower().partition(b"\r\ncontent-length:")
+    return len(body) >= int(length.split(b"\r\n", 1)[0])
+
+
+def _request(job: Job, body: str) -> bytes:
+    content = body.encode()
+    head = (
+        f"POST {job.path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+async def run_job(job: Job) -> Outcome:
+    """Do one job."""
+    run = _Run(job)
+    loop = asyncio.get_running_loop()
+    connections = [
+        (await loop.create_connection(lambda: _Connection(run), "127.0.0.1", job.port))[1]
+        for _ in range(job.connections)
+    ]
+    try:
+        async with asyncio.timeout(JOB_LIMIT_S):
+            for connection in connections:
+                await connection.done.wait()
+    except TimeoutError:
+        run.failed(f"not done after {JOB_LIMIT_S:.0f} s")
+    return run.outcome
+
+
+def main() -> None:
+    """Do the jobs that stdin gives, and write the outcome of each as one line."""
+    for line in sys.stdin:
+        outcome = uvloop.run(run_job(Job(**json.loads(line))))
+        sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Bodies of requests to the service."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from benchmarks.corpus import TENANT, Corpus
+
+EXECUTE = "/internal/mcp/execute"
+BATCH = "/internal/mcp/execute/batch"
+BATCH_CALLS = 32
+OK = '"status":"ok"'
+NO_DOCUMENT = '"code":"DOCUMENT_NOT_FOUND"'
+
+_TRACE_ID = "0123456789abcdef" * 2
+_TENANTS_OF_PAIRS = 50
+
+
+def call(tool_name: str, **arguments: object) -> str:
+    """Make the body of one call."""
+    return _json(
+        {
+            "tool_name": tool_name,
+            "arguments": arguments,
+            "user": _user(TENANT),
+            "trace_id": _TRACE_ID,
+        }
+    )
+
+
+def section_calls(doc_id: str) -> list[str]:
+    """Read the sections of one document in turn."""
+    sections = range(1, 21)
+    return [call("read_doc_section", doc_id=doc_id, section_id=f"s{n}") for n in sections]
+
+
+def search_calls(doc_id: str, corpus: Corpus) -> list[str]:
+    """Ask one document the queries in turn."""
+    return [call("doc_local_search", doc_id=doc_id, query=query) for query in corpus.queries]
+
+
+def pair_batches(pairs: int) -> Iterator[str]:
+    """Touch that many (tenant, document) pairs: an invented document opens its window as well."""
+    for tenant in range(_TENANTS_OF_PAIRS):
+        calls: Iterator[dict[str, object]] = (
+            {
+                "tool_name": "read_doc_metadata",
+                "arguments": {"doc_id": f"invented-document-{tenant:02}-{number:05}"},
+            }
+            for number in range(tenant, pairs, _TENANTS_OF_PAIRS)
+        )
+        for batch in _batches(calls):
+            yield _json({"calls": batch, "user": _user(f"tenant-{tenant:02}")})
+
+
+def _batches(calls: Iterator[dict[str, object]]) -> Iterator[Sequence[dict[str, object]]]:
+    while batch := list(islice(calls, BATCH_CALLS)):
+        yield batch
+
+
+def _user(tenant_id: str) -> dict[str, str]:
+    return {"user_id": "bench-user", "tenant_id": tenant_id}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,132 @@
+"""Processes that are measured: started on a free port, stopped by their own handle."""
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from benchmarks.messages import EXECUTE, OK
+
+ROOT = Path(__file__).resolve().parent.parent
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 5.0
+ASK_LIMIT_S = 60.0
+
+NO_CALL_REFUSED = {
+    "MCP_PROXY_RATE_LIMIT_CALLS": "1000000000",
+    "MCP_PROXY_RATE_LIMIT_TOKENS": "1000000000000",
+    "MCP_PROXY_RATE_LIMIT_TENANT_CALLS": "1000000000",
+    "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": "1000000000000",
+    "MCP_PROXY_RATE_LIMIT_WINDOW_S": "3600",
+}
+"""Budgets that count every call and never run out, with windows that outlive the run."""
+
+_KIB = 1024
+
+
+class NotStarted(Exception):
+    """A server that gave no answer in time, or ended."""
+
+
+class Server:
+    """One server process that listens on ``port``."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self._process = process
+        self.port = port
+
+    def cpu_s(self) -> float:
+        """User and system time of the whole process so far: Linux's CPU clock of another process.
+
+        What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
+        """
+        return time.clock_gettime((~self._process.pid << 3) | 2)
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process."""
+        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="ascii")
+        match = re.search(r"^Rss:\s+(\d+) kB$", rollup, re.MULTILINE)
+        assert match is not None
+        return int(match[1]) * _KIB
+
+    def ask(self, path: str, body: str) -> bytes:
+        """Send one request and give the answer's body. Raises OSError; an error is an assertion."""
+        content = body.encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", self.port), timeout=ASK_LIMIT_S) as connection:
+            connection.sendall(head.encode() + content)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 200 ") and OK.encode() in answer, answer[:500]  # noqa: PT018
+        return answer.partition(b"\r\n\r\n")[2]
+
+    def wait_for(self, body: str) -> None:
+        """Ask ``body`` until it is answered. Raises NotStarted."""
+        give_up = time.perf_counter() + START_LIMIT_S
+        while time.perf_counter() < give_up and self._process.poll() is None:
+            with contextlib.suppress(ConnectionRefusedError):
+                self.ask(EXECUTE, body)
+                return
+            time.sleep(0.002)
+        raise NotStarted(f"{self._process.args!r} does not answer")
+
+    def stop(self) -> None:
+        """End the process and wait until it has gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def gateway(
+    workdir: Path, documents: Path, settings: Mapping[str, str] = NO_CALL_REFUSED
+) -> Iterator[Server]:
+    """Run the service: its limits, metrics and info log to a file are on."""
+    command = [str(Path(sys.executable).with_name("mcp-tools-proxy")), "serve", "--port"]
+    environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(documents)}
+    with _running(command, workdir, workdir, environment) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
+    """Run a bare server (``fastapi``, ``asgi``, ``imports``) that always gives ``answer``."""
+    file = workdir / f"answer-{time.perf_counter_ns()}.json"
+    file.write_bytes(answer)
+    module = "benchmarks.bare_imports" if kind == "imports" else "benchmarks.bare"
+    command = [sys.executable, "-m", module, kind, str(file)]
+    with _running(command, ROOT, workdir, {}) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(
+    command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
+) -> Iterator[Server]:
+    port = _free_port()
+    log = workdir / f"server-{port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own programs
+            [*command, str(port)], cwd=cwd, env=dict(environment), stdout=output, stderr=output
+        )
+    server = Server(process, port)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
