@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 
 
@@ -24,4 +25,21 @@ def make_document(
         sections=sections or {},
         tags=tuple(tags),
         own_chunks=own_chunks,
+    )
+
+
+def make_caller(*, tenant_id: str = "tenant_1", agent: str | None = None) -> Caller:
+    """Make a caller of tenant_1 without an agent, but for what is given."""
+    return Caller(tenant_id=tenant_id, user_id="user_1", agent=agent)
+
+
+def make_call(
+    tool_name: str = "fake", arguments: Mapping[str, object] | None = None, **caller: str
+) -> Call:
+    """Make a call of ``tool_name``."""
+    return Call(
+        tool_name=tool_name,
+        arguments=arguments or {},
+        caller=make_caller(**caller),
+        trace_id="trace-1",
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.settings import ENV_PREFIX, Settings
+from retrieval_service.settings import RetrievalSettings
 
 
 @pytest.fixture
@@ -18,5 +19,6 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     """Keep the developer's own environment, .env and documents out of the tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAG_WINDOW_RADIUS", raising=False)
-    for name in Settings.model_fields:
-        monkeypatch.delenv(f"{ENV_PREFIX}{name.upper()}", raising=False)
+    for prefix, model in ((ENV_PREFIX, Settings), ("RETRIEVAL_", RetrievalSettings)):
+        for name in model.model_fields:
+            monkeypatch.delenv(f"{prefix}{name.upper()}", raising=False)

@@ -41,17 +41,18 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
     ) -> None:
-        builtin = seed_documents() if settings.mock_mode else ()
         self.lifecycle = Lifecycle()
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.repository = InMemoryRepository(
-            documents=builtin,
             hide_foreign_documents=settings.hide_foreign_documents,
             metrics=self.metrics,
         )
         self.folder = DocumentFolder(
-            settings.documents_path, self.repository, self.metrics, builtin=builtin
+            settings.documents_path,
+            self.repository,
+            self.metrics,
+            builtin=seed_documents() if settings.mock_mode else (),
         )
         self.retrieval = RetrievalClient(
             url=settings.retrieval_window_url,

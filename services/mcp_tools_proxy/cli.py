@@ -1,9 +1,10 @@
-"""The ``mcp-tools-proxy`` command: serve, documents."""
+"""The ``mcp-tools-proxy`` command: serve, documents (contract §8)."""
 
 import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli_documents import documents_app
 from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
@@ -11,40 +12,44 @@ from mcp_tools_proxy.telemetry.logging import configure_logging
 
 USAGE_ERROR = 2
 
+Host = Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
+]
+
 app = typer.Typer(
     name="mcp-tools-proxy",
     help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
     add_completion=False,
-    no_args_is_help=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
 @app.callback(invoke_without_command=True)
-def default(context: typer.Context) -> None:
+def default(context: typer.Context, host: Host = None, port: Port = None) -> None:
     """Serve when no command is given."""
     if context.invoked_subcommand is None:
-        serve_command()
+        serve_command(host, port)
 
 
 @app.command("serve")
-def serve_command(
-    host: Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
-    ] = None,
-) -> None:
+def serve_command(host: Host = None, port: Port = None) -> None:
     """Serve HTTP until SIGTERM or Ctrl+C; settings come from MCP_PROXY_* and .env."""
     settings = _settings()
     given = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
     configure_logging(settings.log_level, sys.stdout)
-    from mcp_tools_proxy.serving import serve  # noqa: PLC0415 - other commands need no server
+    from mcp_tools_proxy.serving import build_server, listen  # noqa: PLC0415 - only serving needs it
 
     try:
-        serve(settings)
-    except (OSError, ValueError) as error:
-        _fail(f"cannot serve on {settings.host}:{settings.port}: {error}")
+        server = build_server(settings)
+        listener = listen(settings.host, settings.port)
+    except ValueError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}")
+    server.run(sockets=[listener])
 
 
 app.add_typer(documents_app(lambda: _settings().documents_path), name="documents")
@@ -63,5 +68,15 @@ def _fail(message: str) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; every error is one line on stderr."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(130)
+    except TyperException as error:
+        typer.echo(f"mcp-tools-proxy: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

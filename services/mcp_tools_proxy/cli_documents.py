@@ -20,24 +20,20 @@ from rich.text import Text
 from mcp_tools_proxy.documents.files import (
     DocumentExists,
     InvalidDocument,
-    check_identifier,
     write_document,
 )
 from mcp_tools_proxy.documents.folder import scan_folder, select_documents
-from mcp_tools_proxy.documents.importing.kinds import import_file
 from mcp_tools_proxy.documents.importing.source import ImportFailed, Origin, one_line
 from mcp_tools_proxy.documents.importing.source import Progress as PageProgress
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.policy.identifiers import is_identifier
 
 _FOLDER_HELP = "The documents folder; by default the setting documents_path."
 
 
 def _identifier(value: str | None) -> str | None:
-    if value is not None:
-        try:
-            check_identifier(value)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
+    if value is not None and not is_identifier(value):
+        raise typer.BadParameter("it must be 1-256 characters without control characters")
     return value
 
 
@@ -68,7 +64,6 @@ def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
     app = typer.Typer(
         name="documents",
         help="Import documents and list them.",
-        no_args_is_help=True,
         rich_markup_mode=None,
     )
 
@@ -130,6 +125,9 @@ class _Wanted:
 
 def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
     """Import each file and print what came of it; say whether all went well."""
+    # Here, because the importers' libraries are slow to load and serving needs none of them.
+    from mcp_tools_proxy.documents.importing.kinds import import_file  # noqa: PLC0415
+
     done: set[str] = set()
     failed = False
     for number, path in enumerate(files, start=1):

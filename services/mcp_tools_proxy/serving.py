@@ -1,7 +1,6 @@
 """Runs the service under uvicorn and stops it gracefully."""
 
 import socket
-import sys
 import time
 from types import FrameType
 
@@ -48,14 +47,10 @@ class GracefulServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve(settings: Settings) -> None:
-    """Serve until a signal.
-
-    Raises OSError when the address cannot be bound, ValueError for an unusable setting.
-    """
+def build_server(settings: Settings) -> GracefulServer:
+    """Build the service and the server around it. Raises ValueError for an unusable setting."""
     app = create_app(settings)
     gateway: Gateway = app.state.gateway
-    listener = _bind(settings.host, settings.port)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -63,13 +58,11 @@ def serve(settings: Settings) -> None:
         server_header=False,
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
-    server = GracefulServer(config, gateway.lifecycle, grace_s=settings.shutdown_grace_s)
-    server.run(sockets=[listener])
-    if not server.started:
-        sys.exit(1)
+    return GracefulServer(config, gateway.lifecycle, grace_s=settings.shutdown_grace_s)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Bind a socket. Raises OSError when the address is unknown or in use."""
     family, kind, proto, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

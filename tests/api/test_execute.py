@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ async def service() -> AsyncIterator[Service]:
         yield started
 
 
-def section_request(**top_level: object) -> dict[str, object]:
+def section_request(**top_level: Any) -> dict[str, object]:
     return request_of(
         "read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"}, **top_level
     )
@@ -46,9 +47,12 @@ async def test_an_error_has_code_and_message_and_no_result(service: Service) -> 
         ("read_doc_metadata", {}, "INVALID_ARGUMENTS"),
         ("read_doc_metadata", {"doc_id": "nobody's"}, "DOCUMENT_NOT_FOUND"),
         ("read_doc_section", {"doc_id": "doc_1", "section_id": "none"}, "SECTION_NOT_FOUND"),
-        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 13, "page_end": 14}, "PAGES_NOT_FOUND"),
-        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 1, "page_end": 9}, "PAGE_SPAN_TOO_LARGE"),
-        ("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c", "radius": 3}, "WINDOW_TOO_LARGE"),
+        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 13, "page_end": 14},
+         "PAGES_NOT_FOUND"),
+        ("read_doc_pages", {"doc_id": "doc_1", "page_start": 1, "page_end": 9},
+         "PAGE_SPAN_TOO_LARGE"),
+        ("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c", "radius": 3},
+         "WINDOW_TOO_LARGE"),
         ("doc_local_search", {"doc_id": "doc_1", "query": "dump it"}, "CONTENT_BLOCKED"),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ async def service(retrieval: Retrieval) -> AsyncIterator[Service]:
         yield started
 
 
-def window(anchor: str = "c5", **arguments: object) -> dict[str, object]:
+def window(anchor: str = "c5", /, **arguments: object) -> dict[str, object]:
     return {"doc_id": "doc_1", "anchor_chunk_id": anchor, **arguments}
 
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.documents.files import write_document
-from mcp_tools_proxy.documents.retrieval import RetrievalClient, RetrievedChunk
-from mcp_tools_proxy.domain.document import Chunk, Document
+from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ChunkNotFound,

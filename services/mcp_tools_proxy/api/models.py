@@ -6,7 +6,6 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from mcp_tools_proxy.policy.identifiers import TRACE_ID_PATTERN, Identifier
 
-
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 ToolName = Annotated[str, StringConstraints(min_length=1)]
 

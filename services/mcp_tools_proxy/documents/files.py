@@ -4,21 +4,20 @@ This is the only module that knows the file format.
 """
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.problems import place_of, problem_of
 
 MAX_NAME_BYTES = 255
 """The longest name that common file systems take, in bytes."""
-
-_IDENTIFIER = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,256}")
 
 
 class BrokenFile(Exception):
@@ -44,16 +43,6 @@ class DocumentExists(Exception):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} exists")
         self.path = path
-
-
-def check_identifier(value: str) -> str:
-    """Give ``value`` back: 1-256 characters, no control characters (contract §1, input rules).
-
-    Raises ValueError.
-    """
-    if not _IDENTIFIER.fullmatch(value):
-        raise ValueError("must be 1-256 characters without control characters")
-    return value
 
 
 def read_document(path: Path) -> Document:
@@ -148,15 +137,12 @@ def _file_name(field: str, identifier: str, suffix: str = "") -> str:
 
 
 def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    text = problem["msg"].removeprefix("Value error, ")
+    first = error.errors(include_input=False, include_url=False)[0]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place}: {text}{more}" if place else text + more
+    return f"{place_of(first, whole='document')}: {problem_of(first)}{more}"
 
 
 _STRICT = ConfigDict(strict=True, extra="ignore", frozen=True)
-_Identifier = Annotated[str, AfterValidator(check_identifier)]
 _PageNumber = Annotated[int, Field(ge=1)]
 _Offset = Annotated[int, Field(ge=0)]
 
@@ -164,7 +150,7 @@ _Offset = Annotated[int, Field(ge=0)]
 class _SectionEntry(BaseModel):
     model_config = _STRICT
 
-    section_id: _Identifier
+    section_id: Identifier
     title: str
     page_start: _PageNumber
     page_end: _PageNumber
@@ -190,7 +176,7 @@ class _SectionEntry(BaseModel):
 class _ChunkEntry(BaseModel):
     model_config = _STRICT
 
-    chunk_id: _Identifier
+    chunk_id: Identifier
     page: _PageNumber
     text: str
 
@@ -198,8 +184,8 @@ class _ChunkEntry(BaseModel):
 class _DocumentFile(BaseModel):
     model_config = _STRICT
 
-    doc_id: _Identifier
-    tenant_id: _Identifier
+    doc_id: Identifier
+    tenant_id: Identifier
     title: str
     tags: list[str] = []
     pages: Annotated[list[str], Field(min_length=1)]

@@ -192,6 +192,8 @@ class DocumentFolder:
     async def _follow(self) -> None:
         """Load at each change, until the folder itself is gone or another one."""
         identity = await asyncio.to_thread(_identity, self._root)
+        if identity is None:
+            return
         batches = awatch(
             self._root,
             watch_filter=None,  # a volume may swap its files behind a dot-folder's link

@@ -11,6 +11,7 @@ import httpx
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ChunkNotFound,
@@ -25,6 +26,9 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """A larger answer is left unread (T-03)."""
 
+URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
+TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
+
 _EXCERPT_CHARS = 200  # of Retrieval's own words in a refusal (T-03)
 _CONNECTIONS = 256  # counted here: httpcore's own queue takes time by the square of its length
 _LIMITS = httpx.Limits(
@@ -34,16 +38,6 @@ _LIMITS = httpx.Limits(
 
 LastCall = Literal["unknown", "ok", "failed"]
 _Place = Annotated[int, Field(ge=0, lt=2**31)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievedChunk:
-    """One chunk of a window, as Retrieval gave it; ``chunk_index`` is its place in the document."""
-
-    chunk_id: str
-    page: int
-    chunk_index: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +219,9 @@ def _parse_url(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
         parsed.host.encode("idna")
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise ValueError("the Retrieval address is not a URL") from error
+        raise ValueError(f"{URL_VARIABLE}: is not a URL") from error
     if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
-        raise ValueError("the Retrieval address must be http(s)://host, maybe with :port and /path")
+        raise ValueError(f"{URL_VARIABLE}: should be http(s)://host, maybe with :port and /path")
     return parsed
 
 
@@ -235,7 +229,7 @@ def _headers(token: str | None) -> dict[str, str]:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see _read_body
     if token is not None:
         if not re.fullmatch(r"[!-~]+", token):
-            raise ValueError("the Retrieval token must be printable ASCII without spaces")
+            raise ValueError(f"{TOKEN_VARIABLE}: should be printable ASCII without spaces")
         headers["Authorization"] = f"Bearer {token}"
     return headers
 

@@ -67,3 +67,13 @@ class Hit:
     score: float
     section_id: str | None = None
     chunk_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievedChunk:
+    """One chunk of a window, as Retrieval gave it; ``chunk_index`` is its place in the document."""
+
+    chunk_id: str
+    page: int
+    chunk_index: int
+    text: str

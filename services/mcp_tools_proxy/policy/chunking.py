@@ -37,16 +37,22 @@ def chunks_of(document: Document) -> tuple[Chunk, ...]:
 
 def section_at(document: Document, page: int, char: int) -> Section | None:
     """Find the innermost section over a place: of those around it, the one that starts last."""
-    found: Section | None = None
-    for section in document.sections.values():
-        starts = (section.page_start, section.start_char or 0)
-        inside = starts <= (page, char) and (
-            page < section.page_end
-            or (page == section.page_end and (section.end_char is None or char < section.end_char))
-        )
-        if inside and (found is None or starts >= (found.page_start, found.start_char or 0)):
-            found = section
-    return found
+    around = [
+        section
+        for section in document.sections.values()
+        if section.page_start <= page <= section.page_end and _holds(section, page, char)
+    ]
+    return max(around, key=_begin, default=None)
+
+
+def _holds(section: Section, page: int, char: int) -> bool:
+    """Tell whether a place on one of the section's pages is in the section."""
+    before_end = page < section.page_end or section.end_char is None or char < section.end_char
+    return _begin(section) <= (page, char) and before_end
+
+
+def _begin(section: Section) -> tuple[int, int]:
+    return section.page_start, section.start_char or 0
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

@@ -10,14 +10,13 @@ EVENT = "tool.call"
 CANCELLED = "CANCELLED"
 """The ``code`` of a call whose caller went away."""
 
-log = structlog.get_logger()
-
 
 class CallTelemetry:
     """Tells what became of each call: identifiers, codes, sizes; never texts (contract §7)."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._log = structlog.get_logger()
 
     def __call__(self, record: CallRecord) -> None:
         """Write one ``tool.call`` line and count the call."""
@@ -27,11 +26,11 @@ class CallTelemetry:
         self._metrics.call_seconds.labels(tool).observe(record.duration_s)
         payload = _payload(record)
         if code == "OK":
-            log.info(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+            self._log.info(EVENT, trace_id=record.call.trace_id, code=code, **payload)
         elif code == "INTERNAL_ERROR":
-            log.error(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+            self._log.error(EVENT, trace_id=record.call.trace_id, code=code, **payload)
         else:
-            log.warning(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+            self._log.warning(EVENT, trace_id=record.call.trace_id, code=code, **payload)
 
 
 def _code(record: CallRecord) -> str:

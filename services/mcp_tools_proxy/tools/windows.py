@@ -6,8 +6,8 @@ from typing import Annotated, Protocol, Self
 from pydantic import BaseModel, Field, model_validator
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
-from mcp_tools_proxy.documents.retrieval import RetrievedChunk
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.tool import Tool, ToolResult
 from mcp_tools_proxy.policy.bounds import estimate_tokens

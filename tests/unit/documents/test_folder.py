@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 from structlog.testing import capture_logs
-from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 from mcp_tools_proxy.documents.files import document_path, dump_document
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 
 @pytest.fixture

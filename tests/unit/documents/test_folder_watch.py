@@ -9,11 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
-from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 from mcp_tools_proxy.documents.files import document_path, dump_document
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.builders import make_document
 
 from mcp_tools_proxy.documents.index_cache import INDEX_BYTES, IndexCache
 from mcp_tools_proxy.documents.search import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.builders import make_document
 
 BOUND_S = 5
 

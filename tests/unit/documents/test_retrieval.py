@@ -6,6 +6,17 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+
+from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    ChunkNotFound,
+    InvalidArguments,
+    RetrievalNotConfigured,
+    RetrievalUnavailable,
+)
+from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.unit.documents.retrieving import (
     TOKEN,
     URL,
@@ -19,16 +30,6 @@ from tests.unit.documents.retrieving import (
     in_turn,
     raw,
 )
-
-from mcp_tools_proxy.documents.retrieval import RetrievalClient, RetrievedChunk
-from mcp_tools_proxy.domain.errors import (
-    AccessDenied,
-    ChunkNotFound,
-    InvalidArguments,
-    RetrievalNotConfigured,
-    RetrievalUnavailable,
-)
-from mcp_tools_proxy.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.requirement("T-03")
 

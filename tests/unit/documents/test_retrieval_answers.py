@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from tests.unit.documents.retrieving import Parts, answer, ask, chunk, client_of, raw
 
 from mcp_tools_proxy.documents.retrieval import MAX_BODY_BYTES
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
+from tests.unit.documents.retrieving import Parts, answer, ask, chunk, client_of, raw
 
 pytestmark = pytest.mark.requirement("T-03")
 

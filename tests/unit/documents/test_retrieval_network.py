@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager, suppress
 from itertools import islice
 
 import pytest
-from tests.unit.documents.retrieving import ask
 
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.unit.documents.retrieving import ask
 
 pytestmark = pytest.mark.requirement("T-03")
 

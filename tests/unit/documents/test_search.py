@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.builders import make_document
 
 from mcp_tools_proxy.documents.excerpt import SNIPPET_CHARS, densest, excerpt
 from mcp_tools_proxy.documents.search import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
+from tests.builders import make_document
 
 
 def search(*pages: str, query: str, max_results: int = 5) -> tuple[Hit, ...]:

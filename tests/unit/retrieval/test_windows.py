@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from tests.builders import make_document
 
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.policy.chunking import chunks_of
 from retrieval_service.tables import SMALL_CHARS, ChunkTables
 from retrieval_service.windows import build_table, cut_window
+from tests.builders import make_document
 
 
 def document_of(*pages: str) -> Document:

@@ -1,0 +1,78 @@
+"""The started program: a process of its own on a free port."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_TIMEOUT_S = 25.0
+STOP_TIMEOUT_S = 20.0
+
+
+class Program:
+    """A running ``mcp-tools-proxy serve``."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.port = port
+        self._log = log
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10)
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        """Send a signal and give the exit code."""
+        self.process.send_signal(sig)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """Read what it logged; every line has to be JSON."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+
+@contextmanager
+def started(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Program]:
+    """Start the program in ``folder`` and wait until it answers; it is gone afterwards."""
+    port = free_port()
+    log = folder / "service.log"
+    command = [sys.executable, "-m", "mcp_tools_proxy.cli", "serve", "--port", str(port)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command, cwd=folder, env={"PATH": "/usr/bin:/bin", **(environment or {})}, stdout=out
+        )
+    program = Program(process, port, log)
+    try:
+        _wait_until_it_answers(program)
+        yield program
+    finally:
+        program.http.close()
+        if process.poll() is None:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_it_answers(program: Program) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if program.process.poll() is not None:
+            raise AssertionError(f"it ended with {program.process.returncode}")
+        try:
+            if program.http.get("/health").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("it did not answer in time")

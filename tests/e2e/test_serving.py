@@ -1,0 +1,201 @@
+"""The started program: one command, signals, logs, callers who go away."""
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.hanging import HangingRetrieval
+from tests.e2e.program import Program, free_port, started
+from tests.service import BATCH, EXECUTE, request_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+
+WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1"})
+UNLIMITED = {
+    f"MCP_PROXY_RATE_LIMIT_{name}": "0"
+    for name in ("CALLS", "TOKENS", "TENANT_CALLS", "TENANT_TOKENS")
+}
+SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
+
+
+@pytest.fixture
+def retrieval() -> Iterator[HangingRetrieval]:
+    with HangingRetrieval() as hanging:
+        yield hanging
+
+
+def environment(retrieval: HangingRetrieval, **more: str) -> dict[str, str]:
+    return {
+        "MCP_PROXY_RETRIEVAL_WINDOW_URL": retrieval.url,
+        "MCP_PROXY_RETRIEVAL_TIMEOUT": "30",
+        **UNLIMITED,
+        **more,
+    }
+
+
+def test_it_answers_calls_and_logs_one_json_line_for_each(tmp_path: Path) -> None:
+    with started(tmp_path) as program:
+        answer = program.http.post(EXECUTE, json=SECTION | {"trace_id": "t-1"}).json()
+        program.stop()
+        lines = [line for line in program.log_lines() if line["event"] == "tool.call"]
+    assert (answer["status"], [line["trace_id"] for line in lines]) == ("ok", ["t-1"])
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it(tmp_path: Path, sig: int) -> None:
+    with started(tmp_path) as program:
+        assert program.stop(sig) in {0, 143, -sig, 128 + sig}
+
+
+def test_a_call_in_flight_finishes_after_sigterm(
+    tmp_path: Path, retrieval: HangingRetrieval
+) -> None:
+    with started(tmp_path, environment(retrieval)) as program, ThreadPoolExecutor() as pool:
+        call = pool.submit(program.http.post, EXECUTE, json=WINDOW)
+        retrieval.wait_for_requests(1)
+        program.process.send_signal(signal.SIGTERM)
+        wait_until_stopping(program)
+        retrieval.answer_all()
+        assert call.result(10).json()["status"] == "ok"
+
+
+def test_a_new_call_after_sigterm_is_refused(tmp_path: Path, retrieval: HangingRetrieval) -> None:
+    with started(tmp_path, environment(retrieval)) as program, ThreadPoolExecutor() as pool:
+        call = pool.submit(program.http.post, EXECUTE, json=WINDOW)
+        retrieval.wait_for_requests(1)
+        program.process.send_signal(signal.SIGTERM)
+        wait_until_stopping(program)
+        answer = program.http.post(EXECUTE, json=SECTION)
+        retrieval.answer_all()
+        call.result(10)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SHUTTING_DOWN")
+
+
+def test_a_call_longer_than_the_grace_is_told_so(
+    tmp_path: Path, retrieval: HangingRetrieval
+) -> None:
+    settings = environment(retrieval, MCP_PROXY_SHUTDOWN_GRACE_S="0.5")
+    with started(tmp_path, settings) as program, ThreadPoolExecutor() as pool:
+        call = pool.submit(program.http.post, EXECUTE, json=WINDOW)
+        retrieval.wait_for_requests(1)
+        exit_code = program.stop()
+        answer = call.result(10)
+    assert (answer.status_code, answer.json()["error"]["code"], exit_code in {0, 143, -15}) == (
+        503,
+        "SHUTTING_DOWN",
+        True,
+    )
+
+
+@pytest.mark.parametrize("route", [EXECUTE, BATCH])
+def test_a_caller_that_disconnects_cancels_its_calls(
+    tmp_path: Path, retrieval: HangingRetrieval, route: str
+) -> None:
+    body: dict[str, object] = WINDOW
+    if route == BATCH:
+        body = {"calls": [WINDOW, WINDOW, WINDOW], "user": WINDOW["user"]}
+    with started(tmp_path, environment(retrieval)) as program:
+        with socket.create_connection(("127.0.0.1", program.port)) as caller:
+            caller.sendall(raw_request(route, body))
+            retrieval.wait_for_requests(1 if route == EXECUTE else 3)
+        retrieval.wait_for_hang_ups(1 if route == EXECUTE else 3)
+        wait_until(lambda: "mcp_proxy_calls_in_flight 0.0" in program.http.get("/metrics").text)
+
+
+def test_documents_are_answered_at_once_while_retrieval_hangs(
+    tmp_path: Path, retrieval: HangingRetrieval
+) -> None:
+    """200 hanging calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
+    settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="2")
+    with started(tmp_path, settings) as program:
+        codes, sections = asyncio.run(hang_and_read(program.port, retrieval))
+    assert (codes, sections) == (["RETRIEVAL_UNAVAILABLE"] * 200, ["ok"] * 20)
+
+
+async def hang_and_read(port: int, retrieval: HangingRetrieval) -> tuple[list[str], list[str]]:
+    limits = httpx.Limits(max_connections=None)
+    base = f"http://127.0.0.1:{port}"
+    async with httpx.AsyncClient(base_url=base, limits=limits, timeout=20) as http:
+        async with asyncio.TaskGroup() as group:
+            hanging = [group.create_task(http.post(EXECUTE, json=WINDOW)) for _ in range(200)]
+            await asyncio.to_thread(retrieval.wait_for_requests, 50)
+            sections = [
+                (await http.post(EXECUTE, json=SECTION)).json()["status"] for _ in range(20)
+            ]
+            assert not any(call.done() for call in hanging)
+        return [call.result().json()["error"]["code"] for call in hanging], sections
+
+
+def test_a_bad_setting_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    ended = run(tmp_path, "serve", MCP_PROXY_MAX_TEXT_BYTES="many")
+    assert (
+        ended.returncode,
+        ended.stderr.count("\n"),
+        "MCP_PROXY_MAX_TEXT_BYTES" in ended.stderr,
+    ) == (
+        2,
+        1,
+        True,
+    )
+
+
+def test_a_port_in_use_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
+    assert (ended.returncode, ended.stderr.count("\n"), "in use" in ended.stderr) == (2, 1, True)
+
+
+def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> None:
+    settings = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": f"redis://127.0.0.1:{free_port()}"}
+    with started(tmp_path, settings) as program:
+        assert program.http.post(EXECUTE, json=SECTION).json()["status"] == "ok"
+
+
+def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "documents" / "t"
+    document = {"doc_id": "new", "tenant_id": "t", "title": "New", "pages": ["text"]}
+    with started(tmp_path, UNLIMITED) as program:
+        folder.mkdir(parents=True)
+        (folder / "new.json").write_text(json.dumps(document))
+        body = request_of("read_doc_metadata", {"doc_id": "new"}, tenant_id="t")
+        wait_until(lambda: program.http.post(EXECUTE, json=body).json()["status"] == "ok")
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "mcp_tools_proxy.cli", *arguments],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def raw_request(path: str, body: object) -> bytes:
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+def wait_until_stopping(program: Program) -> None:
+    wait_until(lambda: program.http.get("/health/ready").json()["status"] == "stopping")
+
+
+def wait_until(holds: Any, timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold in time"
+        time.sleep(0.02)

@@ -1,0 +1,205 @@
+"""The one call path, with fakes around it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.tool import ToolResult
+from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.limiter import build_limiter
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.builders import make_call
+from tests.fakes import FakeTool
+
+
+class Fixture:
+    """An executor over one tool, its lifecycle and the records it left."""
+
+    def __init__(self, tool: FakeTool, **budgets: int) -> None:
+        self.records: list[CallRecord] = []
+        self.lifecycle = Lifecycle()
+        limits = dict.fromkeys(
+            ("document_calls", "document_tokens", "tenant_calls", "tenant_tokens"), 0
+        )
+        self.executor = Executor(
+            registry=RegistryHolder(Registry.build([tool])),
+            limiter=build_limiter(
+                Budgets(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()
+            ),
+            blocklist=Blocklist(["leak"]),
+            lifecycle=self.lifecycle,
+            max_result_bytes=100,
+            record=self.records.append,
+        )
+
+    async def execute(self, call: Call | None = None) -> Outcome:
+        """Run one call."""
+        return await self.executor.execute(call or make_call())
+
+
+def raising(error: Exception) -> Callable[[Call], Awaitable[ToolResult]]:
+    async def run(_: Call) -> ToolResult:
+        raise error
+
+    return run
+
+
+def code_of(outcome: Outcome | None) -> str:
+    assert isinstance(outcome, Failed)
+    return outcome.error.code
+
+
+async def test_a_run_gives_the_tools_answer() -> None:
+    outcome = await Fixture(FakeTool(answer={"a": 1}, tokens=3)).execute()
+    assert outcome == Ok(result={"a": 1}, tokens=3, size_bytes=7)
+
+
+async def test_a_domain_error_is_a_failed_outcome() -> None:
+    error = DocumentNotFound("no")
+    outcome = await Fixture(FakeTool(run=raising(error))).execute()
+    assert outcome == Failed(error=error)
+
+
+async def test_an_unknown_exception_is_an_internal_error() -> None:
+    outcome = await Fixture(FakeTool(run=raising(RuntimeError("secret")))).execute()
+    assert code_of(outcome) == "INTERNAL_ERROR"
+
+
+async def test_an_unknown_exception_is_logged_with_its_trace_id() -> None:
+    with capture_logs() as lines:
+        await Fixture(FakeTool(run=raising(RuntimeError("secret")))).execute()
+    assert (lines[0]["event"], lines[0]["trace_id"], lines[0]["exc_info"]) == (
+        "call.crashed",
+        "trace-1",
+        True,
+    )
+
+
+async def test_a_result_over_the_limit_fails() -> None:
+    outcome = await Fixture(FakeTool(answer={"a": "x" * 100})).execute()
+    assert code_of(outcome) == "RESULT_TOO_LARGE"
+
+
+async def test_a_stopping_gateway_refuses() -> None:
+    fixture = Fixture(FakeTool())
+    fixture.lifecycle.phase = Phase.STOPPING
+    assert code_of(await fixture.execute()) == "SHUTTING_DOWN"
+
+
+@pytest.mark.parametrize(
+    ("tool", "call", "code"),
+    [
+        (FakeTool(), make_call(), "OK"),
+        (FakeTool(), make_call("nope"), "TOOL_NOT_FOUND"),
+        (FakeTool(), make_call(arguments={"q": "leak"}), "CONTENT_BLOCKED"),
+        (FakeTool(run=raising(DocumentNotFound("no"))), make_call(), "DOCUMENT_NOT_FOUND"),
+        (FakeTool(run=raising(KeyError("x"))), make_call(), "INTERNAL_ERROR"),
+    ],
+    ids=["ok", "unknown", "blocked", "failed", "crashed"],
+)
+async def test_every_call_leaves_one_record(tool: FakeTool, call: Call, code: str) -> None:
+    fixture = Fixture(tool)
+    await fixture.execute(call)
+    (record,) = fixture.records
+    assert ("OK" if isinstance(record.outcome, Ok) else code_of(record.outcome)) == code
+
+
+async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
+    started, never = asyncio.Event(), asyncio.Event()
+
+    async def hang(_: Call) -> ToolResult:
+        started.set()
+        await never.wait()
+        raise AssertionError
+
+    fixture = Fixture(FakeTool(run=hang))
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(fixture.execute())
+        await started.wait()
+        call.cancel()
+    assert [record.outcome for record in fixture.records] == [None]
+
+
+async def test_a_call_cut_off_at_the_end_of_the_grace_is_answered() -> None:
+    started, never = asyncio.Event(), asyncio.Event()
+
+    async def hang(_: Call) -> ToolResult:
+        started.set()
+        await never.wait()
+        raise AssertionError
+
+    fixture = Fixture(FakeTool(run=hang))
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(fixture.execute())
+        await started.wait()
+        fixture.lifecycle.cut_off()
+    assert code_of(call.result()) == "SHUTTING_DOWN"
+
+
+async def test_calls_in_flight_are_counted() -> None:
+    seen: list[int] = []
+    fixture: Fixture
+
+    async def look(_: Call) -> ToolResult:
+        seen.append(fixture.lifecycle.in_flight)
+        return ToolResult(value={}, tokens=0)
+
+    fixture = Fixture(FakeTool(run=look))
+    await fixture.execute()
+    assert [*seen, fixture.lifecycle.in_flight] == [1, 0]
+
+
+async def codes(fixture: Fixture, *calls: Call) -> list[str]:
+    outcomes = [await fixture.execute(call) for call in calls]
+    return ["OK" if isinstance(outcome, Ok) else code_of(outcome) for outcome in outcomes]
+
+
+@pytest.mark.requirement("T-08")
+async def test_a_tool_that_declares_doc_id_is_limited_by_it() -> None:
+    fixture = Fixture(FakeTool(properties=("doc_id",)), document_calls=1)
+    one, two = make_call(arguments={"doc_id": "1"}), make_call(arguments={"doc_id": "2"})
+    assert await codes(fixture, one, one, two) == ["OK", "RATE_LIMIT_EXCEEDED", "OK"]
+
+
+@pytest.mark.requirement("T-08")
+async def test_a_tool_that_does_not_declare_doc_id_has_no_document_budget() -> None:
+    fixture = Fixture(FakeTool(), document_calls=1)
+    call = make_call(arguments={"doc_id": "1"})
+    assert await codes(fixture, call, call) == ["OK", "OK"]
+
+
+@pytest.mark.requirement("T-09")
+async def test_tokens_may_overdraw_and_then_refuse() -> None:
+    fixture = Fixture(FakeTool(tokens=50), tenant_tokens=60)
+    call = make_call()
+    assert await codes(fixture, call, call, call) == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.parametrize(
+    "error", [DocumentNotFound("no"), RuntimeError("crash")], ids=["failed", "crashed"]
+)
+async def test_a_call_that_fails_is_charged(error: Exception) -> None:
+    fixture = Fixture(FakeTool(run=raising(error)), tenant_calls=1)
+    await fixture.execute()
+    assert await codes(fixture, make_call()) == ["RATE_LIMIT_EXCEEDED"]
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_blocked_call_is_not_charged() -> None:
+    fixture = Fixture(FakeTool(), tenant_calls=1)
+    await fixture.execute(make_call(arguments={"q": "leak"}))
+    assert await codes(fixture, make_call()) == ["OK"]
+
+
+def test_errors_show_their_message() -> None:
+    assert str(ProxyError("what to do")) == "what to do"

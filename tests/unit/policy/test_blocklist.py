@@ -1,0 +1,54 @@
+"""Blocked keywords (T-06)."""
+
+import pytest
+
+from mcp_tools_proxy.policy.blocklist import Blocklist
+
+pytestmark = pytest.mark.requirement("T-06")
+
+BLOCKLIST = Blocklist(["leak", "Утечка", "drop table"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["leak", "please LEAK it", "leak,", "(leak)", "ｌｅａｋ", "утечка данных", "УТЕЧКА",
+     "DROP TABLE users", "a leak"],
+)  # fmt: skip
+def test_a_keyword_as_a_whole_word_blocks(text: str) -> None:
+    assert BLOCKLIST.blocks({"query": text})
+
+
+@pytest.mark.parametrize(
+    "text", ["leaks", "leaky", "bleak", "leak_1", "утечками", "", "drop  table"]
+)
+def test_a_part_of_a_word_does_not_block(text: str) -> None:
+    assert not BLOCKLIST.blocks({"query": text})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"a": {"b": ["x", {"c": "leak"}]}}, {"a": [["leak"]]}, {"x": 1, "y": None, "z": "leak"}],
+)
+def test_nested_strings_are_searched(arguments: dict[str, object]) -> None:
+    assert BLOCKLIST.blocks(arguments)
+
+
+@pytest.mark.parametrize(
+    "name", ["tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"]
+)
+def test_identifiers_are_not_searched(name: str) -> None:
+    assert not BLOCKLIST.blocks({name: "leak"})
+
+
+@pytest.mark.parametrize("arguments", [{"a": 1}, {"a": True}, {"a": None}, {"leak": "x"}, {}])
+def test_what_is_no_string_argument_does_not_block(arguments: dict[str, object]) -> None:
+    assert not BLOCKLIST.blocks(arguments)
+
+
+@pytest.mark.parametrize("keywords", [[], [""]])
+def test_no_keywords_means_off(keywords: list[str]) -> None:
+    assert not Blocklist(keywords).blocks({"query": "leak"})
+
+
+def test_a_keyword_is_no_pattern() -> None:
+    assert not Blocklist(["l.ak"]).blocks({"query": "leak"})

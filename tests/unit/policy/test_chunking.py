@@ -1,0 +1,83 @@
+"""Where chunks lie, and which section stands over a place."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.document import Chunk, Section
+from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, section_at
+from tests.builders import make_document
+
+pages = st.lists(
+    st.text(st.sampled_from("abв \n.!?\u00a0"), max_size=60).map(lambda text: text * 60), max_size=4
+)
+
+
+@given(pages)
+def test_chunks_hold_all_of_the_text_but_space(texts: list[str]) -> None:
+    chunks = chunks_of(make_document(pages=texts))
+    joined = "".join("".join(chunk.text.split()) for chunk in chunks)
+    assert joined == "".join("".join(text.split()) for text in texts)
+
+
+@given(pages)
+def test_no_chunk_is_too_long_or_empty(texts: list[str]) -> None:
+    lengths = [len(chunk.text) for chunk in chunks_of(make_document(pages=texts))]
+    assert all(0 < length <= CHUNK_CHARS for length in lengths)
+
+
+@given(pages)
+def test_chunks_are_numbered_in_reading_order(texts: list[str]) -> None:
+    chunks = chunks_of(make_document(pages=texts))
+    assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
+
+
+def test_chunks_are_named_by_page_and_number() -> None:
+    chunks = chunks_of(make_document(pages=["", "word " * 300]))
+    assert [chunk.chunk_id for chunk in chunks] == ["p2-c1", "p2-c2"]
+
+
+def test_a_chunk_ends_at_a_paragraph_if_it_can() -> None:
+    first, second = "a. " * 200, "b " * 300
+    chunks = chunks_of(make_document(pages=[f"{first}\n\n{second}"]))
+    assert chunks[0].text == first.strip()
+
+
+def test_a_document_keeps_its_own_chunks() -> None:
+    own = (Chunk(chunk_id="x", page=1, chunk_index=0, source="own", start=0, end=3),)
+    assert chunks_of(make_document(own_chunks=own)) is own
+
+
+def sections(*entries: tuple[str, int, int | None, int, int | None]) -> dict[str, Section]:
+    return {
+        name: Section(
+            section_id=name, title=name, page_start=p1, start_char=c1, page_end=p2, end_char=c2
+        )
+        for name, p1, c1, p2, c2 in entries
+    }
+
+
+DOCUMENT = make_document(
+    pages=["x" * 100] * 4,
+    sections=sections(
+        ("parent", 1, None, 3, None), ("first", 1, 10, 2, 50), ("second", 2, 50, 3, 20)
+    ),
+)
+
+
+def found(page: int, char: int) -> str | None:
+    section = section_at(DOCUMENT, page, char)
+    return section.section_id if section else None
+
+
+def test_the_innermost_section_is_found() -> None:
+    assert [found(1, 5), found(1, 10), found(2, 49), found(2, 50), found(3, 20)] == [
+        "parent",
+        "first",
+        "first",
+        "second",
+        "parent",
+    ]
+
+
+def test_outside_every_section_none_is_found() -> None:
+    assert found(4, 0) is None

@@ -1,0 +1,122 @@
+"""Log lines as they leave the process (contract §7)."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from mcp_tools_proxy.domain.errors import DocumentNotFound, InternalError
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.telemetry.calls import CallTelemetry
+from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.builders import make_call
+from tests.fakes import FakeTool
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """Configure logging into memory, and leave no trace of it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    captured = io.StringIO()
+    configure_logging("info", captured)
+    yield captured
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def record(outcome: Outcome | None, **arguments: object) -> CallRecord:
+    tool = FakeTool(properties=("doc_id", "query"))
+    call = make_call("fake", arguments)
+    return CallRecord(call=call, spec=tool.spec, outcome=outcome, duration_s=0.0015)
+
+
+OK = Ok(result={"text": "secret text"}, tokens=7, size_bytes=30)
+
+
+def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
+    structlog.get_logger().info("something", a=1, trace_id="t")
+    (line,) = lines(stream)
+    assert (set(line), line["payload"], line["trace_id"]) == (
+        {"timestamp", "level", "event", "payload", "trace_id"},
+        {"a": 1},
+        "t",
+    )
+
+
+def test_a_librarys_line_has_the_same_shape(stream: io.StringIO) -> None:
+    logging.getLogger("uvicorn.error").warning("told %s", "you")
+    (line,) = lines(stream)
+    assert (line["event"], line["level"], line["payload"]) == ("told you", "warn", {})
+
+
+def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> None:
+    CallTelemetry(Metrics())(record(OK, doc_id="d", query="secret query", other="x"))
+    (line,) = lines(stream)
+    assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
+        "tool.call",
+        "info",
+        "trace-1",
+        {
+            "code": "OK",
+            "tool": "fake",
+            "tenant_id": "tenant_1",
+            "user_id": "user_1",
+            "duration_ms": 1.5,
+            "arguments": ["doc_id", "query"],
+            "doc_id": "d",
+            "result_bytes": 30,
+            "tokens": 7,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "level", "code"),
+    [
+        (OK, "info", "OK"),
+        (Failed(error=DocumentNotFound("x")), "warn", "DOCUMENT_NOT_FOUND"),
+        (Failed(error=InternalError("x")), "error", "INTERNAL_ERROR"),
+        (None, "warn", "CANCELLED"),
+    ],
+    ids=["ok", "denied", "crashed", "cancelled"],
+)
+def test_the_level_follows_the_outcome(
+    stream: io.StringIO, outcome: Outcome | None, level: str, code: str
+) -> None:
+    CallTelemetry(Metrics())(record(outcome))
+    (line,) = lines(stream)
+    assert (line["level"], line["payload"]["code"]) == (level, code)
+
+
+def test_a_callers_string_is_cut_and_escaped(stream: io.StringIO) -> None:
+    CallTelemetry(Metrics())(record(OK, doc_id='"\n\u202e' + "x" * 500))
+    text = stream.getvalue()
+    assert (text.isascii(), text.count("\n"), len(lines(stream)[0]["payload"]["doc_id"])) == (
+        True,
+        1,
+        128,
+    )
+
+
+def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
+    structlog.get_logger().debug("detail")
+    assert stream.getvalue() == ""
+
+
+def test_a_traceback_stays_inside_its_line(stream: io.StringIO) -> None:
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        structlog.get_logger().exception("crashed")
+    (line,) = lines(stream)
+    assert "boom" in line["payload"]["exception"]

@@ -1,0 +1,99 @@
+"""Settings from the environment (contract §4)."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MCP_PROXY_PORT", "http"),
+        ("MCP_PROXY_PORT", "70000"),
+        ("MCP_PROXY_MAX_PAGES_PER_CALL", "0"),
+        ("MCP_PROXY_MAX_TEXT_BYTES", "3"),
+        ("MCP_PROXY_RATE_LIMIT_CALLS", "-1"),
+        ("MCP_PROXY_RATE_LIMIT_WINDOW_S", "0"),
+        ("MCP_PROXY_RETRIEVAL_TIMEOUT", "nan"),
+        ("MCP_PROXY_RETRIEVAL_TIMEOUT", "0"),
+        ("MCP_PROXY_RETRIEVAL_WINDOW_URL", "ftp://secret"),
+        ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "memcached://secret"),
+        ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1"),
+        ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1]"),
+        ("MCP_PROXY_LOG_LEVEL", "loud"),
+        ("MCP_PROXY_MOCK_MODE", "perhaps"),
+        ("MCP_PROXY_MAX_CHUNK_WINDOW", "0"),
+        ("RAG_WINDOW_RADIUS", "-1"),
+    ],
+)
+def test_a_bad_value_is_one_line_naming_the_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    message = str(caught.value)
+    assert (message.startswith(f"{variable}: "), "\n" in message, "secret" in message) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "keywords"),
+    [
+        ("", ()),
+        ("a, b ,,c", ("a", "b", "c")),
+        ('["a,b", "c"]', ("a,b", "c")),
+        ("[]", ()),
+        ("утечка", ("утечка",)),
+    ],
+)
+@pytest.mark.requirement("T-06")
+def test_keywords_are_a_list_with_commas_or_json(
+    monkeypatch: pytest.MonkeyPatch, value: str, keywords: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("MCP_PROXY_BLOCKLIST_KEYWORDS", value)
+    assert load_settings().blocklist_keywords == keywords
+
+
+@pytest.mark.requirement("T-06")
+def test_by_default_three_keywords_are_blocked() -> None:
+    assert Settings().blocklist_keywords == ("leak", "dump", "exfiltrate")
+
+
+@pytest.mark.parametrize(
+    "name", ["RETRIEVAL_WINDOW_URL", "RETRIEVAL_TOKEN", "RATE_LIMIT_STORAGE_URL"]
+)
+def test_an_empty_optional_setting_is_unset(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"MCP_PROXY_{name}", "")
+    assert getattr(load_settings(), name.lower()) is None
+
+
+def test_settings_are_read_from_a_dotenv_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MCP_PROXY_PORT=9999\nRAG_WINDOW_RADIUS=5\n")
+    settings = load_settings()
+    assert (settings.port, settings.window_radius) == (9999, 5)
+
+
+def test_the_environment_wins_over_the_dotenv_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("MCP_PROXY_PORT=9999\n")
+    monkeypatch.setenv("MCP_PROXY_PORT", "1234")
+    assert load_settings().port == 1234
+
+
+def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "hush")
+    monkeypatch.setenv("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:hush@h")
+    assert "hush" not in repr(load_settings())
+
+
+@pytest.mark.parametrize("level", ["INFO", "Warn", "warning"])
+def test_a_level_may_be_spelt_freely(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.setenv("MCP_PROXY_LOG_LEVEL", level)
+    assert load_settings().log_level in {"info", "warning"}
