@@ -1,0 +1,94 @@
+"""Admission and charges on one storage, whichever it is."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from limits.aio.storage import Storage
+from limits.aio.strategies import FixedWindowRateLimiter
+
+from mcp_tools_proxy.ratelimit.budgets import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The budget that has nothing left, and the seconds (> 0) until its window ends."""
+
+    budget: Budget
+    retry_after_s: float
+
+
+class CountingStorage(Storage):
+    """A ``limits`` storage that can also read several counters at once."""
+
+    @abstractmethod
+    async def get_many(self, keys: Sequence[str]) -> list[int]:
+        """Give the counts of ``keys`` in their order, 0 for a key without a live window."""
+
+
+class Counting:
+    """Fixed windows (T-09) of a storage; lets the storage's own exceptions through.
+
+    ``clock`` is the one the storage's ``get_expiry`` answers on, ``coarseness_s`` by how much that
+    answer may be too early.
+    """
+
+    def __init__(
+        self,
+        storage: CountingStorage,
+        *,
+        clock: Callable[[], float],
+        coarseness_s: float = 0.0,
+    ) -> None:
+        self.storage = storage
+        self._windows = FixedWindowRateLimiter(storage)
+        self._clock = clock
+        self._coarseness_s = coarseness_s
+
+    async def take_call(self, budgets: tuple[Budget, ...]) -> Refusal | None:
+        """Charge one call to every call budget, or none to any and say which has nothing left.
+
+        Of several such budgets the one whose window ends last is named (T-09).
+        """
+        spent = await self._spent(budgets) or await self._hit_calls(budgets)
+        return await self._refusal(spent) if spent else None
+
+    async def charge_tokens(self, budgets: tuple[Budget, ...], tokens: int) -> None:
+        """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""
+        for budget in budgets:
+            if budget.unit == "tokens":
+                await self._windows.hit(budget.item, budget.key, cost=tokens)
+
+    async def _spent(self, budgets: tuple[Budget, ...]) -> list[Budget]:
+        counts = await self.storage.get_many([b.item.key_for(b.key) for b in budgets])
+        return [b for b, count in zip(budgets, counts, strict=True) if count >= b.item.amount]
+
+    async def _hit_calls(self, budgets: tuple[Budget, ...]) -> list[Budget]:
+        """Charge the document, then the tenant: a document's charge is only ever given back for a
+        tenant with nothing left, so nobody who could pass sees it.
+        """
+        taken: list[Budget] = []
+        for budget in budgets:
+            if budget.unit == "calls":
+                taken.append(budget)
+                if not await self._windows.hit(budget.item, budget.key):
+                    await self._give_back(taken)
+                    return [budget]
+        return []
+
+    async def _give_back(self, taken: Iterable[Budget]) -> None:
+        for budget in taken:
+            key, window_s = budget.item.key_for(budget.key), budget.item.get_expiry()
+            if await self.storage.incr(key, window_s, -1) < 0:  # its window has ended meanwhile
+                await self.storage.incr(key, window_s, 1)
+
+    async def _refusal(self, spent: list[Budget]) -> Refusal:
+        left = [(await self._seconds_left(budget), budget) for budget in spent]
+        seconds, budget = max(left, key=lambda pair: pair[0])
+        return Refusal(budget=budget, retry_after_s=seconds)
+
+    async def _seconds_left(self, budget: Budget) -> float:
+        ends = await self.storage.get_expiry(budget.item.key_for(budget.key))
+        left = ends - self._clock() + self._coarseness_s
+        return max(math.ceil(left * 1000), 1) / 1000

@@ -1,0 +1,154 @@
+"""What a call meets: admission against its budgets, then the charge of its tokens."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budget, Budgets
+from mcp_tools_proxy.ratelimit.counting import Counting, Refusal
+from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.redis_storage import open_redis
+from mcp_tools_proxy.ratelimit.shared_store import PROBE_INTERVAL_S, SharedStore, StoreDown
+from mcp_tools_proxy.ratelimit.waiting import idle_clock
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+STORE_WAIT_S = 0.25
+"""What one call, its admission and its charge together, waits for a store at most (T-10)."""
+
+_REDIS_TTL_ROUNDING_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """A call that may run: what its tokens are charged to when it is done."""
+
+    budgets: tuple[Budget, ...]
+    wait_left_s: float
+
+
+class Limiter:
+    """Budgets of calls and tokens (T-08, T-09), counted in ``shared`` while that is up (T-10).
+
+    Without ``shared``, or while it is down, ``memory`` counts for this process alone.
+    """
+
+    def __init__(
+        self, budgets: Budgets, *, memory: Counting, shared: SharedStore | None, metrics: Metrics
+    ) -> None:
+        self._budgets = budgets
+        self._memory = memory
+        self._shared = shared
+        self._metrics = metrics
+        metrics.limit_store_up.set(1)
+
+    def __repr__(self) -> str:
+        return f"<Limiter {self.state} {self._budgets}>"
+
+    @property
+    def store(self) -> Literal["memory", "redis"]:
+        """Where the configuration wants budgets to be counted."""
+        return "memory" if self._shared is None else "redis"
+
+    @property
+    def up(self) -> bool:
+        """Whether they are counted there now."""
+        return self._shared is None or self._shared.up
+
+    @property
+    def state(self) -> str:
+        """For people: ``memory``, ``redis`` or ``memory (redis down)``."""
+        return self.store if self.up else "memory (redis down)"
+
+    async def admit(self, tenant_id: str, scope: str | None) -> Admission:
+        """Charge one call to each budget that applies; ``scope`` is the doc_id, if there is one.
+
+        Raises RateLimitExceeded when one has no call left or its tokens are used up; then none is
+        charged (T-09). A call cancelled in here may stay charged, never the other way round.
+        """
+        budgets = self._budgets.applying_to(tenant_id, scope)
+        started = idle_clock() if self._shared is not None else 0.0
+        refusal = await self._count(lambda counting: counting.take_call(budgets), STORE_WAIT_S)
+        if refusal is not None:
+            self._metrics.limit_refusals.labels(refusal.budget.name).inc()
+            raise _exceeded(refusal)
+        waited = idle_clock() - started if self._shared is not None else 0.0
+        return Admission(budgets=budgets, wait_left_s=STORE_WAIT_S - waited)
+
+    async def charge(self, admission: Admission, tokens: int) -> None:
+        """Charge what the call really used, even beyond the limits: the next call is refused."""
+        if tokens > 0:
+            await self._count(
+                lambda counting: counting.charge_tokens(admission.budgets, tokens),
+                admission.wait_left_s,
+            )
+
+    async def run(self) -> None:
+        """Watch the shared store until cancelled; without one there is nothing to do."""
+        if self._shared is not None:
+            await self._shared.watch()
+
+    async def close(self) -> None:
+        """Drop the store's connections."""
+        if self._shared is not None:
+            await self._shared.close()
+
+    async def _count(self, operation: Callable[[Counting], Awaitable[T]], wait_s: float) -> T:
+        """Count in the shared store, or else all over again in memory."""
+        if self._shared is not None and self._shared.up and wait_s > 0:
+            with contextlib.suppress(StoreDown):
+                return await self._shared.attempt(operation, wait_s)
+        return await operation(self._memory)
+
+
+def build_limiter(
+    budgets: Budgets,
+    *,
+    storage_url: str | None,
+    metrics: Metrics,
+    probe_interval_s: float = PROBE_INTERVAL_S,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> Limiter:
+    """Assemble a limiter that counts in memory, or in the Redis at ``storage_url``.
+
+    Does not connect. Raises ValueError, naming the variable, when the URL is of no use.
+    """
+    memory = Counting(MemoryStorage(), clock=time.monotonic)
+    if storage_url is None:
+        return Limiter(budgets, memory=memory, shared=None, metrics=metrics)
+    opened = open_redis(storage_url)
+    shared = SharedStore(
+        Counting(
+            opened.storage,
+            clock=_wall_clock,
+            coarseness_s=_REDIS_TTL_ROUNDING_S,
+        ),
+        name=opened.name,
+        disconnect=opened.disconnect,
+        metrics=metrics,
+        probe_interval_s=probe_interval_s,
+        sleep=sleep,
+    )
+    return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
+
+
+def _wall_clock() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+def _exceeded(refusal: Refusal) -> RateLimitExceeded:
+    budget, limit = refusal.budget, refusal.budget.item.amount
+    window_s = budget.item.get_expiry()
+    return RateLimitExceeded(
+        f"this {budget.owner}'s budget of {limit} {budget.unit} in {window_s} s is used up; "
+        f"retry in {math.ceil(refusal.retry_after_s)} s",
+        details={"budget": budget.name, "limit": limit, "window_s": window_s},
+        retry_after_s=refusal.retry_after_s,
+    )

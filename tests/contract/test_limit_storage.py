@@ -1,0 +1,315 @@
+"""What must hold for every storage that budgets are counted in: memory, and a real Redis."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from limits.aio.storage import Storage
+
+import mcp_tools_proxy
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.counting import Counting
+from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
+from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.redis_storage import open_redis
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """One for a test that kills or pauses it."""
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def url(
+    request: pytest.FixtureRequest, shared_server: RedisServer
+) -> AsyncIterator[str | None]:
+    if request.param == "memory":
+        yield None
+        return
+    opened = open_redis(shared_server.url)
+    await opened.storage.reset()
+    yield shared_server.url
+    await opened.disconnect()
+
+
+@pytest.fixture
+async def storage(url: str | None) -> AsyncIterator[Storage]:
+    if url is None:
+        yield MemoryStorage(clock=time.monotonic)
+        return
+    opened = open_redis(url)
+    yield opened.storage
+    await opened.disconnect()
+
+
+class Limiters:
+    """Limiters over one storage, closed at the end of the test."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._memory = Counting(MemoryStorage(), clock=time.monotonic)
+        self._open: list[Limiter] = []
+
+    def build(self, **limits: int) -> Limiter:
+        off = {"document_calls": 0, "document_tokens": 0, "tenant_calls": 0, "tenant_tokens": 0}
+        budgets = Budgets(**{**off, "window_s": 60, **limits})
+        metrics = Metrics()
+        if self._url is None:
+            return Limiter(budgets, memory=self._memory, shared=None, metrics=metrics)
+        self._open.append(
+            build_limiter(budgets, storage_url=self._url, metrics=metrics, probe_interval_s=0.05)
+        )
+        return self._open[-1]
+
+    async def close(self) -> None:
+        for limiter in self._open:
+            await limiter.close()
+
+
+@pytest.fixture
+async def limiters(url: str | None) -> AsyncIterator[Limiters]:
+    limiters = Limiters(url)
+    yield limiters
+    await limiters.close()
+
+
+@pytest.fixture
+async def on_server(server: RedisServer) -> AsyncIterator[Limiters]:
+    limiters = Limiters(server.url)
+    yield limiters
+    await limiters.close()
+
+
+async def passed(limiter: Limiter, calls: int, scope: str | None = "b") -> int:
+    outcomes = await asyncio.gather(
+        *(limiter.admit("a", scope) for _ in range(calls)), return_exceptions=True
+    )
+    return sum(not isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
+
+
+async def until_up(limiter: Limiter, *, up: bool) -> None:
+    async with asyncio.timeout(5):
+        while limiter.up is not up:  # noqa: ASYNC110 - the limiter announces it to nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_charges_add_up(storage: Storage) -> None:
+    assert [await storage.incr("sum", 60, amount) for amount in (1, 2, 30)] == [1, 3, 33]
+
+
+async def test_a_key_never_charged_counts_nothing(storage: Storage) -> None:
+    assert await storage.get("unknown") == 0
+
+
+async def test_a_window_ends_by_itself(storage: Storage) -> None:
+    await storage.incr("short", 1)
+    async with asyncio.timeout(5):
+        while await storage.get("short"):  # noqa: ASYNC110 - nobody announces it
+            await asyncio.sleep(0.02)
+    assert await storage.incr("short", 1) == 1
+
+
+async def test_a_key_whose_charges_were_given_back_starts_anew(storage: Storage) -> None:
+    await storage.incr("given back", 1)
+    await storage.incr("given back", 1, -1)
+    await storage.incr("given back", 600)
+    left = await storage.get_expiry("given back") - await storage.get_expiry("none")
+    assert left == pytest.approx(600, abs=2)
+
+
+async def test_clearing_a_key_forgets_its_charges(storage: Storage) -> None:
+    await storage.incr("cleared", 60)
+    await storage.clear("cleared")
+    assert await storage.get("cleared") == 0
+
+
+@pytest.mark.requirement("T-09")
+async def test_exactly_n_of_m_parallel_calls_pass(limiters: Limiters) -> None:
+    assert await passed(limiters.build(document_calls=10), 200) == 10
+
+
+@pytest.mark.requirement("T-09")
+async def test_exactly_n_pass_when_the_tenants_budget_is_the_smaller(limiters: Limiters) -> None:
+    assert await passed(limiters.build(document_calls=50, tenant_calls=10), 200) == 10
+
+
+@pytest.mark.requirement("T-09")
+async def test_calls_refused_by_the_tenants_budget_are_not_charged_to_their_document(
+    limiters: Limiters,
+) -> None:
+    await passed(limiters.build(document_calls=50, tenant_calls=10), 100)
+    assert await passed(limiters.build(document_calls=50), 100) == 40
+
+
+@pytest.mark.requirement("T-09")
+async def test_calls_refused_by_their_document_are_not_charged_to_the_tenant(
+    limiters: Limiters,
+) -> None:
+    limiter = limiters.build(document_calls=5, tenant_calls=20)
+    await passed(limiter, 100)
+    assert await passed(limiter, 100, scope=None) == 15
+
+
+@pytest.mark.requirement("T-09")
+async def test_tokens_overdrawn_refuse_the_next_call(limiters: Limiters) -> None:
+    limiter = limiters.build(document_tokens=100)
+    await limiter.charge(await limiter.admit("a", "b"), 5000)
+    assert await passed(limiter, 1) == 0
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_refused_call_may_come_back_within_the_window(limiters: Limiters) -> None:
+    limiter = limiters.build(document_calls=1)
+    await limiter.admit("a", "b")
+    with pytest.raises(RateLimitExceeded) as caught:
+        await limiter.admit("a", "b")
+    assert caught.value.retry_after_s == pytest.approx(60, abs=1.5)
+
+
+@pytest.mark.requirement("T-08")
+@pytest.mark.parametrize("scope", ["b:c", "x" * 256, "дo\N{SNOWMAN}", "\ud800", " {b}/*?"])
+async def test_any_identifier_has_a_budget_of_its_own(limiters: Limiters, scope: str) -> None:
+    limiter = limiters.build(document_calls=2)
+    await passed(limiter, 5, scope="b")
+    assert await passed(limiter, 5, scope=scope) == 2
+
+
+REPLICA = """
+import asyncio, sys
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.limiter import build_limiter
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+async def main():
+    budgets = Budgets(
+        document_calls=37, document_tokens=1000, tenant_calls=600, tenant_tokens=1000, window_s=60
+    )
+    limiter = build_limiter(budgets, storage_url=sys.argv[1], metrics=Metrics())
+    await limiter.admit("warm up", None)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    outcomes = await asyncio.gather(
+        *(limiter.admit("a", "b") for _ in range(150)), return_exceptions=True
+    )
+    refused = sum(isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
+    print(len(outcomes) - refused, limiter.state, flush=True)
+    await limiter.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.requirement("T-09")
+def test_exactly_n_of_m_parallel_calls_pass_across_two_processes(
+    shared_server: RedisServer,
+) -> None:
+    source = str(Path(mcp_tools_proxy.__path__[0]).parent)
+    replicas = [
+        subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, "-c", REPLICA, shared_server.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": source},
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for replica in replicas:
+        assert replica.stdout is not None
+        assert replica.stdout.readline() == "ready\n"
+    for replica in replicas:
+        assert replica.stdin is not None
+        replica.stdin.write("go\n")
+        replica.stdin.flush()
+    said = [replica.communicate(timeout=20)[0].split() for replica in replicas]
+    assert (sum(int(words[0]) for words in said), {words[1] for words in said}) == (37, {"redis"})
+
+
+@pytest.mark.requirement("T-10")
+async def test_the_service_starts_without_its_redis(
+    on_server: Limiters, server: RedisServer
+) -> None:
+    await asyncio.to_thread(server.stop)
+    assert await passed(on_server.build(document_calls=5), 20) == 5
+
+
+@pytest.mark.requirement("T-10")
+async def test_a_redis_killed_under_calls_fails_none_of_them(
+    on_server: Limiters, server: RedisServer
+) -> None:
+    limiter = on_server.build(tenant_calls=100_000)
+    async with asyncio.TaskGroup() as tasks:
+        calls = [tasks.create_task(passed(limiter, 20, scope=None)) for _ in range(20)]
+        tasks.create_task(asyncio.to_thread(server.stop))
+    assert (sum(call.result() for call in calls), await passed(limiter, 1)) == (400, 1)
+
+
+@pytest.mark.requirement("T-10")
+async def test_no_call_waits_long_for_a_paused_redis(
+    on_server: Limiters, server: RedisServer
+) -> None:
+    limiter = on_server.build(document_calls=5)
+    await limiter.admit("warm up", "b")
+    server.pause()
+    started = time.monotonic()
+    admitted = await passed(limiter, 100)
+    assert (admitted, limiter.up, time.monotonic() - started < 1) == (5, False, True)
+
+
+@pytest.mark.requirement("T-10")
+async def test_a_restarted_redis_is_returned_to(on_server: Limiters, server: RedisServer) -> None:
+    limiter = on_server.build(document_calls=5)
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(limiter.run())
+        await passed(limiter, 50)
+        await asyncio.to_thread(server.stop)
+        await limiter.admit("a", None)
+        await limiter.admit("a", "c")
+        await until_up(limiter, up=False)
+        await asyncio.to_thread(server.start)
+        await until_up(limiter, up=True)
+        admitted = await passed(limiter, 50)
+        watch.cancel()
+    assert (admitted, limiter.state) == (5, "redis")
+
+
+@pytest.mark.requirement("T-10")
+async def test_answers_are_right_after_many_calls_gave_up_on_a_paused_redis(
+    server: RedisServer,
+) -> None:
+    opened = open_redis(f"{server.url}?socket_timeout=60")
+
+    async def impatient(number: int) -> None:
+        async with asyncio.timeout(0.001 * (number % 30)):
+            await opened.storage.incr(f"impatient {number}", 60, 1_000_000 + number)
+
+    await asyncio.gather(*(opened.storage.get(f"warm {n}") for n in range(50)))
+    server.pause()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(impatient(number) for number in range(60)), return_exceptions=True)
+    server.resume()
+    answers = await asyncio.gather(
+        *(opened.storage.incr(f"patient {number}", 60, number) for number in range(1, 51))
+    )
+    await opened.disconnect()
+    assert answers == list(range(1, 51))

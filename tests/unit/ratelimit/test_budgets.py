@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+
+# Identifiers made of what separators are made of collide first.
+IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)
+
+
+def budgets(calls: int = 10, tokens: int = 2000, window_s: int = 60, tenant: int = 10) -> Budgets:
+    return Budgets(
+        document_calls=calls,
+        document_tokens=tokens,
+        tenant_calls=tenant,
+        tenant_tokens=tenant,
+        window_s=window_s,
+    )
+
+
+def keys(of: Budgets, tenant_id: str, scope: str | None) -> set[str]:
+    return {budget.item.key_for(budget.key) for budget in of.applying_to(tenant_id, scope)}
+
+
+@pytest.mark.requirement("T-08")
+def test_a_document_call_draws_on_its_document_then_on_its_tenant() -> None:
+    names = [budget.name for budget in budgets().applying_to("a", "b")]
+    assert names == ["document_calls", "document_tokens", "tenant_calls", "tenant_tokens"]
+
+
+@pytest.mark.requirement("T-08")
+def test_a_call_without_a_document_draws_on_its_tenant_only() -> None:
+    names = [budget.name for budget in budgets().applying_to("a", None)]
+    assert names == ["tenant_calls", "tenant_tokens"]
+
+
+@pytest.mark.requirement("T-08")
+def test_a_budget_of_zero_is_off() -> None:
+    names = [budget.name for budget in budgets(calls=0, tenant=0).applying_to("a", "b")]
+    assert names == ["document_tokens"]
+
+
+@pytest.mark.requirement("T-08")
+def test_a_colon_does_not_move_between_tenant_and_document() -> None:
+    assert not keys(budgets(tenant=0), "a", "b:c") & keys(budgets(tenant=0), "a:b", "c")
+
+
+@pytest.mark.requirement("T-08")
+@given(IDS, IDS, IDS, IDS)
+def test_two_pairs_never_share_a_document_budget(
+    tenant: str, document: str, other_tenant: str, other_document: str
+) -> None:
+    assume((tenant, document) != (other_tenant, other_document))
+    of = budgets(tenant=0)
+    assert not keys(of, tenant, document) & keys(of, other_tenant, other_document)
+
+
+@pytest.mark.requirement("T-08")
+@given(IDS, IDS)
+def test_two_tenants_never_share_a_budget(tenant: str, other: str) -> None:
+    assume(tenant != other)
+    assert not keys(budgets(), tenant, None) & keys(budgets(), other, None)
+
+
+@given(IDS, IDS)
+def test_the_budgets_of_one_call_are_four_counters_even_with_equal_limits(
+    tenant: str, document: str
+) -> None:
+    assert len(keys(budgets(calls=10, tokens=10, tenant=10), tenant, document)) == 4
+
+
+def test_another_window_length_is_another_counter() -> None:
+    assert not keys(budgets(window_s=60), "a", "b") & keys(budgets(window_s=30), "a", "b")
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 switches it off"):
+        budgets(calls=-1)
+
+
+def test_a_window_of_no_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="window_s"):
+        budgets(window_s=0)

@@ -1,0 +1,276 @@
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+from limits.errors import StorageError
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.counting import Counting
+from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
+from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME, SharedStore
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.requirement("T-10")
+
+BUDGETS = Budgets(
+    document_calls=3, document_tokens=100, tenant_calls=50, tenant_tokens=1000, window_s=60
+)
+
+
+class ScriptedStorage(MemoryStorage):
+    """A shared store in memory that counts what is asked of it, and fails or hangs when told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts = 0
+        self.failure: Exception | None = None
+        self.hangs = False
+        self.fails_at_attempt: int | None = None
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        await self._step()
+        return await super().incr(key, expiry, amount)
+
+    async def get_many(self, keys: Sequence[str]) -> list[int]:
+        await self._step()
+        return await super().get_many(keys)
+
+    async def _step(self) -> None:
+        self.attempts += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.failure is not None:
+            raise self.failure
+        if self.attempts == self.fails_at_attempt:
+            raise StorageError(ConnectionResetError())
+
+
+class Sleeper:
+    """A sleep that lasts until the test says so."""
+
+    def __init__(self) -> None:
+        self._may_wake = asyncio.Semaphore(0)
+        self.slept: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await self._may_wake.acquire()
+
+    def wake(self) -> None:
+        self._may_wake.release()
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.storage = ScriptedStorage()
+        self.sleeper = Sleeper()
+        self.disconnected = 0
+        self.shared = SharedStore(
+            Counting(self.storage, clock=time.monotonic),
+            name="redis://store:6379/0",
+            disconnect=self._disconnect,
+            metrics=self.metrics,
+            sleep=self.sleeper,
+        )
+        memory = Counting(MemoryStorage(), clock=time.monotonic)
+        self.limiter = Limiter(BUDGETS, memory=memory, shared=self.shared, metrics=self.metrics)
+
+    async def _disconnect(self) -> None:
+        self.disconnected += 1
+
+    def metric(self, name: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"mcp_proxy_rate_limit_{name}")
+
+    async def passed(self, calls: int) -> int:
+        outcomes = await asyncio.gather(
+            *(self.limiter.admit("a", "b") for _ in range(calls)), return_exceptions=True
+        )
+        return sum(not isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+async def until_up(limiter: Limiter, *, up: bool) -> None:
+    async with asyncio.timeout(5):
+        while limiter.up is not up:  # noqa: ASYNC110 - the limiter announces it to nobody
+            await asyncio.sleep(0)
+
+
+FAILURES = [
+    StorageError(ConnectionRefusedError()),
+    TimeoutError(),
+    ConnectionResetError(),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=repr)
+async def test_a_failing_store_leaves_the_limits_to_this_process(
+    rig: Rig, failure: Exception
+) -> None:
+    rig.storage.failure = failure
+    assert await rig.passed(10) == 3
+
+
+async def test_a_hanging_store_leaves_the_limits_to_this_process(rig: Rig) -> None:
+    rig.storage.hangs = True
+    assert await rig.passed(10) == 3
+
+
+async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    admission = await rig.limiter.admit("a", "b")
+    asked = rig.storage.attempts
+    await rig.limiter.charge(admission, 5)
+    await rig.passed(10)
+    assert rig.storage.attempts == asked
+
+
+async def test_calls_that_queued_for_a_store_are_not_sent_to_it_once_it_is_down(rig: Rig) -> None:
+    rig.storage.hangs = True
+    await asyncio.gather(*(rig.limiter.admit(f"tenant {n}", None) for n in range(500)))
+    assert rig.storage.attempts == CALLS_AT_A_TIME
+
+
+async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> None:
+    rig.storage.hangs = True
+    started = time.monotonic()
+    await rig.limiter.admit("a", "b")
+    assert STORE_WAIT_S * 0.9 <= time.monotonic() - started < 1
+
+
+async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig) -> None:
+    admission = await rig.limiter.admit("a", "b")
+    rig.storage.hangs = True
+    spent = type(admission)(budgets=admission.budgets, wait_left_s=0.0)
+    asked = rig.storage.attempts
+    await rig.limiter.charge(spent, 5)
+    assert rig.storage.attempts == asked
+
+
+async def test_an_admission_has_at_most_the_whole_wait_left(rig: Rig) -> None:
+    assert 0 < (await rig.limiter.admit("a", "b")).wait_left_s <= STORE_WAIT_S
+
+
+async def test_an_admission_the_store_failed_in_the_middle_of_is_redone_in_memory(rig: Rig) -> None:
+    rig.storage.fails_at_attempt = 3  # the read, the document's charge, then the tenant's
+    assert [await rig.passed(1) for _ in range(4)] == [1, 1, 1, 0]
+
+
+async def test_tokens_the_store_did_not_take_are_charged_in_memory(rig: Rig) -> None:
+    admission = await rig.limiter.admit("a", "b")
+    rig.storage.failure = StorageError(ConnectionResetError())
+    await rig.limiter.charge(admission, 100)
+    assert await rig.passed(1) == 0
+
+
+async def test_a_refusal_by_the_shared_store_is_not_a_failure_of_it(rig: Rig) -> None:
+    await rig.passed(5)
+    assert (rig.limiter.up, rig.metric("store_failures_total")) == (True, 0)
+
+
+async def test_the_metrics_say_that_the_store_is_down(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    await rig.limiter.admit("a", "b")
+    assert (rig.metric("store_up"), rig.metric("store_failures_total")) == (0, 1)
+
+
+async def test_the_state_says_that_the_store_is_down(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    await rig.limiter.admit("a", "b")
+    assert (rig.limiter.store, rig.limiter.state) == ("redis", "memory (redis down)")
+
+
+async def test_going_down_is_logged_once_however_many_calls_fail(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    with capture_logs() as lines:
+        await asyncio.gather(*(rig.limiter.admit(f"tenant {n}", None) for n in range(20)))
+    assert lines == [
+        {
+            "event": "limits.store_down",
+            "log_level": "warning",
+            "store": "redis://store:6379/0",
+            "error": "ConnectionRefusedError",
+        }
+    ]
+
+
+async def test_the_first_probe_finds_out_that_the_store_is_down(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(rig.limiter.run())
+        await until_up(rig.limiter, up=False)
+        watch.cancel()
+    assert rig.metric("store_up") == 0
+
+
+async def test_the_probe_returns_to_a_store_that_answers_again(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(rig.limiter.run())
+        await until_up(rig.limiter, up=False)
+        rig.storage.failure = None
+        with capture_logs() as lines:
+            rig.sleeper.wake()
+            await until_up(rig.limiter, up=True)
+        watch.cancel()
+    assert [line["event"] for line in lines] == ["limits.store_up"]
+
+
+async def test_calls_are_counted_in_the_store_again_after_it_returned(rig: Rig) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(rig.limiter.run())
+        rig.storage.failure = StorageError(ConnectionRefusedError())
+        await until_up(rig.limiter, up=False)
+        rig.storage.failure = None
+        rig.sleeper.wake()
+        await until_up(rig.limiter, up=True)
+        asked = rig.storage.attempts
+        await rig.limiter.admit("a", "b")
+        watch.cancel()
+    assert rig.storage.attempts > asked
+
+
+async def test_a_store_that_stays_down_is_probed_at_intervals_of_a_second(rig: Rig) -> None:
+    rig.storage.failure = StorageError(ConnectionRefusedError())
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(rig.limiter.run())
+        await until_up(rig.limiter, up=False)
+        for _ in range(3):
+            rig.sleeper.wake()
+            await asyncio.sleep(0.01)
+        watch.cancel()
+    assert (rig.storage.attempts, rig.sleeper.slept) == (4, [1.0] * 4)
+
+
+async def test_connections_from_before_a_failure_are_dropped(rig: Rig) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        watch = tasks.create_task(rig.limiter.run())
+        await asyncio.sleep(0.01)
+        rig.storage.failure = StorageError(ConnectionRefusedError())
+        await rig.limiter.admit("a", "b")
+        await asyncio.sleep(0.01)
+        watch.cancel()
+    assert rig.disconnected == 1
+
+
+async def test_the_store_shows_its_name_and_whether_it_is_up(rig: Rig) -> None:
+    assert repr(rig.shared) == "<SharedStore redis://store:6379/0 up>"
+
+
+async def test_closing_drops_the_connections(rig: Rig) -> None:
+    await rig.limiter.close()
+    assert rig.disconnected == 1
+
+
+async def test_a_defect_of_ours_is_not_taken_for_a_failing_store(rig: Rig) -> None:
+    rig.storage.failure = KeyError("defect")
+    with pytest.raises(KeyError):
+        await rig.limiter.admit("a", "b")

@@ -1,0 +1,244 @@
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.counting import Counting
+from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
+from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def budgets(
+    document_calls: int = 0,
+    document_tokens: int = 0,
+    tenant_calls: int = 0,
+    tenant_tokens: int = 0,
+) -> Budgets:
+    return Budgets(
+        document_calls=document_calls,
+        document_tokens=document_tokens,
+        tenant_calls=tenant_calls,
+        tenant_tokens=tenant_tokens,
+        window_s=60,
+    )
+
+
+def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None = None) -> Limiter:
+    clock = clock or Clock()
+    memory = Counting(MemoryStorage(clock=clock), clock=clock)
+    return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
+
+
+async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int:
+    """Make all calls at the same time; give how many were admitted."""
+    outcomes = await asyncio.gather(
+        *(limit.admit(tenant, scope) for tenant, scope in calls), return_exceptions=True
+    )
+    refused = [outcome for outcome in outcomes if isinstance(outcome, RateLimitExceeded)]
+    return len(outcomes) - len(refused)
+
+
+async def refusal(limit: Limiter, tenant: str, scope: str | None) -> RateLimitExceeded:
+    with pytest.raises(RateLimitExceeded) as caught:
+        await limit.admit(tenant, scope)
+    return caught.value
+
+
+@pytest.mark.requirement("T-09")
+@given(limit=st.integers(1, 30), calls=st.integers(0, 60))
+async def test_exactly_n_of_m_parallel_calls_pass(limit: int, calls: int) -> None:
+    admitted = await passed(limiter(budgets(document_calls=limit)), [("a", "b")] * calls)
+    assert admitted == min(limit, calls)
+
+
+@pytest.mark.requirement("T-09")
+@given(
+    document=st.integers(0, 4),
+    tenant=st.integers(0, 8),
+    calls=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", None]))),
+)
+async def test_a_call_refused_by_one_budget_is_charged_to_none(
+    document: int, tenant: int, calls: list[tuple[str, str | None]]
+) -> None:
+    limit = limiter(budgets(document_calls=document, tenant_calls=tenant))
+    charged: dict[tuple[str, ...], int] = {}
+    for owner, scope in calls:
+        limits = {(owner, scope): document, (owner,): tenant} if scope else {(owner,): tenant}
+        fits = all(not most or charged.get(key, 0) < most for key, most in limits.items())
+        assert await passed(limit, [(owner, scope)]) == fits
+        if fits:
+            charged.update({key: charged.get(key, 0) + 1 for key in limits})
+
+
+@pytest.mark.requirement("T-08")
+async def test_invented_documents_are_stopped_by_the_tenants_budget() -> None:
+    limit = limiter(budgets(document_calls=10, tenant_calls=20))
+    assert await passed(limit, [("a", f"doc {number}") for number in range(50)]) == 20
+
+
+@pytest.mark.requirement("T-08")
+async def test_without_budgets_every_call_passes() -> None:
+    assert await passed(limiter(budgets()), [("a", "b")] * 100) == 100
+
+
+@pytest.mark.requirement("T-09")
+async def test_tokens_used_up_refuse_the_next_call() -> None:
+    limit = limiter(budgets(document_tokens=100))
+    await limit.charge(await limit.admit("a", "b"), 100)
+    assert (await refusal(limit, "a", "b")).details == {
+        "budget": "document_tokens",
+        "limit": 100,
+        "window_s": 60,
+    }
+
+
+@pytest.mark.requirement("T-09")
+async def test_one_token_left_admits_a_call() -> None:
+    limit = limiter(budgets(document_tokens=100))
+    await limit.charge(await limit.admit("a", "b"), 99)
+    assert await passed(limit, [("a", "b")]) == 1
+
+
+@pytest.mark.requirement("T-09")
+async def test_an_overdraft_of_tokens_counts() -> None:
+    limit = limiter(budgets(tenant_tokens=100))
+    await limit.charge(await limit.admit("a", "b"), 5000)
+    assert await passed(limit, [("a", "other document")]) == 0
+
+
+async def test_no_tokens_charge_nothing() -> None:
+    limit = limiter(budgets(document_tokens=1))
+    await limit.charge(await limit.admit("a", "b"), 0)
+    assert await passed(limit, [("a", "b")]) == 1
+
+
+@pytest.mark.requirement("T-09")
+async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
+    clock = Clock()
+    limit = limiter(budgets(document_calls=3), clock=clock)
+    await passed(limit, [("a", "b")] * 3)
+    clock.now += 60
+    assert await passed(limit, [("a", "b")] * 5) == 3
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
+    clock = Clock()
+    limit = limiter(budgets(document_calls=1), clock=clock)
+    await limit.admit("a", "b")
+    clock.now += 19.5
+    assert (await refusal(limit, "a", "b")).message == (
+        "this document's budget of 1 calls in 60 s is used up; retry in 41 s"
+    )
+
+
+@pytest.mark.requirement("T-09")
+async def test_retry_after_is_the_time_to_the_windows_end() -> None:
+    clock = Clock()
+    limit = limiter(budgets(document_calls=1), clock=clock)
+    await limit.admit("a", "b")
+    clock.now += 19.5
+    assert (await refusal(limit, "a", "b")).retry_after_s == 40.5
+
+
+@pytest.mark.requirement("T-09")
+async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
+    clock = Clock()
+    limit = limiter(budgets(document_calls=1, tenant_calls=2), clock=clock)
+    await limit.admit("a", "first")
+    clock.now += 10
+    await limit.admit("a", "second")
+    assert "document" in (await refusal(limit, "a", "second")).message
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_no_extra_call() -> (
+    None
+):
+    clock = Clock()
+
+    class Late(MemoryStorage):
+        async def get_many(self, keys: Sequence[str]) -> list[int]:
+            return [0 for _ in keys]  # read before others took the last call
+
+        async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+            if amount < 0 and await self.get(key):
+                clock.now += 60
+            return await super().incr(key, expiry, amount)
+
+    storage = Late(clock=clock)
+    memory = Counting(storage, clock=clock)
+    limit = Limiter(budgets(document_calls=2), memory=memory, shared=None, metrics=Metrics())
+    assert [await passed(limit, [("a", "b")]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
+
+
+async def test_a_refusal_is_counted_by_its_budget() -> None:
+    metrics = Metrics()
+    limit = limiter(budgets(tenant_calls=1), metrics=metrics)
+    await passed(limit, [("a", None)] * 4)
+    labels = {"budget": "tenant_calls"}
+    assert metrics.registry.get_sample_value("mcp_proxy_rate_limit_refusals_total", labels) == 3
+
+
+async def test_without_a_url_budgets_are_counted_in_memory() -> None:
+    limit = build_limiter(budgets(), storage_url=None, metrics=Metrics())
+    assert (limit.store, limit.up, limit.state) == ("memory", True, "memory")
+
+
+async def test_in_memory_there_is_nothing_to_watch_or_close() -> None:
+    limit = build_limiter(budgets(), storage_url=None, metrics=Metrics())
+    await limit.run()
+    await limit.close()
+
+
+def test_it_shows_where_it_counts_and_what() -> None:
+    shown = repr(build_limiter(budgets(tenant_calls=7), storage_url=None, metrics=Metrics()))
+    assert shown == (
+        "<Limiter memory Budgets(document_calls=0, document_tokens=0, tenant_calls=7,"
+        " tenant_tokens=0, window_s=60)>"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "memcached://localhost:11211",
+        "localhost:6379",
+        "redis://",
+        "redis://:secret@localhost:notaport",
+        "redis://:sec/ret@localhost:6379",
+        "redis://localhost/zero",
+        "redis://localhost?db=zero",
+        "redis://:secret@localhost?no_such_option=1",
+        "redis://[::1",
+    ],
+)
+def test_a_bad_url_is_refused_in_one_line_that_names_its_variable(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^MCP_PROXY_RATE_LIMIT_STORAGE_URL: [^\n]+$") as caught:
+        build_limiter(budgets(), storage_url=url, metrics=Metrics())
+    assert "sec" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost", "redis://user:secret@[::1]:7000/3", "rediss://redis.example/1"]
+)
+def test_a_usable_url_makes_a_limiter_without_connecting(url: str) -> None:
+    assert build_limiter(budgets(), storage_url=url, metrics=Metrics()).state == "redis"
+
+
+def test_the_urls_password_is_not_shown() -> None:
+    limit = build_limiter(budgets(), storage_url="redis://:secret@localhost", metrics=Metrics())
+    assert "secret" not in repr(limit)

@@ -1,0 +1,35 @@
+import asyncio
+import time
+
+import pytest
+
+from mcp_tools_proxy.ratelimit.waiting import idle_clock, waiting_at_most
+
+
+def work_for(seconds: float) -> None:
+    ends = time.thread_time() + seconds
+    while time.thread_time() < ends:
+        pass
+
+
+async def test_waiting_longer_than_allowed_times_out() -> None:
+    with pytest.raises(TimeoutError):
+        async with waiting_at_most(0.01):
+            await asyncio.Event().wait()
+
+
+async def test_no_time_left_times_out_at_the_first_wait() -> None:
+    with pytest.raises(TimeoutError):
+        async with waiting_at_most(-1):
+            await asyncio.Event().wait()
+
+
+async def test_work_on_the_same_thread_is_not_waiting() -> None:
+    async with waiting_at_most(0.05):
+        work_for(0.1)
+        await asyncio.sleep(0)  # the alarm goes off here
+
+
+def test_the_idle_clock_never_goes_back() -> None:
+    readings = [idle_clock() for _ in range(1000)]
+    assert readings[0] - readings[-1] < 0.001
