@@ -18,6 +18,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests import limit_replica
 from tests.redis_server import RedisServer
 
 
@@ -193,32 +194,6 @@ async def test_any_identifier_has_a_budget_of_its_own(limiters: Limiters, scope:
     assert await passed(limiter, 5, scope=scope) == 2
 
 
-REPLICA = """
-import asyncio, sys
-from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.limiter import build_limiter
-from mcp_tools_proxy.telemetry.metrics import Metrics
-
-async def main():
-    budgets = Budgets(
-        document_calls=37, document_tokens=1000, tenant_calls=600, tenant_tokens=1000, window_s=60
-    )
-    limiter = build_limiter(budgets, storage_url=sys.argv[1], metrics=Metrics())
-    await limiter.admit("warm up", None)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    outcomes = await asyncio.gather(
-        *(limiter.admit("a", "b") for _ in range(150)), return_exceptions=True
-    )
-    refused = sum(isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
-    print(len(outcomes) - refused, limiter.state, flush=True)
-    await limiter.close()
-
-asyncio.run(main())
-"""
-
-
 @pytest.mark.requirement("T-09")
 def test_exactly_n_of_m_parallel_calls_pass_across_two_processes(
     shared_server: RedisServer,
@@ -226,7 +201,7 @@ def test_exactly_n_of_m_parallel_calls_pass_across_two_processes(
     source = str(Path(mcp_tools_proxy.__path__[0]).parent)
     replicas = [
         subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-c", REPLICA, shared_server.url],
+            [sys.executable, limit_replica.__file__, shared_server.url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"PYTHONPATH": source},
