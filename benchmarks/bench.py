@@ -31,15 +31,15 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=7,
+    rounds=5,
     section_calls=1_500,
     search_calls=300,
     pairs=(1, 5_000, 50_000),
     pages=2_000,
-    indexings=5,
+    indexings=4,
     memory_rounds=3,
     memory_documents=5,
-    starts=7,
+    starts=5,
 )
 QUICK = Sizes(
     rounds=2,

@@ -1,8 +1,8 @@
 """read_doc_section and doc_local_search beside bare servers that give the same answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benchmarks.bench import Bench, Measured, medians
 from benchmarks.engine import Engine
@@ -30,7 +30,6 @@ class Comparison:
     measured: Mapping[_Key, Measured]
     engine_ms: float = 0.0
     answer_bytes: int = 0
-    names: tuple[str, ...] = field(default=())
 
     def table(self, title: str) -> Result:
         """List the candidates, without targets yet."""
@@ -153,6 +152,3 @@ def _start(bench: Bench, name: str, bodies: list[str], stack: ExitStack) -> dict
         server.wait_for(bodies[0])
         servers[candidate] = server
     return servers
-
-
-Experiment = Callable[[Bench], Result]
