@@ -52,7 +52,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	    $$(case $$part in \
 	      build) echo requirements/build.in ;; \
 	      runtime) echo pyproject.toml ;; \
-	      dev) echo pyproject.toml --extra dev ;; esac) \
+	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done
 

@@ -4,11 +4,14 @@ import socket
 import time
 from types import FrameType
 
+import structlog
 import uvicorn
 
 from mcp_tools_proxy.app import Gateway, create_app
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.settings import Settings
+
+log = structlog.get_logger()
 
 LEFTOVER_GRACE_S = 1
 """Seconds for answers still being sent when the calls themselves are over."""
@@ -26,6 +29,13 @@ class GracefulServer(uvicorn.Server):
         self._lifecycle = lifecycle
         self._grace_s = grace_s
         self._stop_by: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application and tell where it listens."""
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            log.info("service.started", host=host, port=port)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop; uvicorn installs this for SIGINT and SIGTERM."""

@@ -113,13 +113,16 @@ def test_a_caller_that_disconnects_cancels_its_calls(
         wait_until(lambda: "mcp_proxy_calls_in_flight 0.0" in program.http.get("/metrics").text)
 
 
-def test_documents_are_answered_at_once_while_retrieval_hangs(
-    tmp_path: Path, retrieval: HangingRetrieval
+@pytest.mark.requirement("T-03")
+@pytest.mark.parametrize("drips", [False, True], ids=["hangs", "drips"])
+def test_documents_are_answered_at_once_while_retrieval_is_stuck(
+    tmp_path: Path, drips: bool
 ) -> None:
-    """200 hanging calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
-    settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="2")
-    with started(tmp_path, settings) as program:
-        codes, sections = asyncio.run(hang_and_read(program.port, retrieval))
+    """200 stuck calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
+    with HangingRetrieval(drips=drips) as retrieval:
+        settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="3")
+        with started(tmp_path, settings) as program:
+            codes, sections = asyncio.run(hang_and_read(program.port, retrieval))
     assert (codes, sections) == (["RETRIEVAL_UNAVAILABLE"] * 200, ["ok"] * 20)
 
 

@@ -153,7 +153,7 @@ async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shel
     with capture_logs() as lines:
         async with watched(DocumentFolder(root, shelf, Metrics())):
             with anyio.fail_after(4):
-                while not any(line["event"] == "documents.watch_failed" for line in lines):
+                while not any(line["event"] == "documents.loaded" for line in lines):
                     await anyio.lowlevel.checkpoint()
             rewrite(root, document())
             await shelf.until({("t", "d"): "one"})

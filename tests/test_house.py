@@ -1,0 +1,140 @@
+"""House rules that no linter knows: documents that cannot rot, files that stay small."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from mcp_tools_proxy.api.envelope import STATUS_OF_CODE
+from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.settings import ENV_PREFIX, Settings
+from retrieval_service.settings import RetrievalSettings
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RETRIEVAL_README = (ROOT / "services/retrieval_service/README.md").read_text(encoding="utf-8")
+ENV_EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
+SOURCES = sorted(
+    path for top in ("services", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")
+)
+ROOMS = sorted(path.parent for path in (ROOT / "services").rglob("__init__.py"))
+
+
+def variables(model: type[BaseSettings], prefix: str) -> dict[str, object]:
+    """Map each environment variable of a settings model to its default."""
+    return {
+        str(field.validation_alias or f"{prefix}{name.upper()}"): field.default
+        for name, field in model.model_fields.items()
+    }
+
+
+GATEWAY_VARIABLES = variables(Settings, ENV_PREFIX)
+RETRIEVAL_VARIABLES = variables(RetrievalSettings, "RETRIEVAL_")
+
+
+def spelt(default: object) -> str:
+    """Spell a default as it is written in an environment file."""
+    match default:
+        case None:
+            return ""
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return ",".join(default)
+        case Path():
+            return f"./{default}"
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def in_readme(variable: str, readme: str) -> str | None:
+    """Give the default that the README's table names, None when the variable is not there."""
+    row = re.search(rf"^\| `{variable}` \| ([^|]+) \|", readme, re.MULTILINE)
+    return None if row is None else row[1].strip(" `").replace("–", "")
+
+
+def in_example(variable: str) -> str | None:
+    """Give the value in .env.example, "" when it is commented out, None when it is not there."""
+    line = re.search(rf"^(# )?{variable}=(.*)$", ENV_EXAMPLE, re.MULTILINE)
+    return None if line is None else "" if line[1] else line[2]
+
+
+def same(written: str | None, default: object) -> bool:
+    if isinstance(default, float) and written:
+        return float(written) == default
+    return written == spelt(default)
+
+
+@pytest.mark.parametrize("variable", GATEWAY_VARIABLES)
+def test_the_readme_tells_every_setting_and_its_default(variable: str) -> None:
+    assert same(in_readme(variable, README), GATEWAY_VARIABLES[variable])
+
+
+@pytest.mark.parametrize("variable", RETRIEVAL_VARIABLES)
+def test_the_retrieval_readme_tells_every_setting(variable: str) -> None:
+    assert f"`{variable}`" in RETRIEVAL_README
+
+
+@pytest.mark.parametrize("variable", [*GATEWAY_VARIABLES, *RETRIEVAL_VARIABLES])
+def test_the_example_file_has_every_setting_and_its_default(variable: str) -> None:
+    default = (GATEWAY_VARIABLES | RETRIEVAL_VARIABLES)[variable]
+    assert same(in_example(variable), default)
+
+
+def test_the_example_file_has_no_setting_that_nothing_reads() -> None:
+    named = set(re.findall(r"^(?:# )?([A-Z][A-Z_]+)=", ENV_EXAMPLE, re.MULTILINE))
+    assert named - GATEWAY_VARIABLES.keys() - RETRIEVAL_VARIABLES.keys() == set()
+
+
+def test_every_setting_of_the_gateway_is_read() -> None:
+    readers = "".join(
+        (ROOT / "services/mcp_tools_proxy" / name).read_text(encoding="utf-8")
+        for name in ("app.py", "cli.py", "serving.py", "settings.py")
+    )
+    unread = [
+        name
+        for name in Settings.model_fields
+        if f"settings.{name}" not in readers and f"self.{name}" not in readers
+    ]
+    assert unread == []
+
+
+def error_codes() -> set[str]:
+    return {error.code for error in ProxyError.__subclasses__()}
+
+
+def test_every_error_code_is_in_the_readme() -> None:
+    assert [code for code in sorted(error_codes()) if f"`{code}`" not in README] == []
+
+
+def test_only_known_codes_have_a_status() -> None:
+    assert STATUS_OF_CODE.keys() - error_codes() == set()
+
+
+def test_every_route_is_in_the_readme() -> None:
+    paths = create_app(Settings()).openapi()["paths"]
+    assert [path for path in paths if path not in README] == []
+
+
+def test_every_error_is_in_the_drawing_of_the_tree() -> None:
+    source = (ROOT / "services/mcp_tools_proxy/domain/errors.py").read_text(encoding="utf-8")
+    drawing = source.split('"""')[1]
+    assert [e.__name__ for e in ProxyError.__subclasses__() if e.__name__ not in drawing] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_over_300_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_every_room_says_what_lives_there(room: Path) -> None:
+    assert ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev", "build"])
+def test_a_lock_has_hashes_and_no_registry(name: str) -> None:
+    lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
+    assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (True, False, False)
