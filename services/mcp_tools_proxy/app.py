@@ -10,7 +10,7 @@ from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
 from mcp_tools_proxy.api.catalog import catalog_routes
-from mcp_tools_proxy.api.execute import execute_routes
+from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.failures import add_failure_handlers
 from mcp_tools_proxy.api.operations import operations_routes
 from mcp_tools_proxy.documents.folder import DocumentFolder
@@ -159,14 +159,13 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.gateway = gateway
-    app.include_router(
-        execute_routes(
-            gateway.executor,
-            gateway.lifecycle,
-            max_request_bytes=settings.max_request_bytes,
-            max_batch_calls=settings.max_batch_calls,
-        )
+    execute = ExecuteEndpoints(
+        gateway.executor,
+        gateway.lifecycle,
+        max_request_bytes=settings.max_request_bytes,
+        max_batch_calls=settings.max_batch_calls,
     )
+    app.router.routes[:0] = execute.routes()
     app.include_router(catalog_routes(gateway.registry))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)

@@ -39,7 +39,11 @@ def _identifier(value: str | None) -> str | None:
 
 _Files = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE", help="PDF, Markdown (.md) or plain text (.txt) files."),
+    typer.Argument(
+        metavar="FILE...",
+        readable=False,  # each unreadable file is named by the import itself, and the rest go on
+        help="PDF, Markdown (.md) or plain text (.txt) files.",
+    ),
 ]
 _Tenant = Annotated[
     str, typer.Option("--tenant", callback=_identifier, help="The tenant who will own them.")

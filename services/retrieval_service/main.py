@@ -2,9 +2,9 @@
 
 import sys
 
-import structlog
 import uvicorn
 
+from mcp_tools_proxy.telemetry.logging import configure_logging
 from retrieval_service.app import create_app
 from retrieval_service.settings import SettingsError, load_settings
 
@@ -15,12 +15,12 @@ def main() -> None:
         settings = load_settings()
     except SettingsError as error:
         sys.exit(_usage_error(error))
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(settings.log_level))
+    configure_logging(settings.log_level, sys.stdout)
     uvicorn.run(
         create_app(settings),
         host=settings.host,
         port=settings.port,
-        log_level=settings.log_level,
+        log_config=None,
         access_log=False,
         server_header=False,
     )

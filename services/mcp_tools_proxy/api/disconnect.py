@@ -15,13 +15,19 @@ async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
 
     The request's body has to be read before: what ``receive`` gives next is the disconnect.
     """
+    watchers: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            watcher = group.create_task(_disconnected(receive))
+            # Only work that waits for something lets the loop come to this: most never does.
+            start = asyncio.get_running_loop().call_soon(
+                lambda: watchers.append(group.create_task(_disconnected(receive)))
+            )
             try:
                 return await work
             finally:
-                watcher.cancel()
+                start.cancel()
+                for watcher in watchers:
+                    watcher.cancel()
     except* ClientDisconnect:
         pass
     raise ClientDisconnect

@@ -59,9 +59,9 @@ class Executor:
         tool: Tool | None = None
         outcome: Outcome | None = None
         try:
-            with self._lifecycle.call():
-                tool = registry.resolve(call.tool_name, call.caller)
-                outcome = await self._run(tool, call)
+            self._lifecycle.check_serving()
+            tool = registry.resolve(call.tool_name, call.caller)
+            outcome = await self._lifecycle.run(self._run(tool, call))
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception as error:

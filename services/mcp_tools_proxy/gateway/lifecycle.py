@@ -1,11 +1,13 @@
 """Starting, serving, stopping: which calls are in flight, and how they end when time is up."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from enum import Enum
+from typing import TypeVar
 
 from mcp_tools_proxy.domain.errors import ShuttingDown
+
+T = TypeVar("T")
 
 
 class Phase(Enum):
@@ -36,16 +38,14 @@ class Lifecycle:
         """Calls running now."""
         return len(self._running)
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count the current task as a call in flight. Raises ShuttingDown when it may not run."""
-        self.check_serving()
+    async def run(self, work: Awaitable[T]) -> T:
+        """Await ``work`` as a call in flight. Raises ShuttingDown when it is cut off."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call runs in a task")
         self._running.add(task)
         try:
-            yield
+            return await work
         except asyncio.CancelledError:
             if task not in self._cut:
                 raise

@@ -1,31 +1,32 @@
 """Which budgets a call draws on, and under which keys. Pure."""
 
 from dataclasses import dataclass, field
-from typing import Literal
-
-from limits.limits import RateLimitItem, RateLimitItemPerSecond
+from typing import Literal, NamedTuple
 
 Owner = Literal["document", "tenant"]
 Unit = Literal["calls", "tokens"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """One counter with its limit: ``item.amount`` of ``unit`` in each window of ``owner``.
+class Budget(NamedTuple):
+    """One counter with its limit: ``limit`` of ``unit`` in each window of ``owner``.
 
-    ``key`` is the only identifier handed to ``limits``, whose own key then also holds the budget's
-    name, the limit and the window's length: no two settings share a counter.
+    ``key`` holds all of that and whose it is: no two settings or owners share a counter.
     """
 
     owner: Owner
     unit: Unit
-    item: RateLimitItem
+    limit: int
+    window_s: int
     key: str
 
     @property
     def name(self) -> str:
         """The budget's setting and metric label, e.g. ``document_calls``."""
         return f"{self.owner}_{self.unit}"
+
+
+_Kind = tuple[Owner, Unit, int, str]
+"""Owner, unit, limit, and what its keys begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,47 +46,43 @@ class Budgets:
     """Tokens for one tenant in a window."""
     window_s: int
     """Length of a window in seconds."""
-    _document: tuple[tuple[Unit, RateLimitItem], ...] = field(init=False, repr=False)
-    _tenant: tuple[tuple[Unit, RateLimitItem], ...] = field(init=False, repr=False)
+    _document: tuple[_Kind, ...] = field(init=False, repr=False)
+    _tenant: tuple[_Kind, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.window_s < 1:
             raise ValueError(f"window_s is {self.window_s}, the least is 1 second")
-        document = self._items("document", self.document_calls, self.document_tokens)
-        tenant = self._items("tenant", self.tenant_calls, self.tenant_tokens)
+        document = self._kinds("document", self.document_calls, self.document_tokens)
+        tenant = self._kinds("tenant", self.tenant_calls, self.tenant_tokens)
         object.__setattr__(self, "_document", document)
         object.__setattr__(self, "_tenant", tenant)
 
-    def _items(
-        self, owner: Owner, calls: int, tokens: int
-    ) -> tuple[tuple[Unit, RateLimitItem], ...]:
+    def _kinds(self, owner: Owner, calls: int, tokens: int) -> tuple[_Kind, ...]:
         if calls < 0 or tokens < 0:
             raise ValueError(f"a {owner} budget is negative; 0 switches it off")
-        amounts: tuple[tuple[Unit, int], ...] = (("calls", calls), ("tokens", tokens))
+        limits: tuple[tuple[Unit, int], ...] = (("calls", calls), ("tokens", tokens))
         return tuple(
-            (unit, RateLimitItemPerSecond(amount, self.window_s, f"{owner}_{unit}"))
-            for unit, amount in amounts
-            if amount
+            (owner, unit, limit, f"{owner}_{unit}/{limit}/{self.window_s}/")
+            for unit, limit in limits
+            if limit
         )
 
-    def applying_to(self, tenant_id: str, scope: str | None) -> tuple[Budget, ...]:
+    def applying_to(self, tenant_id: str, scope: str | None) -> list[Budget]:
         """Give the budgets of a call: its document's first (``scope``, the doc_id), its tenant's.
 
         Two different (tenant, document) pairs never share a key, whatever characters they hold:
         the tenant's length goes in front (T-08). With ``scope`` None only the tenant's apply.
         """
-        owned_by_tenant = f"{len(tenant_id)}:{tenant_id}"
-        tenant = tuple(
-            Budget(owner="tenant", unit=unit, item=item, key=owned_by_tenant)
-            for unit, item in self._tenant
-        )
-        if scope is None:
-            return tenant
-        owned_by_document = f"{owned_by_tenant}:{scope}"
-        return (
-            *(
-                Budget(owner="document", unit=unit, item=item, key=owned_by_document)
-                for unit, item in self._document
-            ),
-            *tenant,
-        )
+        window_s = self.window_s
+        tenant = f"{len(tenant_id)}:{tenant_id}"
+        budgets = [
+            Budget(owner, unit, limit, window_s, begin + tenant)
+            for owner, unit, limit, begin in self._tenant
+        ]
+        if scope is not None:
+            document = f"{tenant}:{scope}"
+            budgets[:0] = [
+                Budget(owner, unit, limit, window_s, begin + document)
+                for owner, unit, limit, begin in self._document
+            ]
+        return budgets

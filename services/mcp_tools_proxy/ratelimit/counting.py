@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from limits.aio.storage import Storage
-from limits.aio.strategies import FixedWindowRateLimiter
 
 from mcp_tools_proxy.ratelimit.budgets import Budget
 
@@ -30,6 +29,9 @@ class CountingStorage(Storage):
 class Counting:
     """Fixed windows (T-09) of a storage; lets the storage's own exceptions through.
 
+    ``limits`` counts: a charge is its storage's ``incr``, which opens a key's window. Its own
+    fixed-window strategy adds a comparison and makes every key anew, which is most of the cost.
+
     ``clock`` is the one the storage's ``get_expiry`` answers on, ``coarseness_s`` by how much that
     answer may be too early.
     """
@@ -42,11 +44,10 @@ class Counting:
         coarseness_s: float = 0.0,
     ) -> None:
         self.storage = storage
-        self._windows = FixedWindowRateLimiter(storage)
         self._clock = clock
         self._coarseness_s = coarseness_s
 
-    async def take_call(self, budgets: tuple[Budget, ...]) -> Refusal | None:
+    async def take_call(self, budgets: Sequence[Budget]) -> Refusal | None:
         """Charge one call to every call budget, or none to any and say which has nothing left.
 
         Of several such budgets the one whose window ends last is named (T-09).
@@ -54,17 +55,17 @@ class Counting:
         spent = await self._spent(budgets) or await self._hit_calls(budgets)
         return await self._refusal(spent) if spent else None
 
-    async def charge_tokens(self, budgets: tuple[Budget, ...], tokens: int) -> None:
+    async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
         """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""
         for budget in budgets:
             if budget.unit == "tokens":
-                await self._windows.hit(budget.item, budget.key, cost=tokens)
+                await self.storage.incr(budget.key, budget.window_s, tokens)
 
-    async def _spent(self, budgets: tuple[Budget, ...]) -> list[Budget]:
-        counts = await self.storage.get_many([b.item.key_for(b.key) for b in budgets])
-        return [b for b, count in zip(budgets, counts, strict=True) if count >= b.item.amount]
+    async def _spent(self, budgets: Sequence[Budget]) -> list[Budget]:
+        counts = await self.storage.get_many([b.key for b in budgets])
+        return [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
 
-    async def _hit_calls(self, budgets: tuple[Budget, ...]) -> list[Budget]:
+    async def _hit_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge the document, then the tenant: a document's charge is only ever given back for a
         tenant with nothing left, so nobody who could pass sees it.
         """
@@ -72,16 +73,15 @@ class Counting:
         for budget in budgets:
             if budget.unit == "calls":
                 taken.append(budget)
-                if not await self._windows.hit(budget.item, budget.key):
+                if await self.storage.incr(budget.key, budget.window_s) > budget.limit:
                     await self._give_back(taken)
                     return [budget]
         return []
 
     async def _give_back(self, taken: Iterable[Budget]) -> None:
         for budget in taken:
-            key, window_s = budget.item.key_for(budget.key), budget.item.get_expiry()
-            if await self.storage.incr(key, window_s, -1) < 0:  # its window has ended meanwhile
-                await self.storage.incr(key, window_s, 1)
+            if await self.storage.incr(budget.key, budget.window_s, -1) < 0:
+                await self.storage.incr(budget.key, budget.window_s, 1)  # its window had ended
 
     async def _refusal(self, spent: list[Budget]) -> Refusal:
         left = [(await self._seconds_left(budget), budget) for budget in spent]
@@ -89,6 +89,6 @@ class Counting:
         return Refusal(budget=budget, retry_after_s=seconds)
 
     async def _seconds_left(self, budget: Budget) -> float:
-        ends = await self.storage.get_expiry(budget.item.key_for(budget.key))
+        ends = await self.storage.get_expiry(budget.key)
         left = ends - self._clock() + self._coarseness_s
         return max(math.ceil(left * 1000), 1) / 1000

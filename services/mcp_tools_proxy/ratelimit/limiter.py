@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -30,7 +30,7 @@ _REDIS_TTL_ROUNDING_S = 0.5
 class Admission:
     """A call that may run: what its tokens are charged to when it is done."""
 
-    budgets: tuple[Budget, ...]
+    budgets: Sequence[Budget]
     wait_left_s: float
 
 
@@ -144,11 +144,15 @@ def _wall_clock() -> float:
 
 
 def _exceeded(refusal: Refusal) -> RateLimitExceeded:
-    budget, limit = refusal.budget, refusal.budget.item.amount
-    window_s = budget.item.get_expiry()
+    budget = refusal.budget
     return RateLimitExceeded(
-        f"this {budget.owner}'s budget of {limit} {budget.unit} in {window_s} s is used up; "
+        f"this {budget.owner}'s budget of {budget.limit} {budget.unit} in {budget.window_s} s "
+        "is used up; "
         f"retry in {math.ceil(refusal.retry_after_s)} s",
-        details={"budget": budget.name, "limit": limit, "window_s": window_s},
+        details={
+            "budget": budget.name,
+            "limit": budget.limit,
+            "window_s": budget.window_s,
+        },
         retry_after_s=refusal.retry_after_s,
     )

@@ -1,6 +1,7 @@
 """The one log line and the metrics of a call."""
 
 import structlog
+from prometheus_client import Counter, Histogram
 
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
@@ -10,27 +11,36 @@ EVENT = "tool.call"
 CANCELLED = "CANCELLED"
 """The ``code`` of a call whose caller went away."""
 
+_LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
+"""Any other code is a denial or a failure that its caller can react to: a warning."""
+
 
 class CallTelemetry:
     """Tells what became of each call: identifiers, codes, sizes; never texts (contract §7)."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._log = structlog.get_logger()
 
     def __call__(self, record: CallRecord) -> None:
         """Write one ``tool.call`` line and count the call."""
         tool = record.spec.name if record.spec else UNKNOWN_TOOL
         code = _code(record)
-        self._metrics.calls.labels(tool, code).inc()
-        self._metrics.call_seconds.labels(tool).observe(record.duration_s)
-        payload = _payload(record)
-        if code == "OK":
-            self._log.info(EVENT, trace_id=record.call.trace_id, code=code, **payload)
-        elif code == "INTERNAL_ERROR":
-            self._log.error(EVENT, trace_id=record.call.trace_id, code=code, **payload)
-        else:
-            self._log.warning(EVENT, trace_id=record.call.trace_id, code=code, **payload)
+        calls, seconds = self._meters.get((tool, code)) or self._add_meters(tool, code)
+        calls.inc()
+        seconds.observe(record.duration_s)
+        log = getattr(self._log, _LEVEL_OF_CODE.get(code, "warning"))
+        log(EVENT, trace_id=record.call.trace_id, code=code, **_payload(record))
+
+    def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
+        """Find the metrics' children once: looking labels up takes as long as counting."""
+        meters = (
+            self._metrics.calls.labels(tool, code),
+            self._metrics.call_seconds.labels(tool),
+        )
+        self._meters[tool, code] = meters
+        return meters
 
 
 def _code(record: CallRecord) -> str:

@@ -1,24 +1,38 @@
 """One JSON object a line: timestamp, level, event, payload, trace_id (contract §7)."""
 
+import json
 import logging
-import logging.config
+from datetime import UTC, datetime
 from typing import TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, WrappedLogger
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING,
-           "error": logging.ERROR}  # fmt: skip
-_ENVELOPE = ("timestamp", "level", "event")
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+_LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
+
+_encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
+"""To ASCII, so that nothing a caller sends can break a line or hide in it."""
 
 
-def nest_payload(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Move everything but the envelope's own keys into ``payload``."""
+def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Render an event: what it was logged with is its payload, but for ``trace_id``."""
+    name = event.pop("event", "")
     trace_id = event.pop("trace_id", None)
-    line = {key: event.pop(key) for key in _ENVELOPE if key in event}
-    if line.get("level") == "warning":
-        line["level"] = "warn"
-    return {**line, "payload": dict(event), "trace_id": trace_id}
+    return _encode(
+        {
+            "timestamp": f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z",
+            "level": _LEVEL_OF_METHOD.get(method, method),
+            "event": name,
+            "payload": event,
+            "trace_id": trace_id,
+        }
+    )
 
 
 def configure_logging(level: str, stream: TextIO) -> None:
@@ -26,14 +40,8 @@ def configure_logging(level: str, stream: TextIO) -> None:
 
     The one place that touches the process-wide logging state; programs call it once at start.
     """
-    shared: list[Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    render: list[Processor] = [nest_payload, structlog.processors.JSONRenderer(default=str)]
     structlog.configure(
-        processors=[*shared, *render],
+        processors=[structlog.processors.format_exc_info, render_line],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
@@ -41,8 +49,11 @@ def configure_logging(level: str, stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                render_line,
+            ],
         )
     )
     root = logging.getLogger()

@@ -3,9 +3,8 @@
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from mcp_tools_proxy.domain.tool import ToolResult
 from mcp_tools_proxy.policy.identifiers import Identifier
 
 _INTEGER = re.compile(r"-?[0-9]{1,4300}")
@@ -41,10 +40,5 @@ StartChar = Annotated[
 Tokens = Annotated[int, Field(ge=0, description="Estimate of the text's size in tokens.")]
 Truncated = Annotated[bool, Field(description="True when text was left out for its size.")]
 NextStartChar = Annotated[
-    int | None, Field(default=None, description="The start_char to read on with, when truncated.")
+    int, Field(description="The start_char to read on with; only there when truncated.")
 ]
-
-
-def tool_result(model: BaseModel, tokens: int) -> ToolResult:
-    """Make a tool's result of its model; absent values are left out, not null (contract §1)."""
-    return ToolResult(value=model.model_dump(exclude_none=True), tokens=tokens)

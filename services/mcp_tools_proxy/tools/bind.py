@@ -1,10 +1,10 @@
 """Makes a Tool of a pydantic argument model and one async function."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.caller import Call
@@ -72,29 +72,28 @@ def bind(
     name: str,
     description: str,
     arguments: type[ArgumentsT],
-    result: type[BaseModel],
+    result: type[Mapping[str, object]],
     function: Callable[[ArgumentsT, Call], Awaitable[ToolResult]],
     check: Callable[[ArgumentsT], None] | None = None,
 ) -> LocalTool[ArgumentsT]:
     """Make a local tool.
 
-    ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` describes
-    the result's JSON. A local name is its own alias.
+    ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
+    TypedDict that describes the result's JSON. A local name is its own alias.
     """
     spec = ToolSpec(
         name=name,
         alias=name,
         description=description,
-        input_schema=_schema(arguments),
-        output_schema=_schema(result),
+        input_schema=_schema(arguments.model_json_schema()),
+        output_schema=_schema(TypeAdapter(result).json_schema()),
         annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
     )
     return LocalTool(spec=spec, model=arguments, check=check, function=function)
 
 
-def _schema(model: type[BaseModel]) -> dict[str, object]:
-    """JSON Schema of a model, without what only our classes care about."""
-    schema = model.model_json_schema()
+def _schema(schema: dict[str, Any]) -> dict[str, object]:
+    """Give a JSON Schema without what only our classes care about."""
     schema.pop("title", None)
     schema.pop("description", None)
     properties = schema.get("properties", {})

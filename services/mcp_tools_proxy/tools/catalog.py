@@ -1,12 +1,13 @@
 """list_available_tools: what this caller may run."""
 
 from collections.abc import Callable, Sequence
+from typing import NotRequired
 
-from pydantic import BaseModel
 from pydantic_core import to_json
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.tool import Tool, ToolResult, ToolSpec
+from mcp_tools_proxy.domain.tool import JsonObject, Tool, ToolResult, ToolSpec
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
@@ -15,17 +16,17 @@ class CatalogArguments(Arguments):
     """Takes nothing."""
 
 
-class Definition(BaseModel):
+class Definition(TypedDict):
     """One tool; ``alias`` is its name for model APIs that refuse a colon."""
 
     name: str
     alias: str
     description: str
-    input_schema: dict[str, object]
-    output_schema: dict[str, object] | None = None
+    input_schema: JsonObject
+    output_schema: NotRequired[JsonObject]
 
 
-class Catalog(BaseModel):
+class Catalog(TypedDict):
     """The names, and the definitions in the same order."""
 
     tools: list[str]
@@ -37,11 +38,11 @@ def catalog_tool(visible_to: Callable[[Caller], Sequence[ToolSpec]]) -> Tool:
 
     async def list_tools(arguments: CatalogArguments, call: Call) -> ToolResult:
         specs = visible_to(call.caller)
-        value: dict[str, object] = {
+        result: Catalog = {
             "tools": [spec.name for spec in specs],
             "definitions": [_definition(spec) for spec in specs],
         }
-        return ToolResult(value=value, tokens=estimate_tokens(len(to_json(value))))
+        return ToolResult(value=result, tokens=estimate_tokens(len(to_json(result))))
 
     return bind(
         name="list_available_tools",
@@ -52,8 +53,8 @@ def catalog_tool(visible_to: Callable[[Caller], Sequence[ToolSpec]]) -> Tool:
     )
 
 
-def _definition(spec: ToolSpec) -> dict[str, object]:
-    definition: dict[str, object] = {
+def _definition(spec: ToolSpec) -> Definition:
+    definition: Definition = {
         "name": spec.name,
         "alias": spec.alias,
         "description": spec.description,

@@ -1,7 +1,7 @@
 """read_doc_metadata: title, pages, sections and tags of a document."""
 
-from pydantic import BaseModel
 from pydantic_core import to_json
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
@@ -17,7 +17,7 @@ class MetadataArguments(Arguments):
     doc_id: DocId
 
 
-class SectionEntry(BaseModel):
+class SectionEntry(TypedDict):
     """One section; pages are 1-based and inclusive."""
 
     section_id: str
@@ -26,7 +26,7 @@ class SectionEntry(BaseModel):
     page_end: int
 
 
-class Metadata(BaseModel):
+class Metadata(TypedDict):
     """What a document is; ``pages`` is their number."""
 
     doc_id: str
@@ -43,7 +43,7 @@ def metadata_tool(repository: DocumentRepository) -> Tool:
 
     async def read_metadata(arguments: MetadataArguments, call: Call) -> ToolResult:
         document = await repository.get(call.caller.tenant_id, arguments.doc_id)
-        value: dict[str, object] = {
+        result: Metadata = {
             "doc_id": document.doc_id,
             "title": document.title,
             "pages": len(document.pages),
@@ -58,9 +58,10 @@ def metadata_tool(repository: DocumentRepository) -> Tool:
             ],
             "tags": list(document.tags),
             "tenant_id": document.tenant_id,
+            "tokens": 0,
         }
-        tokens = estimate_tokens(len(to_json(value)))
-        return ToolResult(value={**value, "tokens": tokens}, tokens=tokens)
+        result["tokens"] = estimate_tokens(len(to_json(result)))
+        return ToolResult(value=result, tokens=result["tokens"])
 
     return bind(
         name="read_doc_metadata",

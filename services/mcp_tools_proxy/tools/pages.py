@@ -1,8 +1,9 @@
 """read_doc_pages: the text of a span of pages."""
 
-from typing import Annotated, Self
+from typing import Annotated, NotRequired, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
@@ -17,7 +18,6 @@ from mcp_tools_proxy.tools.arguments import (
     StartChar,
     Tokens,
     Truncated,
-    tool_result,
 )
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
@@ -37,7 +37,7 @@ class PagesArguments(Arguments):
         return self
 
 
-class PagesText(BaseModel):
+class PagesText(TypedDict):
     """The pages' text, joined by a blank line; the span is clamped to the document."""
 
     text: str
@@ -46,7 +46,7 @@ class PagesText(BaseModel):
     page_end: int
     doc_id: str
     truncated: Truncated
-    next_start_char: NextStartChar
+    next_start_char: NotRequired[NextStartChar]
 
 
 def pages_tool(
@@ -77,16 +77,17 @@ def pages_tool(
             max_bytes=max_text_bytes,
         )
         tokens = estimate_tokens(len(cut.text))
-        result = PagesText(
-            text=cut.text,
-            tokens=tokens,
-            page_start=arguments.page_start,
-            page_end=page_end,
-            doc_id=document.doc_id,
-            truncated=cut.next_start_char is not None,
-            next_start_char=cut.next_start_char,
-        )
-        return tool_result(result, tokens)
+        result: PagesText = {
+            "text": cut.text,
+            "tokens": tokens,
+            "page_start": arguments.page_start,
+            "page_end": page_end,
+            "doc_id": document.doc_id,
+            "truncated": cut.next_start_char is not None,
+        }
+        if cut.next_start_char is not None:
+            result["next_start_char"] = cut.next_start_char
+        return ToolResult(value=result, tokens=tokens)
 
     return bind(
         name="read_doc_pages",

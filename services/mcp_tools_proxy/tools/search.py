@@ -1,14 +1,17 @@
 """doc_local_search: the best places of one document for a query."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, NotRequired
 
-from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.domain.tool import Tool, ToolResult
 from mcp_tools_proxy.policy.bounds import cut_utf8, estimate_tokens, utf8_len
-from mcp_tools_proxy.tools.arguments import DocId, Positive, Tokens, tool_result
+from mcp_tools_proxy.tools.arguments import DocId, Positive, Tokens
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
 MAX_QUERY_CHARS = 1000
@@ -44,17 +47,17 @@ class SearchArguments(Arguments):
     ] = 3
 
 
-class Snippet(BaseModel):
+class Snippet(TypedDict):
     """One place: an excerpt around the best match, and where it stands."""
 
     snippet: str
     page: int
-    section_id: str | None = None
-    chunk_id: str | None = None
+    section_id: NotRequired[str]
+    chunk_id: NotRequired[str]
     score: float
 
 
-class Snippets(BaseModel):
+class Snippets(TypedDict):
     """The places found, best first."""
 
     snippets: list[Snippet]
@@ -73,27 +76,15 @@ def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
             arguments.query,
             max_results=arguments.max_results,
         )
-        snippets: list[Snippet] = []
-        room = max_text_bytes
-        for hit in hits:
-            text = cut_utf8(hit.snippet, room)
-            if not text:
-                break
-            room -= utf8_len(text)
-            snippets.append(
-                Snippet(
-                    snippet=text,
-                    page=hit.page,
-                    section_id=hit.section_id,
-                    chunk_id=hit.chunk_id,
-                    score=hit.score,
-                )
-            )
-        tokens = estimate_tokens(sum(len(snippet.snippet) for snippet in snippets))
-        result = Snippets(
-            snippets=snippets, count=len(snippets), doc_id=arguments.doc_id, tokens=tokens
-        )
-        return tool_result(result, tokens)
+        snippets = _fitting(hits, max_text_bytes)
+        tokens = estimate_tokens(sum(len(snippet["snippet"]) for snippet in snippets))
+        result: Snippets = {
+            "snippets": snippets,
+            "count": len(snippets),
+            "doc_id": arguments.doc_id,
+            "tokens": tokens,
+        }
+        return ToolResult(value=result, tokens=tokens)
 
     return bind(
         name="doc_local_search",
@@ -107,3 +98,21 @@ def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
         result=Snippets,
         function=search,
     )
+
+
+def _fitting(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
+    """Give the best hits whose snippets fit together; the last one may be cut."""
+    snippets: list[Snippet] = []
+    room = max_text_bytes
+    for hit in hits:
+        text = cut_utf8(hit.snippet, room)
+        if not text:
+            break
+        room -= utf8_len(text)
+        snippet: Snippet = {"snippet": text, "page": hit.page, "score": hit.score}
+        if hit.section_id is not None:
+            snippet["section_id"] = hit.section_id
+        if hit.chunk_id is not None:
+            snippet["chunk_id"] = hit.chunk_id
+        snippets.append(snippet)
+    return snippets

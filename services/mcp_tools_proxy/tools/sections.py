@@ -1,8 +1,9 @@
 """read_doc_section: the text of one section."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
@@ -18,7 +19,6 @@ from mcp_tools_proxy.tools.arguments import (
     StartChar,
     Tokens,
     Truncated,
-    tool_result,
 )
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
@@ -35,7 +35,7 @@ class SectionArguments(Arguments):
     start_char: StartChar = 0
 
 
-class SectionText(BaseModel):
+class SectionText(TypedDict):
     """A section's text; pages are 1-based and inclusive."""
 
     text: str
@@ -43,7 +43,7 @@ class SectionText(BaseModel):
     section_id: str
     doc_id: str
     truncated: Truncated
-    next_start_char: NextStartChar
+    next_start_char: NotRequired[NextStartChar]
     title: str
     page_start: int
     page_end: int
@@ -63,18 +63,19 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
             max_bytes=max_text_bytes,
         )
         tokens = estimate_tokens(len(cut.text))
-        result = SectionText(
-            text=cut.text,
-            tokens=tokens,
-            section_id=section.section_id,
-            doc_id=document.doc_id,
-            truncated=cut.next_start_char is not None,
-            next_start_char=cut.next_start_char,
-            title=section.title,
-            page_start=section.page_start,
-            page_end=section.page_end,
-        )
-        return tool_result(result, tokens)
+        result: SectionText = {
+            "text": cut.text,
+            "tokens": tokens,
+            "section_id": section.section_id,
+            "doc_id": document.doc_id,
+            "truncated": cut.next_start_char is not None,
+            "title": section.title,
+            "page_start": section.page_start,
+            "page_end": section.page_end,
+        }
+        if cut.next_start_char is not None:
+            result["next_start_char"] = cut.next_start_char
+        return ToolResult(value=result, tokens=tokens)
 
     return bind(
         name="read_doc_section",

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Annotated, Protocol, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
@@ -13,7 +14,7 @@ from mcp_tools_proxy.domain.tool import Tool, ToolResult
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.windows import trim_window
-from mcp_tools_proxy.tools.arguments import DocId, Natural, Tokens, Truncated, tool_result
+from mcp_tools_proxy.tools.arguments import DocId, Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
 
@@ -62,7 +63,7 @@ class WindowArguments(Arguments):
         return self.window_before, self.window_after
 
 
-class ChunkText(BaseModel):
+class ChunkText(TypedDict):
     """One chunk; ``chunk_index`` is its place in the document."""
 
     chunk_id: str
@@ -71,7 +72,7 @@ class ChunkText(BaseModel):
     text: str
 
 
-class ChunkWindow(BaseModel):
+class ChunkWindow(TypedDict):
     """The chunks in reading order; at a document's edge there are fewer than asked for."""
 
     doc_id: str
@@ -122,19 +123,19 @@ def window_tool(
             trace_id=call.trace_id,
         )
         kept = _trim(chunks, arguments.anchor_chunk_id, max_text_bytes)
-        tokens = estimate_tokens(sum(len(chunk.text) for chunk in kept))
-        result = ChunkWindow(
-            doc_id=arguments.doc_id,
-            anchor_chunk_id=arguments.anchor_chunk_id,
-            window_before=before,
-            window_after=after,
-            chunks=kept,
-            count=len(kept),
-            tokens=tokens,
-            requested_total=before + after + 1,
-            truncated=[chunk.text for chunk in kept] != [chunk.text for chunk in chunks],
-        )
-        return tool_result(result, tokens)
+        tokens = estimate_tokens(sum(len(chunk["text"]) for chunk in kept))
+        result: ChunkWindow = {
+            "doc_id": arguments.doc_id,
+            "anchor_chunk_id": arguments.anchor_chunk_id,
+            "window_before": before,
+            "window_after": after,
+            "chunks": kept,
+            "count": len(kept),
+            "tokens": tokens,
+            "requested_total": before + after + 1,
+            "truncated": [chunk["text"] for chunk in kept] != [chunk.text for chunk in chunks],
+        }
+        return ToolResult(value=result, tokens=tokens)
 
     return bind(
         name="read_chunk_window",
@@ -157,11 +158,11 @@ def _trim(
     anchor = next(i for i, chunk in enumerate(chunks) if chunk.chunk_id == anchor_chunk_id)
     kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
     return [
-        ChunkText(
-            chunk_id=chunks[place].chunk_id,
-            page=chunks[place].page,
-            chunk_index=chunks[place].chunk_index,
-            text=text,
-        )
+        {
+            "chunk_id": chunks[place].chunk_id,
+            "page": chunks[place].page,
+            "chunk_index": chunks[place].chunk_index,
+            "text": text,
+        }
         for place, text in kept.items()
     ]
