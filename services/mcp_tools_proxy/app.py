@@ -157,6 +157,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # we tell our own
     )
     app.state.gateway = gateway
     execute = ExecuteEndpoints(

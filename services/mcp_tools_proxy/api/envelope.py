@@ -1,7 +1,7 @@
 """Outcomes as JSON on the wire, and the HTTP status that each code wears."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -24,13 +24,19 @@ STATUS_OF_CODE: Mapping[str, int] = {
 """Codes that are not answered with 200. What a model or its runtime can react to is 200 (§1)."""
 
 
-def envelope(outcome: Outcome, trace_id: str) -> dict[str, object]:
-    """Give the outcome's JSON object; absent keys are left out."""
+def envelope(outcome: Outcome, trace_id: str) -> bytes:
+    """Give the outcome as JSON; absent keys are left out."""
     match outcome:
-        case Ok(result=result):
-            return {"status": "ok", "result": result, "trace_id": trace_id}
+        case Ok(result_json=result_json):
+            return b'{"status":"ok","result":%b,"trace_id":%b}' % (result_json, to_json(trace_id))
         case Failed(error=error):
-            return {"status": "error", "error": _error(error), "trace_id": trace_id}
+            return to_json({"status": "error", "error": _error(error), "trace_id": trace_id})
+
+
+def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:
+    """Give the outcomes of a batch as JSON, each in its own envelope."""
+    results = b",".join(envelope(outcome, trace_id) for outcome in outcomes)
+    return b'{"results":[%b],"trace_id":%b}' % (results, to_json(trace_id))
 
 
 def outcome_response(outcome: Outcome, trace_id: str) -> Response:
@@ -41,7 +47,7 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
         status = STATUS_OF_CODE.get(outcome.error.code, 200)
         if outcome.error.retry_after_s is not None:
             headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
-    return json_response(envelope(outcome, trace_id), status, headers)
+    return Response(envelope(outcome, trace_id), status, headers, JSON)
 
 
 def error_response(
@@ -57,7 +63,7 @@ def json_response(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer with ``content`` as JSON."""
-    return Response(to_json(content), status, headers=headers, media_type=JSON)
+    return Response(to_json(content), status, headers, JSON)
 
 
 def _error(error: ProxyError) -> dict[str, object]:

@@ -10,9 +10,9 @@ from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.disconnect import while_connected
 from mcp_tools_proxy.api.envelope import (
-    envelope,
+    JSON,
+    batch_envelope,
     error_response,
-    json_response,
     outcome_response,
 )
 from mcp_tools_proxy.api.models import (
@@ -109,9 +109,8 @@ class ExecuteEndpoints:
         caller = caller_of(asked)
         calls = [_call(call, caller, trace_id) for call in asked.calls]
         outcomes = await while_connected(request.receive, self._run_all(calls))
-        results = [envelope(outcome, trace_id) for outcome in outcomes]
-        return json_response(
-            {"results": results, "trace_id": trace_id}, headers={TRACE_HEADER: trace_id}
+        return Response(
+            batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
         )
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Outcome]:

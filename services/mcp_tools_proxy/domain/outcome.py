@@ -9,11 +9,11 @@ from mcp_tools_proxy.domain.tool import JsonObject, ToolSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The tool ran; ``size_bytes`` is the size of ``result`` as JSON."""
+    """The tool ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent."""
 
     result: JsonObject
+    result_json: bytes
     tokens: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,14 +87,15 @@ class Executor:
         admission = await self._limiter.admit(call.caller.tenant_id, scope)
         result = await tool.run(parsed, call)
         await self._limiter.charge(admission, result.tokens)
-        size = len(to_json(result.value))
+        result_json = to_json(result.value)
+        size = len(result_json)
         if size > self._max_result_bytes:
             raise ResultTooLarge(
                 f"the result is {size} bytes as JSON, the limit is {self._max_result_bytes}; "
                 "ask for less at a time",
                 details={"bytes": size, "max_result_bytes": self._max_result_bytes},
             )
-        return Ok(result=result.value, tokens=result.tokens, size_bytes=size)
+        return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
 
 
 def _scope(spec: ToolSpec, call: Call) -> str | None:

@@ -70,7 +70,7 @@ def _payload(record: CallRecord) -> dict[str, object]:
         if isinstance(doc_id, str) and "doc_id" in names:
             payload["doc_id"] = _shown(doc_id)
     if isinstance(record.outcome, Ok):
-        payload["result_bytes"] = record.outcome.size_bytes
+        payload["result_bytes"] = len(record.outcome.result_json)
         payload["tokens"] = record.outcome.tokens
     return payload
 

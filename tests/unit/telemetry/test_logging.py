@@ -40,7 +40,7 @@ def record(outcome: Outcome | None, **arguments: object) -> CallRecord:
     return CallRecord(call=call, spec=tool.spec, outcome=outcome, duration_s=0.0015)
 
 
-OK = Ok(result={"text": "secret text"}, tokens=7, size_bytes=30)
+OK = Ok(result={"text": "secret text"}, result_json=b'{"text":"secret text"}', tokens=7)
 
 
 def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
@@ -74,7 +74,7 @@ def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> Non
             "duration_ms": 1.5,
             "arguments": ["doc_id", "query"],
             "doc_id": "d",
-            "result_bytes": 30,
+            "result_bytes": 22,
             "tokens": 7,
         },
     )
