@@ -44,12 +44,6 @@ async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(
     assert await repository.get("globex", "doc") is GLOBEX
 
 
-async def test_find_gives_only_the_tenants_own(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME)
-    assert await repository.find("acme", "doc") is ACME
-    assert await repository.find("globex", "doc") is None
-
-
 async def test_a_document_of_others_only_is_denied(make_repository: MakeRepository) -> None:
     with pytest.raises(AccessDenied):
         await make_repository(GLOBEX).get("acme", "doc")
@@ -158,11 +152,6 @@ def test_removing_what_is_not_there_changes_nothing(make_repository: MakeReposit
     repository = make_repository(ACME)
     repository.remove("globex", "doc")
     assert len(repository) == 1
-
-
-def test_a_list_is_sorted_and_of_one_tenant(make_repository: MakeRepository) -> None:
-    b, a = (make_document(tenant_id="acme", doc_id=doc_id) for doc_id in "ba")
-    assert make_repository(b, GLOBEX, a).list("acme") == (a, b)
 
 
 def test_the_number_of_documents_is_a_metric(make_repository: MakeRepository) -> None:

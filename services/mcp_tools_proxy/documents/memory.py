@@ -59,15 +59,6 @@ class InMemoryRepository:
             del self._owners[doc_id]
         self._metrics.documents.set(len(self._documents))
 
-    def list(self, tenant_id: str) -> tuple[Document, ...]:
-        """List the tenant's documents by doc_id. Looks at every tenant's: not for each call."""
-        own = (document for (owner, _), document in self._documents.items() if owner == tenant_id)
-        return tuple(sorted(own, key=lambda document: document.doc_id))
-
-    async def find(self, tenant_id: str, doc_id: str) -> Document | None:
-        """Give the tenant's document, or None when this tenant has none of that id."""
-        return self._documents.get((tenant_id, doc_id))
-
     async def get(self, tenant_id: str, doc_id: str) -> Document:
         """Give the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
         document = self._documents.get((tenant_id, doc_id))

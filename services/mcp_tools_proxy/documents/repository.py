@@ -12,10 +12,6 @@ class DocumentRepository(Protocol):
     §2), and never block the event loop.
     """
 
-    async def find(self, tenant_id: str, doc_id: str) -> Document | None:
-        """Give the tenant's document, or None when this tenant has none of that id."""
-        ...
-
     async def get(self, tenant_id: str, doc_id: str) -> Document:
         """Give the tenant's document.
 
