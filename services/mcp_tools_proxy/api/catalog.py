@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from mcp_tools_proxy.api.describe import Responses
 from mcp_tools_proxy.api.envelope import error_response, json_response
-from mcp_tools_proxy.api.models import ErrorEnvelope, ToolsOut
+from mcp_tools_proxy.api.models import ErrorEnvelope, ToolsAnswer
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -15,7 +15,7 @@ from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.identifiers import Identifier
 
 _RESPONSES: Responses = {
-    200: {"model": ToolsOut | ErrorEnvelope},
+    200: {"model": ToolsAnswer | ErrorEnvelope},
     422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
 }
 

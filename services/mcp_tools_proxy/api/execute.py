@@ -16,11 +16,11 @@ from mcp_tools_proxy.api.envelope import (
     outcome_response,
 )
 from mcp_tools_proxy.api.models import (
-    BatchIn,
-    BatchOut,
-    CallIn,
+    BatchAnswer,
+    BatchRequest,
+    CallRequest,
     ErrorEnvelope,
-    ExecuteIn,
+    ExecuteRequest,
     OkEnvelope,
 )
 from mcp_tools_proxy.api.requests import caller_of, validate
@@ -62,7 +62,7 @@ class ExecuteEndpoints:
                 ),
                 response_class=Response,
                 responses={200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES},
-                openapi_extra=request_body(ExecuteIn),
+                openapi_extra=request_body(ExecuteRequest),
             ),
             DirectRoute(
                 "/internal/mcp/execute/batch",
@@ -73,8 +73,8 @@ class ExecuteEndpoints:
                     "Each call is checked and charged on its own; answers are in request order."
                 ),
                 response_class=Response,
-                responses={200: {"model": BatchOut}, **ERROR_RESPONSES},
-                openapi_extra=request_body(BatchIn),
+                responses={200: {"model": BatchAnswer}, **ERROR_RESPONSES},
+                openapi_extra=request_body(BatchRequest),
             ),
         )
 
@@ -83,7 +83,7 @@ class ExecuteEndpoints:
         body: object = None
         try:
             body = parse_json(await read_body(request.receive, self._max_request_bytes))
-            asked = validate(ExecuteIn, body)
+            asked = validate(ExecuteRequest, body)
         except ProxyError as error:
             return error_response(error, trace_id_from(body, request.headers))
         trace_id = trace_id_from(body, request.headers)
@@ -96,7 +96,7 @@ class ExecuteEndpoints:
         body: object = None
         try:
             body = parse_json(await read_body(request.receive, self._max_request_bytes))
-            asked = validate(BatchIn, body)
+            asked = validate(BatchRequest, body)
             if len(asked.calls) > self._max_batch_calls:
                 raise InvalidRequest(
                     f"calls: {len(asked.calls)} calls, the limit is {self._max_batch_calls}",
@@ -119,7 +119,7 @@ class ExecuteEndpoints:
         return [task.result() for task in tasks]
 
 
-def _call(asked: CallIn, caller: Caller, trace_id: str) -> Call:
+def _call(asked: CallRequest, caller: Caller, trace_id: str) -> Call:
     return Call(
         tool_name=asked.tool_name,
         arguments=asked.arguments or {},

@@ -10,7 +10,7 @@ TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 ToolName = Annotated[str, StringConstraints(min_length=1)]
 
 
-class UserIn(BaseModel):
+class RequestUser(BaseModel):
     """Whom the call is made for."""
 
     user_id: Identifier
@@ -18,32 +18,32 @@ class UserIn(BaseModel):
     roles: list[str] | None = None
 
 
-class CallIn(BaseModel):
+class CallRequest(BaseModel):
     """One tool and its arguments."""
 
     tool_name: ToolName
     arguments: dict[str, object] | None = None
 
 
-class ContextIn(BaseModel):
+class RequestContext(BaseModel):
     """What every request says of its caller."""
 
-    user: UserIn
+    user: RequestUser
     agent: Identifier | None = None
     trace_id: TraceId | None = None
 
 
-class ExecuteIn(CallIn, ContextIn):
+class ExecuteRequest(CallRequest, RequestContext):
     """Body of POST /internal/mcp/execute."""
 
 
-class BatchIn(ContextIn):
+class BatchRequest(RequestContext):
     """Body of POST /internal/mcp/execute/batch."""
 
-    calls: Annotated[list[CallIn], Field(min_length=1)]
+    calls: Annotated[list[CallRequest], Field(min_length=1)]
 
 
-class ErrorOut(BaseModel):
+class ErrorBody(BaseModel):
     """Why a call failed; ``code`` is stable, ``message`` is for the reader."""
 
     code: str
@@ -65,11 +65,11 @@ class ErrorEnvelope(BaseModel):
     """The call was refused or failed."""
 
     status: Literal["error"]
-    error: ErrorOut
+    error: ErrorBody
     trace_id: TraceId
 
 
-class BatchOut(BaseModel):
+class BatchAnswer(BaseModel):
     """One envelope for each call, in request order."""
 
     results: list[OkEnvelope | ErrorEnvelope]
@@ -86,20 +86,20 @@ class McpTool(BaseModel):
     annotations: dict[str, object] | None = None
 
 
-class ToolsOut(BaseModel):
+class ToolsAnswer(BaseModel):
     """What the caller may run."""
 
     tools: list[McpTool]
     format: Literal["mcp"]
 
 
-class HealthOut(BaseModel):
+class HealthAnswer(BaseModel):
     """The process serves."""
 
     status: Literal["ok"]
 
 
-class ReadinessOut(BaseModel):
+class ReadinessAnswer(BaseModel):
     """Whether traffic should come here, and the state of each dependency in use."""
 
     status: Literal["ready", "degraded", "starting", "stopping"]

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from mcp_tools_proxy.api.envelope import json_response
-from mcp_tools_proxy.api.models import HealthOut, ReadinessOut
+from mcp_tools_proxy.api.models import HealthAnswer, ReadinessAnswer
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -17,7 +17,7 @@ def operations_routes(health: Health, metrics: Metrics) -> APIRouter:
         "/health",
         summary="Whether the process serves",
         response_class=Response,
-        responses={200: {"model": HealthOut}},
+        responses={200: {"model": HealthAnswer}},
     )
     async def healthy() -> Response:
         return json_response({"status": "ok"})
@@ -27,8 +27,8 @@ def operations_routes(health: Health, metrics: Metrics) -> APIRouter:
         summary="Whether traffic should come here",
         response_class=Response,
         responses={
-            200: {"model": ReadinessOut},
-            503: {"model": ReadinessOut, "description": "starting or stopping"},
+            200: {"model": ReadinessAnswer},
+            503: {"model": ReadinessAnswer, "description": "starting or stopping"},
         },
     )
     async def ready() -> Response:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.api.models import ContextIn
+from mcp_tools_proxy.api.models import RequestContext
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.problems import place_of, problem_of
@@ -29,7 +29,7 @@ def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidReques
     return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})
 
 
-def caller_of(context: ContextIn) -> Caller:
+def caller_of(context: RequestContext) -> Caller:
     """Give the caller that a request names."""
     return Caller(
         tenant_id=context.user.tenant_id,
