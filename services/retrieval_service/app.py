@@ -24,6 +24,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
 )
 from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.problems import place_of, problem_of
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.settings import RetrievalSettings
 from retrieval_service.tables import ChunkTables
@@ -156,9 +157,8 @@ def _parse(body: bytes, max_window: int) -> WindowRequest:
     try:
         wanted = WindowRequest.model_validate_json(body)
     except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"]) or "body"
-        raise InvalidRequest(f"{place}: {problem['msg']}") from error
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise InvalidRequest(f"{place_of(first, whole='body')}: {problem_of(first)}") from error
     size = wanted.window_before + wanted.window_after + 1
     if size > max_window:
         raise InvalidRequest(f"a window holds at most {max_window} chunks, {size} were asked for")

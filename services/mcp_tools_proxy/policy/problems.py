@@ -7,6 +7,7 @@ from pydantic_core import ErrorDetails
 _TEXTS = {
     "missing": "is missing",
     "string_pattern_mismatch": "holds a character that is not allowed",
+    "json_invalid": "is not valid JSON",
     "model_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
 }
