@@ -258,13 +258,13 @@ BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"
 
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
-    with pytest.raises(ValueError, match="address"):
+    with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_WINDOW_URL"):
         RetrievalClient(url=url, token=None, timeout_s=1, metrics=Metrics())
 
 
 @pytest.mark.parametrize("token", ["a b", "line\n", "ключ", ""])
 def test_a_token_that_no_header_can_carry_is_refused_at_the_start(token: str) -> None:
-    with pytest.raises(ValueError, match="token"):
+    with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
         RetrievalClient(url=URL, token=token, timeout_s=1, metrics=Metrics())
 
 
