@@ -4,7 +4,7 @@ The gateway and the reference Retrieval Service both cut here, so their chunk id
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 
@@ -17,22 +17,12 @@ _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s
 
 def chunks_of(document: Document) -> tuple[Chunk, ...]:
     """List the document's chunks in reading order: its own, else ``p{page}-c{n}``, n from 1."""
-    if document.own_chunks is not None:
-        return document.own_chunks
-    chunks: list[Chunk] = []
-    for page, text in enumerate(document.pages, start=1):
-        for n, (start, end) in enumerate(_spans(text), start=1):
-            chunks.append(
-                Chunk(
-                    chunk_id=f"p{page}-c{n}",
-                    page=page,
-                    chunk_index=len(chunks),
-                    source=text,
-                    start=start,
-                    end=end,
-                )
-            )
-    return tuple(chunks)
+    return tuple(each_chunk(document))
+
+
+def each_chunk(document: Document) -> Iterable[Chunk]:
+    """Give what ``chunks_of`` lists one by one; those cut from pages are cut when asked for."""
+    return _cut(document.pages) if document.own_chunks is None else document.own_chunks
 
 
 def section_at(document: Document, page: int, char: int) -> Section | None:
@@ -53,6 +43,21 @@ def _holds(section: Section, page: int, char: int) -> bool:
 
 def _begin(section: Section) -> tuple[int, int]:
     return section.page_start, section.start_char or 0
+
+
+def _cut(pages: Iterable[str]) -> Iterator[Chunk]:
+    chunk_index = 0
+    for page, text in enumerate(pages, start=1):
+        for n, (start, end) in enumerate(_spans(text), start=1):
+            yield Chunk(
+                chunk_id=f"p{page}-c{n}",
+                page=page,
+                chunk_index=chunk_index,
+                source=text,
+                start=start,
+                end=end,
+            )
+            chunk_index += 1
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

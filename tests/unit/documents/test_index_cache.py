@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 
 from mcp_tools_proxy.documents.index_cache import INDEX_BYTES, IndexCache
 from mcp_tools_proxy.documents.search import SearchIndex, build_index
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_document
@@ -92,6 +93,39 @@ async def test_the_event_loop_runs_on_while_a_build_takes_long(
         assert await asyncio.to_thread(builder.begun.wait, BOUND_S)
         assert not waiting.done()
         builder.gate.set()
+
+
+@pytest.mark.requirement("T-07")
+async def test_quick_searches_take_turns_with_the_other_calls(
+    make_cache: Callable[..., IndexCache], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, document, order = make_cache(), make_document(), list[str]()
+    await cache.get(document)
+    monkeypatch.setattr(SearchIndex, "search", lambda *_: order.append("search"))
+
+    async def other_call() -> None:
+        for _ in range(9):
+            order.append("other")
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(cache.search(document, "text", 3) for _ in range(3)), other_call())
+    assert order.count("search") == 3
+    assert ("search", "search") not in pairwise(order)
+
+
+@pytest.mark.requirement("T-07")
+async def test_a_search_that_is_not_quick_runs_in_another_thread(
+    make_cache: Callable[..., IndexCache], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def search(*_: object) -> tuple[Hit, ...]:
+        threads.add(threading.get_ident())
+        return ()
+
+    monkeypatch.setattr(SearchIndex, "search", search)
+    await make_cache().search(make_document(), "word " * 100, 3)
+    assert threads.isdisjoint({threading.get_ident()})
 
 
 async def test_a_cancelled_first_caller_leaves_the_build_to_the_others(

@@ -1,10 +1,10 @@
-"""Search in one document: what matches, how it is ranked, what is quoted."""
+"""Search in one document: what matches, how it is ranked, where it stands."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.excerpt import SNIPPET_CHARS, densest, excerpt
+from mcp_tools_proxy.documents import search as module
 from mcp_tools_proxy.documents.search import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.builders import make_document
@@ -135,62 +135,6 @@ def test_scores_fall_and_have_four_digits() -> None:
     assert scores == sorted((round(score, 4) for score in scores), reverse=True)
 
 
-def test_a_snippet_shows_where_the_words_stand_together() -> None:
-    page = f"backup {filler(30)} restore the backup {filler(30)} restore"
-    assert "restore the backup" in search(page, query="backup restore")[0].snippet
-
-
-def test_a_snippet_prefers_the_rarer_word() -> None:
-    page = f"the the the the {filler(60)} the password"
-    others = [f"the {n}" for n in range(9)]
-    assert "password" in search(page, *others, query="the password")[0].snippet
-
-
-def test_a_snippet_of_russian_text_holds_its_match() -> None:
-    page = f"{'наполнение ' * 40} сервера {'наполнение ' * 40}"
-    assert "сервера" in search(page, query="сервером")[0].snippet
-
-
-def test_a_snippet_shows_a_match_deep_in_a_long_chunk_of_the_document_itself() -> None:
-    text = f"{filler(3_000)} needle {filler(50)}"
-    chunk = Chunk(chunk_id="c", page=1, chunk_index=0, source=text, start=0, end=len(text))
-    document = make_document(pages=("other",), own_chunks=(chunk,))
-    assert "needle" in build_index(document).search("needles", 1)[0].snippet
-
-
-def test_a_short_chunk_is_quoted_whole_in_one_line() -> None:
-    assert search("  one\n\n server\tmore ", query="server")[0].snippet == "one server more"
-
-
-def test_a_snippet_marks_what_is_left_out() -> None:
-    snippet = search(f"{filler(40)} server {filler(40)}", query="server")[0].snippet
-    assert snippet.startswith("…filler")
-    assert snippet.endswith("…")
-
-
-def test_a_snippet_is_cut_at_word_edges() -> None:
-    page = f"{filler(40)} server {filler(40)}"
-    snippet = search(page, query="server")[0].snippet
-    assert set(snippet.strip("…").split()) <= set(page.split())
-
-
-@given(text=st.text(), start=st.integers(0, 500), length=st.integers(0, 240))
-def test_an_excerpt_keeps_its_length(text: str, start: int, length: int) -> None:
-    start = min(start, len(text))
-    end = min(start + length, len(text))
-    assert len(excerpt(text, start, end)) <= SNIPPET_CHARS
-
-
-@given(before=st.text("ab \n", max_size=900), after=st.text("ab \n", max_size=900))
-def test_an_excerpt_holds_what_it_is_about(before: str, after: str) -> None:
-    text = f"{before}NEEDLE{after}"
-    assert "NEEDLE" in excerpt(text, len(before), len(before) + len("NEEDLE"))
-
-
-def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert excerpt("x" * 900, 0, 0) == "x" * (SNIPPET_CHARS - 2) + "…"
-
-
 def test_a_hit_names_the_innermost_section_at_the_match() -> None:
     page = f"{filler(20)} server {filler(20)}"
     inner = Section(
@@ -230,8 +174,22 @@ def test_a_query_of_very_many_words_is_answered() -> None:
     assert search(filler(600), query=filler(600))[0].page == 1
 
 
-def test_no_match_has_no_place() -> None:
-    assert densest([], {"server": 1}) == (0, 0)
+def test_a_search_in_few_short_chunks_is_quick() -> None:
+    assert build_index(make_document()).is_quick("server")
+
+
+def test_a_search_for_many_words_is_not_quick() -> None:
+    assert not build_index(make_document()).is_quick(filler(100))
+
+
+@pytest.mark.parametrize(
+    "bound", ["QUICK_TEXT_BYTES", "QUICK_CHUNK_CHARS", "QUICK_SECTIONS", "QUICK_QUERY_CHARS"]
+)
+def test_a_search_over_any_bound_is_not_quick(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = Section(section_id="s", title="", page_start=1, page_end=1)
+    document = make_document(pages=("one",), sections={"s": section})
+    monkeypatch.setattr(module, bound, 0)
+    assert not build_index(document).is_quick("one")
 
 
 def test_its_repr_tells_its_size() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.document import Chunk, Section
-from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, section_at
+from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, each_chunk, section_at
 from tests.builders import make_document
 
 pages = st.lists(
@@ -34,6 +34,12 @@ def test_chunks_are_numbered_in_reading_order(texts: list[str]) -> None:
 def test_chunks_are_named_by_page_and_number() -> None:
     chunks = chunks_of(make_document(pages=["", "word " * 300]))
     assert [chunk.chunk_id for chunk in chunks] == ["p2-c1", "p2-c2"]
+
+
+def test_chunks_are_cut_when_asked_for() -> None:
+    document = make_document(pages=["word " * 300] * 3)
+    one_by_one = iter(each_chunk(document))
+    assert [next(one_by_one), *one_by_one] == list(chunks_of(document))
 
 
 def test_a_chunk_ends_at_a_paragraph_if_it_can() -> None:
