@@ -42,7 +42,7 @@ class Lifecycle:
         """Await ``work`` as a call in flight. Raises ShuttingDown when it is cut off."""
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("a call runs in a task")
+            raise RuntimeError("a call runs in a task")  # pragma: no cover - asyncio runs it in one
         self._running.add(task)
         try:
             return await work

@@ -58,6 +58,9 @@ async def running(serve: Serve) -> AsyncIterator[Server]:
     handler.url = f"http://127.0.0.1:{port}/window"
     async with server:
         yield handler
+        server.close()
+        for _ in range(10):  # what was being accepted is a handler after a few turns of the loop
+            await asyncio.sleep(0)
         await handler.wait_closed()
 
 

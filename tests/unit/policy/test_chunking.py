@@ -48,6 +48,11 @@ def test_a_chunk_ends_at_a_paragraph_if_it_can() -> None:
     assert chunks[0].text == first.strip()
 
 
+def test_a_word_without_end_is_cut() -> None:
+    chunks = chunks_of(make_document(pages=["x" * (CHUNK_CHARS * 2 + 1)]))
+    assert [len(chunk.text) for chunk in chunks] == [CHUNK_CHARS, CHUNK_CHARS, 1]
+
+
 def test_a_document_keeps_its_own_chunks() -> None:
     own = (Chunk(chunk_id="x", page=1, chunk_index=0, source="own", start=0, end=3),)
     assert chunks_of(make_document(own_chunks=own)) is own

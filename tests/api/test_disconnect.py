@@ -1,0 +1,132 @@
+"""A caller that goes away, in process: at any stage its call ends and nothing is left."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service import BATCH, EXECUTE, Service, request_of, running
+
+WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
+BATCH_OF_THREE = {"calls": [WINDOW] * 3, "user": WINDOW["user"]}
+
+Message = dict[str, Any]
+
+
+class Hanging:
+    """A Retrieval Service that never answers; counts calls that came and that were cancelled."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self.cancelled = 0
+        self.changed = asyncio.Condition()
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        await self._note(came=1)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        raise AssertionError
+
+    async def _note(self, *, came: int) -> None:
+        async with self.changed:
+            self.came += came
+            self.changed.notify_all()
+
+    async def wait_for(self, count: int) -> None:
+        async with asyncio.timeout(5), self.changed:
+            await self.changed.wait_for(lambda: self.came >= count)
+
+
+async def call(
+    service: Service, path: str, receive: Callable[[], Awaitable[Message]]
+) -> list[Message]:
+    """Call the application as a server does and give what it sent."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("gateway", 80),
+    }
+    await service.app(scope, receive, send)  # type: ignore[arg-type]
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "count"),
+    [(EXECUTE, WINDOW, 1), (BATCH, BATCH_OF_THREE, 3)],
+    ids=["execute", "batch"],
+)
+async def test_a_call_whose_caller_leaves_is_cancelled(
+    path: str, body: dict[str, object], count: int
+) -> None:
+    retrieval = Hanging()
+    messages: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode()}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await retrieval.wait_for(count)
+        return {"type": "http.disconnect"}
+
+    async with running(
+        retrieval_transport=httpx.MockTransport(retrieval),
+        retrieval_window_url="http://retrieval/window",
+    ) as service:
+        async with asyncio.timeout(10):
+            await call(service, path, receive)
+        assert (retrieval.cancelled, service.gateway.lifecycle.in_flight) == (count, 0)
+
+
+async def test_a_caller_that_leaves_within_its_body_runs_nothing() -> None:
+    messages: list[Message] = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": b'{"tool_name"', "more_body": True},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop()
+
+    async with running() as service:
+        await call(service, EXECUTE, receive)
+        assert "mcp_proxy_calls_total{" not in (await service.http.get("/metrics")).text
+
+
+async def test_an_endless_body_is_answered_once_enough_of_it_was_discarded() -> None:
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        read += 1024 * 1024
+        return {"type": "http.request", "body": b" " * 1024 * 1024, "more_body": True}
+
+    async with running() as service:
+        sent = await call(service, EXECUTE, receive)
+        assert (sent[0]["status"], read <= 70 * 1024 * 1024) == (413, True)
+
+
+async def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer() -> None:
+    parts = [b" " * 1024 * 1024] * 3
+
+    async def receive() -> Message:
+        body = parts.pop()
+        return {"type": "http.request", "body": body, "more_body": bool(parts)}
+
+    async with running() as service:
+        sent = await call(service, EXECUTE, receive)
+        assert (sent[0]["status"], parts) == (413, [])
