@@ -163,6 +163,7 @@ def create_app(
     execute = ExecuteEndpoints(
         gateway.executor,
         gateway.lifecycle,
+        gateway.metrics,
         max_request_bytes=settings.max_request_bytes,
         max_batch_calls=settings.max_batch_calls,
     )
@@ -195,6 +196,7 @@ def _documents_check(
         "status": "degraded" if ignored else "ok",
         "documents": len(repository),
         "files_ignored": ignored,
+        "folder": "present" if folder.present else "missing",
     }
 
 

@@ -48,7 +48,10 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     except ValueError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}")
+        _fail(
+            f"MCP_PROXY_HOST, MCP_PROXY_PORT: cannot listen on {settings.host}:{settings.port}: "
+            f"{error.strerror}"
+        )
     server.run(sockets=[listener])
 
 

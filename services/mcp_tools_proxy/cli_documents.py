@@ -145,6 +145,10 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
             typer.echo(f"{path}: {error.reason}", err=True)
             failed = True
             continue
+        except Exception as error:  # noqa: BLE001 - whatever a parser meets, the rest go on
+            typer.echo(f"{path}: cannot be imported: {one_line(repr(error))}", err=True)
+            failed = True
+            continue
         done.add(origin.doc_id)
         typer.echo(
             f"{document.doc_id}  {document.title}  {_count(len(document.pages), 'page')}  "

@@ -1,11 +1,14 @@
 """Runs the service under uvicorn and stops it gracefully."""
 
+import errno
 import socket
+import sys
 import time
 from types import FrameType
 
 import structlog
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mcp_tools_proxy.app import Gateway, create_app
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
@@ -13,8 +16,35 @@ from mcp_tools_proxy.settings import Settings
 
 log = structlog.get_logger()
 
+MAX_HEAD_BYTES = 64 * 1024
+"""Largest request line with its headers."""
+
 LEFTOVER_GRACE_S = 1
 """Seconds for answers still being sent when the calls themselves are over."""
+
+
+class BoundedHeadProtocol(HttpToolsProtocol):
+    """Hangs up when a request line and its headers are over MAX_HEAD_BYTES: httptools would not."""
+
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived; uvicorn's protocol does the rest."""
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            log.warning("request.head_too_large", limit=MAX_HEAD_BYTES)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """Stop counting: what follows is a body, until the next request begins."""
+        self._head_bytes = -sys.maxsize
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Count anew for the next request."""
+        self._head_bytes = 0
+        super().on_message_complete()
 
 
 class GracefulServer(uvicorn.Server):
@@ -65,6 +95,8 @@ def build_server(settings: Settings) -> GracefulServer:
         app,
         log_config=None,
         access_log=False,
+        ws="none",
+        http=BoundedHeadProtocol,
         server_header=False,
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
@@ -73,9 +105,11 @@ def build_server(settings: Settings) -> GracefulServer:
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind a socket. Raises OSError when the address is unknown or in use."""
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError:  # a name that DNS cannot carry
+        raise OSError(errno.EADDRNOTAVAIL, "not a host name") from None
+    family, kind, proto, _, address = found[0]
     listener = socket.socket(family, kind, proto)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

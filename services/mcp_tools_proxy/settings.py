@@ -25,6 +25,12 @@ def _empty_is_unset(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def _not_empty(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("should not be empty")
+    return value
+
+
 def _keywords(value: object) -> object:
     """Read a comma-separated list or a JSON array of strings; empty means none."""
     if not isinstance(value, str):
@@ -66,7 +72,7 @@ class Settings(BaseSettings):
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
     """Name shown in the OpenAPI document and the start-up log line."""
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 takes a free one."""
@@ -77,7 +83,7 @@ class Settings(BaseSettings):
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
 
-    documents_path: Path = Path("./documents")
+    documents_path: Annotated[Path, BeforeValidator(_not_empty)] = Path("./documents")
     """Folder of document files (contract §5); it may not exist yet."""
     mock_mode: bool = True
     """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
@@ -150,6 +156,8 @@ def load_settings() -> Settings:
     except ValidationError as error:
         problems = (f"{_variable(e['loc'])}: {_one_line(e['msg'])}" for e in error.errors())
         raise SettingsError("; ".join(problems)) from None
+    except UnicodeDecodeError:
+        raise SettingsError(".env: is not UTF-8 text") from None
 
 
 def _variable(loc: tuple[int | str, ...]) -> str:

@@ -166,6 +166,22 @@ async def test_without_any_a_trace_id_is_minted(service: Service) -> None:
     assert HEX32.fullmatch(response.json()["trace_id"])
 
 
+@pytest.mark.parametrize(
+    "parent",
+    [
+        f"00-{'0' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'0' * 16}-01",
+        f"ff-{'a' * 32}-{'b' * 16}-01",
+        "garbage",
+    ],
+)
+async def test_an_invalid_traceparent_is_ignored(service: Service, parent: str) -> None:
+    response = await service.http.post(
+        EXECUTE, json=section_request(), headers={"traceparent": parent}
+    )
+    assert response.json()["trace_id"] not in {"a" * 32, "0" * 32}
+
+
 async def test_an_unusable_trace_header_is_replaced(service: Service) -> None:
     response = await service.http.post(
         EXECUTE, json=section_request(), headers={"X-Trace-Id": "a b"}

@@ -122,3 +122,9 @@ async def test_a_cancelled_call_stays_charged() -> None:
             await arrived.wait()
             call.cancel()
         assert await codes(service, 1) == ["RATE_LIMIT_EXCEEDED"]
+
+
+async def test_a_result_that_is_not_delivered_costs_no_tokens() -> None:
+    async with running(rate_limit_tenant_tokens=1, max_result_bytes=300) as service:
+        codes = [await service.code("list_available_tools") for _ in range(2)]
+        assert codes == ["RESULT_TOO_LARGE"] * 2

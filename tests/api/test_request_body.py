@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.service import EXECUTE, Service, request_of, running
+from tests.service import BATCH, EXECUTE, Service, request_of, running
 
 LIMIT = 1000
 
@@ -112,3 +113,40 @@ async def test_a_large_answerable_body_stays_an_answer() -> None:
         body = request_of("list_available_tools", {"x": "y" * 900_000})
         response = await service.http.post(EXECUTE, json=body)
         assert response.json()["error"]["code"] == "INVALID_ARGUMENTS"
+
+
+@pytest.mark.parametrize("key", ["calls", "roles"])
+async def test_a_long_list_of_nonsense_is_refused_at_its_first_entry(key: str) -> None:
+    async with running() as service:
+        user: dict[str, object] = {"user_id": "u", "tenant_id": "t"}
+        nonsense = [0] * 300_000
+        body: dict[str, object] = {"tool_name": "x", "calls": nonsense, "user": user}
+        if key == "roles":
+            user["roles"] = nonsense
+            body["calls"] = [{"tool_name": "x"}]
+        response = await service.http.post(BATCH, json=body)
+        assert response.status_code == 422
+
+
+async def test_brackets_in_strings_are_no_depth(service: Service) -> None:
+    body = body_of_depth(3).replace(b"[]", b'"' + b'[{\\"' * 100 + b'"')
+    assert await status_and_code(service, body) == (200, "TOOL_NOT_FOUND")
+
+
+async def test_a_refused_request_leaves_a_log_line(service: Service) -> None:
+    with capture_logs() as lines:
+        await service.http.post(EXECUTE, content=b"{", headers={"X-Trace-Id": "t-1"})
+    assert [(line["event"], line["trace_id"], line["code"]) for line in lines] == [
+        ("request.refused", "t-1", "INVALID_REQUEST")
+    ]
+
+
+async def test_a_refused_request_is_counted(service: Service) -> None:
+    await service.http.post(EXECUTE, content=b" " * (LIMIT + 1))
+    exposition = (await service.http.get("/metrics")).text
+    assert 'mcp_proxy_requests_refused_total{code="PAYLOAD_TOO_LARGE"} 1.0' in exposition
+
+
+async def test_a_body_left_unread_ends_the_connection(service: Service) -> None:
+    response = await service.http.post(EXECUTE, content=b" " * (LIMIT + 1))
+    assert response.headers["Connection"] == "close"

@@ -159,6 +159,29 @@ def test_a_port_in_use_stops_the_start_with_one_line(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr.count("\n"), "in use" in ended.stderr) == (2, 1, True)
 
 
+def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
+    with (
+        started(tmp_path) as program,
+        socket.create_connection(("127.0.0.1", program.port), timeout=10) as caller,
+    ):
+        caller.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        assert hangs_up(caller, b"a" * 65536)
+
+
+def test_an_upgrade_to_a_websocket_is_an_unknown_route(tmp_path: Path) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+               "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}  # fmt: skip
+    with started(tmp_path) as program:
+        response = program.http.get("/x?q=secret", headers=headers)
+        program.stop()
+        logged = "".join(json.dumps(line) for line in program.log_lines())
+    assert (response.status_code, response.json()["error"]["code"], "secret" in logged) == (
+        404,
+        "NOT_FOUND",
+        False,
+    )
+
+
 def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> None:
     settings = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": f"redis://127.0.0.1:{free_port()}"}
     with started(tmp_path, settings) as program:
@@ -191,6 +214,16 @@ def raw_request(path: str, body: object) -> bytes:
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode() + content
+
+
+def hangs_up(caller: socket.socket, data: bytes) -> bool:
+    """Send and send until the other side has had enough, 10 MB at most."""
+    try:
+        for _ in range(160):
+            caller.sendall(data)
+    except OSError:
+        return True
+    return False
 
 
 def wait_until_stopping(program: Program) -> None:

@@ -10,6 +10,8 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
+        ("MCP_PROXY_HOST", ""),
+        ("MCP_PROXY_DOCUMENTS_PATH", " "),
         ("MCP_PROXY_PORT", "http"),
         ("MCP_PROXY_PORT", "70000"),
         ("MCP_PROXY_MAX_PAGES_PER_CALL", "0"),
@@ -77,6 +79,12 @@ def test_settings_are_read_from_a_dotenv_file(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MCP_PROXY_PORT=9999\nRAG_WINDOW_RADIUS=5\n")
     settings = load_settings()
     assert (settings.port, settings.window_radius) == (9999, 5)
+
+
+def test_a_dotenv_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"MCP_PROXY_APP_NAME=\xff")
+    with pytest.raises(SettingsError, match=r"\.env"):
+        load_settings()
 
 
 def test_the_environment_wins_over_the_dotenv_file(

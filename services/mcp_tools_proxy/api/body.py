@@ -1,6 +1,8 @@
 """Reading a request body within its limits, as strict JSON."""
 
 import asyncio
+import re
+from itertools import accumulate
 
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
@@ -11,21 +13,38 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
 MAX_DEPTH = 64
 """Deepest nesting of a request's JSON."""
 
+BODY_TIMEOUT_S = 30.0
+"""How long a body may take to arrive."""
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
+
 DISCARD_MAX_BYTES = 64 * 1024 * 1024
 DISCARD_MAX_S = 5.0
 """How much, and how long, of a body that is too large is still read before it is answered."""
 
 
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
-    """Read the whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect."""
+    """Read the whole body.
+
+    Raises PayloadTooLarge over ``max_bytes``, InvalidRequest when it takes too long to arrive, and
+    ClientDisconnect.
+    """
     chunk, more = await _next_chunk(receive)
     if not more and len(chunk) <= max_bytes:
         return chunk
     chunks, size = [chunk], len(chunk)
-    while more and size <= max_bytes:
-        chunk, more = await _next_chunk(receive)
-        chunks.append(chunk)
-        size += len(chunk)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            while more and size <= max_bytes:
+                chunk, more = await _next_chunk(receive)
+                chunks.append(chunk)
+                size += len(chunk)
+    except TimeoutError:
+        raise InvalidRequest(
+            f"the body did not arrive within {BODY_TIMEOUT_S:g} s", details={"field": "body"}
+        ) from None
     if size > max_bytes:
         chunks.clear()
         if more:
@@ -47,7 +66,7 @@ def parse_json(data: bytes) -> object:
         raise InvalidRequest(
             f"the body is not valid JSON: {error}", details={"field": "body"}
         ) from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise InvalidRequest(
             f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": "body"}
         )
@@ -73,17 +92,7 @@ async def _discard(receive: Receive, size: int) -> None:
         return
 
 
-def _depth(value: object) -> int:
-    """Measure nesting without recursion; the parser itself stops at 200 levels."""
-    depth, level = 0, [value]
-    while level:
-        level = [
-            child
-            for item in level
-            for child in (
-                item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-            )
-            if isinstance(child, dict | list)
-        ]
-        depth += 1
-    return depth
+def _depth(data: bytes) -> int:
+    """Measure how deep valid JSON is nested, by its brackets outside of strings."""
+    brackets = _STRING.sub(b"", data).translate(None, delete=_NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import structlog
 from fastapi import Request, Response
 
 from mcp_tools_proxy.api.body import parse_json, read_body
@@ -30,6 +31,9 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+log = structlog.get_logger()
 
 
 class ExecuteEndpoints:
@@ -39,12 +43,14 @@ class ExecuteEndpoints:
         self,
         executor: Executor,
         lifecycle: Lifecycle,
+        metrics: Metrics,
         *,
         max_request_bytes: int,
         max_batch_calls: int,
     ) -> None:
         self._executor = executor
         self._lifecycle = lifecycle
+        self._metrics = metrics
         self._max_request_bytes = max_request_bytes
         self._max_batch_calls = max_batch_calls
 
@@ -85,7 +91,7 @@ class ExecuteEndpoints:
             body = parse_json(await read_body(request.receive, self._max_request_bytes))
             asked = validate(ExecuteRequest, body)
         except ProxyError as error:
-            return error_response(error, trace_id_from(body, request.headers))
+            return self._refuse(error, trace_id_from(body, request.headers))
         trace_id = trace_id_from(body, request.headers)
         call = _call(asked, caller_of(asked), trace_id)
         outcome = await while_connected(request.receive, self._executor.execute(call))
@@ -96,15 +102,11 @@ class ExecuteEndpoints:
         body: object = None
         try:
             body = parse_json(await read_body(request.receive, self._max_request_bytes))
+            self._check_count(body)
             asked = validate(BatchRequest, body)
-            if len(asked.calls) > self._max_batch_calls:
-                raise InvalidRequest(
-                    f"calls: {len(asked.calls)} calls, the limit is {self._max_batch_calls}",
-                    details={"field": "calls"},
-                )
             self._lifecycle.check_serving()
         except ProxyError as error:
-            return error_response(error, trace_id_from(body, request.headers))
+            return self._refuse(error, trace_id_from(body, request.headers))
         trace_id = trace_id_from(body, request.headers)
         caller = caller_of(asked)
         calls = [_call(call, caller, trace_id) for call in asked.calls]
@@ -112,6 +114,23 @@ class ExecuteEndpoints:
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
         )
+
+    def _refuse(self, error: ProxyError, trace_id: str) -> Response:
+        """Answer a request that never became a call, and tell the operator of it."""
+        self._metrics.requests_refused.labels(error.code).inc()
+        field = (error.details or {}).get("field")
+        log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
+        # The rest of a body that was not read to its end must not be taken for a next request.
+        return error_response(error, trace_id, {"Connection": "close"})
+
+    def _check_count(self, body: object) -> None:
+        """Refuse a batch that is too long before its calls are looked at. Raises InvalidRequest."""
+        calls = body.get("calls") if isinstance(body, dict) else None
+        if isinstance(calls, list) and len(calls) > self._max_batch_calls:
+            raise InvalidRequest(
+                f"calls: {len(calls)} calls, the limit is {self._max_batch_calls}",
+                details={"field": "calls"},
+            )
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Outcome]:
         async with asyncio.TaskGroup() as group:

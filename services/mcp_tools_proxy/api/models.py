@@ -15,7 +15,7 @@ class RequestUser(BaseModel):
 
     user_id: Identifier
     tenant_id: Identifier
-    roles: list[str] | None = None
+    roles: Annotated[list[str], Field(fail_fast=True)] | None = None
 
 
 class CallRequest(BaseModel):
@@ -40,7 +40,7 @@ class ExecuteRequest(CallRequest, RequestContext):
 class BatchRequest(RequestContext):
     """Body of POST /internal/mcp/execute/batch."""
 
-    calls: Annotated[list[CallRequest], Field(min_length=1)]
+    calls: Annotated[list[CallRequest], Field(min_length=1, fail_fast=True)]
 
 
 class ErrorBody(BaseModel):

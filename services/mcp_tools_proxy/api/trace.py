@@ -8,7 +8,9 @@ from mcp_tools_proxy.policy.identifiers import is_trace_id
 
 TRACE_HEADER = "X-Trace-Id"
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
 
 
 def trace_id_from(body: object, headers: Mapping[str, str]) -> str:

@@ -148,6 +148,7 @@ class DocumentFolder:
         self._files: Mapping[Path, LoadedFile] | None = None
         self._held: Mapping[_Pair, Document] = {}
         self._errors: Mapping[str, str] = {}
+        self._present: bool | None = None
 
     def __repr__(self) -> str:
         return (
@@ -160,8 +161,18 @@ class DocumentFolder:
         """The files that are not in use: name relative to the folder → reason, one line."""
         return self._errors
 
+    @property
+    def present(self) -> bool:
+        """Whether the folder was there at the last look."""
+        return bool(self._present)
+
     async def load(self) -> None:
         """Bring the store to the folder's present state."""
+        present = await asyncio.to_thread(self._root.is_dir)
+        if present != self._present:
+            tell = log.info if present else log.warning
+            tell("documents.folder", path=str(self._root), present=present)
+            self._present = present
         files = await asyncio.to_thread(scan_folder, self._root, self._files or {})
         if files == self._files:
             return

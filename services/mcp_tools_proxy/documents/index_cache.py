@@ -1,6 +1,7 @@
 """Search indexes, kept for the documents searched last; neither builds nor searches block calls."""
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,10 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 CACHE_BYTES = 128 * 1024 * 1024
 """The text that cached indexes may cover together, in bytes of UTF-8."""
+
+LANES = (200_000, 5_000_000, math.inf)
+"""Characters of text up to which a document is built in each of the building threads, so that a
+small one does not wait for a large one, which may be another tenant's."""
 
 INDEX_BYTES = 64 * 1024
 """What an index takes whatever its text; counted as if it were text."""
@@ -38,7 +43,8 @@ class IndexCache:
     no longer (p50 1.1 ms either way; 29 ms when searches took no turns). Slower ones run one at a
     time in another thread: they hold the GIL, so more threads would only take it from the loop.
     All mutable state is ``_entries``, least recently used first, ``_bytes``, what the finished
-    ones of them count, ``_turn``, which quick searches take, and ``_closed``.
+    ones of them count, ``_turn`` and ``_searched`` (already, in this turn of the event loop), by
+    which quick searches take turns, and ``_closed``.
     """
 
     def __init__(
@@ -51,9 +57,12 @@ class IndexCache:
         self._metrics = metrics
         self._max_bytes = max_bytes
         self._build = build
-        self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index")
+        self._builders = tuple(
+            ThreadPoolExecutor(max_workers=1, thread_name_prefix="index") for _ in LANES
+        )
         self._searcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
+        self._searched = False
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._bytes = 0
         self._closed = False
@@ -89,14 +98,25 @@ class IndexCache:
         """Search the document's index (SearchIndex.search). Raises what ``get`` raises."""
         index = await self.get(document)
         if index.is_quick(query):
-            async with self._turn:
-                self._check_open()
-                hits = index.search(query, max_results)
-                await asyncio.sleep(0)  # what else is ready runs before the next search
-                return hits
+            return await self._search_here(index, query, max_results)
         self._check_open()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._searcher, index.search, query, max_results)
+
+    async def _search_here(
+        self, index: SearchIndex, query: str, max_results: int
+    ) -> tuple[Hit, ...]:
+        """Search on the event loop: once in each turn of it, so that what else is ready runs."""
+        async with self._turn:
+            if self._searched:
+                await asyncio.sleep(0)
+            self._check_open()
+            self._searched = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+            return index.search(query, max_results)
+
+    def _begin_turn(self) -> None:
+        self._searched = False
 
     def drop(self, tenant_id: str, doc_id: str) -> None:
         """Forget the document's index, if there is one; who holds it may finish with it."""
@@ -107,7 +127,8 @@ class IndexCache:
     def close(self) -> None:
         """Refuse further calls and cancel builds not begun; both get ShuttingDown."""
         self._closed = True
-        self._builder.shutdown(wait=False, cancel_futures=True)
+        for builder in self._builders:
+            builder.shutdown(wait=False, cancel_futures=True)
         self._searcher.shutdown(wait=False)
 
     def _check_open(self) -> None:
@@ -117,7 +138,9 @@ class IndexCache:
     def _start(self, key: _Key, document: Document) -> _Entry:
         self.drop(*key)
         loop = asyncio.get_running_loop()
-        entry = _Entry(document, loop.run_in_executor(self._builder, self._build, document))
+        size = sum(map(len, document.pages))
+        builder = self._builders[next(n for n, most in enumerate(LANES) if size <= most)]
+        entry = _Entry(document, loop.run_in_executor(builder, self._build, document))
         entry.build.add_done_callback(partial(self._finish, key, entry))
         self._entries[key] = entry
         return entry

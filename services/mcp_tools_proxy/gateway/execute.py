@@ -86,7 +86,6 @@ class Executor:
         scope = _scope(tool.spec, call)
         admission = await self._limiter.admit(call.caller.tenant_id, scope)
         result = await tool.run(parsed, call)
-        await self._limiter.charge(admission, result.tokens)
         result_json = to_json(result.value)
         size = len(result_json)
         if size > self._max_result_bytes:
@@ -95,6 +94,7 @@ class Executor:
                 "ask for less at a time",
                 details={"bytes": size, "max_result_bytes": self._max_result_bytes},
             )
+        await self._limiter.charge(admission, result.tokens)
         return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
 
 

@@ -76,4 +76,6 @@ class RegistryHolder:
 def check_agent(caller: Caller) -> None:
     """Refuse an agent that has no profile; there are none yet. Raises AgentNotFound."""
     if caller.agent is not None:
-        raise AgentNotFound(f"no agent profile is named {quote(caller.agent)}")
+        raise AgentNotFound(
+            f"no agent profile is named {quote(caller.agent)}; leave agent out, there are none yet"
+        )

@@ -1,8 +1,9 @@
 """Keywords that no argument may hold (T-06)."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+
+from mcp_tools_proxy.policy.unicode import normalize
 
 IDENTIFIER_ARGUMENTS = frozenset(
     {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}
@@ -32,9 +33,7 @@ class Blocklist:
 
 
 def _fold(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFKC", text).casefold()
+    return normalize("NFKC", text).casefold()
 
 
 def _strings(value: object) -> Iterator[str]:

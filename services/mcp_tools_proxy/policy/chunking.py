@@ -6,7 +6,7 @@ The gateway and the reference Retrieval Service both cut here, so their chunk id
 import re
 from collections.abc import Iterable, Iterator
 
-from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.document import Chunk, Document
 
 CHUNK_CHARS = 1000
 """A chunk's largest length in characters."""
@@ -23,26 +23,6 @@ def chunks_of(document: Document) -> tuple[Chunk, ...]:
 def each_chunk(document: Document) -> Iterable[Chunk]:
     """Give what ``chunks_of`` lists one by one; those cut from pages are cut when asked for."""
     return _cut(document.pages) if document.own_chunks is None else document.own_chunks
-
-
-def section_at(document: Document, page: int, char: int) -> Section | None:
-    """Find the innermost section over a place: of those around it, the one that starts last."""
-    around = [
-        section
-        for section in document.sections.values()
-        if section.page_start <= page <= section.page_end and _holds(section, page, char)
-    ]
-    return max(around, key=_begin, default=None)
-
-
-def _holds(section: Section, page: int, char: int) -> bool:
-    """Tell whether a place on one of the section's pages is in the section."""
-    before_end = page < section.page_end or section.end_char is None or char < section.end_char
-    return _begin(section) <= (page, char) and before_end
-
-
-def _begin(section: Section) -> tuple[int, int]:
-    return section.page_start, section.start_char or 0
 
 
 def _cut(pages: Iterable[str]) -> Iterator[Chunk]:

@@ -16,7 +16,7 @@ from mcp_tools_proxy.ratelimit.counting import CountingStorage
 
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"
-MAX_CONNECTIONS = 64
+MAX_CONNECTIONS = 80
 """Above the calls that ``shared_store`` lets through at a time, each of which uses one."""
 
 _CONNECT_TIMEOUT_S = 1.0
@@ -39,9 +39,9 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         """Give the counts of several keys; raises StorageError as the other methods do."""
         try:
             counts = await self._client.mget([self.bridge.prefixed_key(key) for key in keys])
-        except RedisError as error:
+            return [int(count or 0) for count in counts]
+        except (RedisError, ValueError) as error:  # ValueError: somebody else's value at our key
             raise StorageError(error) from error
-        return [int(count or 0) for count in counts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,9 @@ def open_redis(url: str) -> OpenStorage:
         # With a socket timeout redis-py sends through asyncio.wait_for, which before Python 3.12
         # can lose the cancellation that our own bound is. So there is none, whatever the URL says.
         pool.connection_kwargs["socket_timeout"] = None
+        pool.max_connections = MAX_CONNECTIONS  # a pool too small would look like a failing Redis
         pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RedisError) as error:
         raise ValueError(f"{URL_VARIABLE}: not a usable Redis URL, check its options") from error
 
     async def disconnect() -> None:

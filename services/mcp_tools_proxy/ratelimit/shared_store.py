@@ -13,9 +13,8 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 
-CALLS_AT_A_TIME = 16
-"""Calls that talk to the store at once. The others wait for their turn: for us, not for the store,
-which cannot hold a turn longer than its caller may wait, and is then known to be down."""
+CALLS_AT_A_TIME = 64
+"""Calls that talk to the store at once; the others wait for their turn."""
 
 PROBE_INTERVAL_S = 1.0
 PROBE_TIMEOUT_S = 1.0
@@ -65,15 +64,18 @@ class SharedStore:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
         Raises StoreDown when the store is known to be down (then without waiting), when it fails,
-        or when it answers too late; the last two make it known to be down.
+        or when it answers too late; the last two make it known to be down. A call that does not
+        even get its turn in time counts in memory and says nothing of the store.
         """
+        had_its_turn = False
         try:
-            async with self._turns:
+            async with waiting_at_most(wait_s), self._turns:
+                had_its_turn = True
                 if self.up:
-                    async with waiting_at_most(wait_s):
-                        return await operation(self._counting)
+                    return await operation(self._counting)
         except _FAILURES as error:
-            self._failed(error)
+            if had_its_turn:
+                self._failed(error)
             raise StoreDown from error
         raise StoreDown
 

@@ -33,6 +33,10 @@ class Metrics:
             "mcp_proxy_call_seconds", "Time of one tool call.", ["tool"], buckets=_SECONDS,
             registry=r,
         )  # fmt: skip
+        self.requests_refused = Counter(
+            "mcp_proxy_requests_refused", "Requests that never became a call, by code.", ["code"],
+            registry=r,
+        )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
         self.limit_refusals = Counter(
             "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",

@@ -7,15 +7,20 @@ from pydantic import BeforeValidator, Field
 
 from mcp_tools_proxy.policy.identifiers import Identifier
 
-_INTEGER = re.compile(r"-?[0-9]{1,4300}")
+MAX_DIGITS = 18
+"""Longer integers are no page, count or place of anything."""
+
+_INTEGER = re.compile(r"-?[0-9]+")
 
 
 def _integer(value: object) -> object:
     """Take a JSON integer, or its spelling as a string, which models write (T-01)."""
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+    if isinstance(value, str) and _INTEGER.fullmatch(value) and len(value) <= MAX_DIGITS:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("should be an integer")  # noqa: TRY004 - pydantic reports ValueError
+    if abs(value) >= 10**MAX_DIGITS:
+        raise ValueError(f"should have at most {MAX_DIGITS} digits")
     return value
 
 

@@ -212,3 +212,9 @@ def test_every_section_holds_its_own_heading_first_and_no_other_of_its_level(tex
 
 def test_a_heading_inside_a_fence_of_a_section_stays_its_text() -> None:
     assert "# no" in text_of(imported("# A\n\n```\n# no\n```\n\n# B\n"), "a")
+
+
+def test_a_list_after_a_rule_is_text_however_long() -> None:
+    lines = "".join(f"-flag{n}: does this\n" for n in range(60))
+    document = imported(f"---\ntitle: x\n{lines}\nthe text")
+    assert "flag59" in document.pages[0]

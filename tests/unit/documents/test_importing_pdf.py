@@ -153,3 +153,10 @@ def test_a_broken_pdf_is_refused(cut: int) -> None:
 def test_bytes_that_are_no_pdf_are_refused() -> None:
     with pytest.raises(ImportFailed):
         import_pdf(b"# Markdown\n", ORIGIN)
+
+
+def test_a_bookmark_whose_title_is_no_text_is_left_out() -> None:
+    pdf = pdf_of([[(0, "Good"), "text"]])
+    data = bytes(pdf.output()).replace(b"/Title (Good)", b"/Title(\xfe\xff\xd8\x00\x00a)")
+    document = import_pdf(data, ORIGIN)
+    assert [section.title for section in document.sections.values()] == ["scan-7"]

@@ -261,3 +261,21 @@ async def outcome(cache: IndexCache, document: Document) -> type[Exception] | No
     except (ShuttingDown, OSError) as error:
         return type(error)
     return None
+
+
+@pytest.mark.requirement("T-07")
+async def test_a_small_document_does_not_wait_for_a_large_ones_index() -> None:
+    gate, small = threading.Event(), make_document(doc_id="small")
+    large = make_document(doc_id="large", pages=["a word " * 50_000])
+
+    def build(document: Document) -> SearchIndex:
+        assert document is small or gate.wait(BOUND_S)
+        return build_index(document)
+
+    cache = IndexCache(metrics=Metrics(), build=build)
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+        slow = group.create_task(cache.get(large))
+        await cache.get(small)
+        assert not slow.done()
+        gate.set()
+    cache.close()

@@ -187,14 +187,12 @@ def test_a_search_for_many_words_is_not_quick() -> None:
     [
         "QUICK_TEXT_BYTES",
         "QUICK_CHUNK_CHARS",
-        "QUICK_SECTIONS",
         "QUICK_QUERY_CHARS",
         "QUICK_QUERY_WORDS",
     ],
 )
 def test_a_search_over_any_bound_is_not_quick(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = Section(section_id="s", title="", page_start=1, page_end=1)
-    document = make_document(pages=("one",), sections={"s": section})
+    document = make_document(pages=("one",))
     monkeypatch.setattr(module, bound, 0)
     assert not build_index(document).is_quick("one")
 

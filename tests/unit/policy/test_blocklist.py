@@ -52,3 +52,7 @@ def test_no_keywords_means_off(keywords: list[str]) -> None:
 
 def test_a_keyword_is_no_pattern() -> None:
     assert not Blocklist(["l.ak"]).blocks({"query": "leak"})
+
+
+def test_a_keyword_behind_a_million_marks_is_found() -> None:
+    assert BLOCKLIST.blocks({"query": "a" + "\u0315\u0300\u05ae" * 300_000 + " leak"})

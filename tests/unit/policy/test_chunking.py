@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.document import Chunk, Section
-from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, each_chunk, section_at
+from mcp_tools_proxy.domain.document import Chunk
+from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, each_chunk
 from tests.builders import make_document
 
 pages = st.lists(
@@ -56,39 +56,3 @@ def test_a_word_without_end_is_cut() -> None:
 def test_a_document_keeps_its_own_chunks() -> None:
     own = (Chunk(chunk_id="x", page=1, chunk_index=0, source="own", start=0, end=3),)
     assert chunks_of(make_document(own_chunks=own)) is own
-
-
-def sections(*entries: tuple[str, int, int | None, int, int | None]) -> dict[str, Section]:
-    return {
-        name: Section(
-            section_id=name, title=name, page_start=p1, start_char=c1, page_end=p2, end_char=c2
-        )
-        for name, p1, c1, p2, c2 in entries
-    }
-
-
-DOCUMENT = make_document(
-    pages=["x" * 100] * 4,
-    sections=sections(
-        ("parent", 1, None, 3, None), ("first", 1, 10, 2, 50), ("second", 2, 50, 3, 20)
-    ),
-)
-
-
-def found(page: int, char: int) -> str | None:
-    section = section_at(DOCUMENT, page, char)
-    return section.section_id if section else None
-
-
-def test_the_innermost_section_is_found() -> None:
-    assert [found(1, 5), found(1, 10), found(2, 49), found(2, 50), found(3, 20)] == [
-        "parent",
-        "first",
-        "first",
-        "second",
-        "parent",
-    ]
-
-
-def test_outside_every_section_none_is_found() -> None:
-    assert found(4, 0) is None

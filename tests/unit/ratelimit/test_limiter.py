@@ -224,6 +224,7 @@ def test_it_shows_where_it_counts_and_what() -> None:
         "redis://localhost?db=zero",
         "redis://:secret@localhost?no_such_option=1",
         "redis://[::1",
+        "redis://localhost?protocol=9",
     ],
 )
 def test_a_bad_url_is_refused_in_one_line_that_names_its_variable(url: str) -> None:

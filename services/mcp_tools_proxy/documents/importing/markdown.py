@@ -21,12 +21,8 @@ from mcp_tools_proxy.documents.importing.source import (
 )
 from mcp_tools_proxy.domain.document import Document
 
-_FRONT_MATTER = re.compile(
-    r"\A---[ \t]*\n(?=[\w-]+:)(?P<fields>(?:(?:[\w-]+:|[ \t#-])[^\n]*\n|\n)*?)---[ \t]*(?:\n|\Z)"
-)
-_TITLE_LINE = re.compile(
-    r"^title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)[ \t]*$", re.MULTILINE
-)
+_FIELD = re.compile(r"[\w-]+:")
+_TITLE_LINE = re.compile(r"title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)[ \t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +53,20 @@ def import_markdown(data: bytes, origin: Origin) -> Document:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    matter = _FRONT_MATTER.match(text)
-    if matter is None:
+    """Give the title of the front matter, "" when there is none, and the text after it."""
+    first, *lines = text.split("\n")
+    if first.rstrip() != "---" or not lines or not _FIELD.match(lines[0]):
         return "", text
-    title = _TITLE_LINE.search(matter["fields"])
-    return (title["title"] if title else ""), text[matter.end() :]
+    title, end = "", len(first) + 1
+    for line in lines:
+        end += len(line) + 1
+        if line.rstrip() == "---":
+            return title, text[end:]
+        if not _FIELD.match(line) and line[:1] not in {"", " ", "\t", "#", "-"}:
+            break
+        if not title and (match := _TITLE_LINE.fullmatch(line)):
+            title = match["title"]
+    return "", text
 
 
 def _blocks(text: str) -> Iterator[_Block]:

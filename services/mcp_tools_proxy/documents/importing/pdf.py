@@ -1,7 +1,7 @@
 """Documents from PDF files."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from pypdfium2 import PdfDocument, PdfiumError, raw
@@ -31,7 +31,7 @@ def import_pdf(data: bytes, origin: Origin, progress: Progress = no_progress) ->
             if not any(page.strip() for page in pages):
                 raise ImportFailed("has no text: its pages are pictures, run OCR on it first")
             headings = _place_headings(_outline(pdf), pages)
-            title = pdf.get_metadata_value("Title")
+            title = _text_of(lambda: pdf.get_metadata_value("Title"))
     except PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
@@ -54,9 +54,17 @@ def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:
     for bookmark in pdf.get_toc():
         destination = bookmark.get_dest()
         index = None if destination is None else destination.get_index()
-        title = one_line(bookmark.get_title())
+        title = one_line(_text_of(bookmark.get_title))
         if title and index is not None and index < len(pdf):
             yield bookmark.level, title, index + 1
+
+
+def _text_of(read: Callable[[], str]) -> str:
+    """Read a string of the PDF; one that is no UTF-16 counts as empty."""
+    try:
+        return read()
+    except UnicodeDecodeError:
+        return ""
 
 
 def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:

@@ -1,0 +1,34 @@
+"""Normalization piece by piece."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.policy.unicode import PIECE_CHARS, normalize
+
+FORMS = ["NFC", "NFKC"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    text=st.text(st.sampled_from("ae\u0301\u0308й\uac00ﬁ ｌ"), max_size=40).map(
+        lambda t: t * 20 + "x"
+    )
+)
+def test_pieces_give_what_the_whole_gives(form: str, text: str) -> None:
+    spaced = " ".join(text[i : i + 50] for i in range(0, len(text), 50))
+    assert normalize(form, spaced) == unicodedata.normalize(form, spaced)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_long_run_of_marks_takes_no_longer_than_its_length(form: str) -> None:
+    """By the square of its length this would take an hour: the test's time limit would end it."""
+    text = "a" + "\u0315\u0300\u05ae" * 1_000_000
+    assert len(normalize(form, text)) == pytest.approx(len(text), rel=0.01)  # type: ignore[arg-type]
+
+
+def test_ascii_is_left_alone() -> None:
+    text = "plain " * PIECE_CHARS
+    assert normalize("NFKC", text) is text
