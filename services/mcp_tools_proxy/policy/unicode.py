@@ -16,7 +16,7 @@ def normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
     Pieces begin at ASCII characters, which join nothing before them; only a run of more than 256
     characters without any is cut elsewhere, and may then miss to join two characters there.
     """
-    if text.isascii():
+    if text.isascii() or unicodedata.is_normalized(form, text):
         return text
     if len(text) <= PIECE_CHARS:
         return unicodedata.normalize(form, text)
