@@ -9,6 +9,10 @@ from starlette.types import Receive
 
 T = TypeVar("T")
 
+WATCH_AFTER_S = 0.05
+"""How long work may take before its caller is watched: most is done sooner, and watching costs as
+much as a short call does."""
+
 
 async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
     """Give what ``work`` gives. Raises ClientDisconnect, with the work cancelled, if it must.
@@ -18,9 +22,8 @@ async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
     watchers: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            # Only work that waits for something lets the loop come to this: most never does.
-            start = asyncio.get_running_loop().call_soon(
-                lambda: watchers.append(group.create_task(_disconnected(receive)))
+            start = asyncio.get_running_loop().call_later(
+                WATCH_AFTER_S, lambda: watchers.append(group.create_task(_disconnected(receive)))
             )
             try:
                 return await work

@@ -233,11 +233,11 @@ def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
 
     Looks up only words that begin as a term does: a tenth of the time that looking up all takes.
     """
-    initials = {letter for term in weights for letter in (term[0], term[0].upper())}
+    skipped = _PLAIN.difference(*((term[0], term[0].upper()) for term in weights))
     matches: list[Match] = []
     for found in _RUN.finditer(text):
         run = found[0]
-        if (run[0] in _PLAIN and run[0] not in initials) or len(run) > _TERM_BYTES:
+        if run[0] in skipped or len(run) > _TERM_BYTES:
             continue
         for term in _terms(run):
             if term in weights:
