@@ -59,6 +59,7 @@ class Gateway:
             token=_secret(settings.retrieval_token),
             timeout_s=settings.retrieval_timeout,
             metrics=self.metrics,
+            hide_foreign_documents=settings.hide_foreign_documents,
             transport=retrieval_transport,
         )
         self.limiter = build_limiter(

@@ -31,6 +31,8 @@ def default(context: typer.Context, host: Host = None, port: Port = None) -> Non
     """Serve when no command is given."""
     if context.invoked_subcommand is None:
         serve_command(host, port)
+    elif host is not None or port is not None:
+        raise typer.BadParameter("--host and --port go behind the command: serve --port …")
 
 
 @app.command("serve")

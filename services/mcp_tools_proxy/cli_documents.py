@@ -132,12 +132,13 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
     # Here, because the importers' libraries are slow to load and serving needs none of them.
     from mcp_tools_proxy.documents.importing.kinds import import_file  # noqa: PLC0415
 
+    held = set() if replace else _held_in(root.absolute())
     done: set[str] = set()
     failed = False
     for number, path in enumerate(files, start=1):
         origin = wanted.origin(path)
         try:
-            _check_unused(origin.doc_id, done)
+            _check_unused(origin, done, held)
             with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
                 document = import_file(path, origin, show_pages)
             written = _write(root, document, replace=replace)
@@ -161,9 +162,16 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _check_unused(doc_id: str, done: set[str]) -> None:
-    if doc_id in done:
-        raise ImportFailed(f"another of these files is {doc_id} already")
+def _held_in(root: Path) -> set[tuple[str, str]]:
+    """Give the (tenant_id, doc_id) that the folder holds, under whatever file names."""
+    return set(select_documents(root, scan_folder(root, {})).documents)
+
+
+def _check_unused(origin: Origin, done: set[str], held: set[tuple[str, str]]) -> None:
+    if origin.doc_id in done:
+        raise ImportFailed(f"another of these files is {origin.doc_id} already")
+    if (origin.tenant_id, origin.doc_id) in held:
+        raise ImportFailed(f"document {origin.doc_id} exists, use --replace to overwrite it")
 
 
 def _write(root: Path, document: Document, *, replace: bool) -> Path:

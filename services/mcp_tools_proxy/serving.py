@@ -78,6 +78,8 @@ class GracefulServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Tell uvicorn to exit once no call is in flight, or when the grace is over."""
+        if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
+            self.should_exit = True  # the gateway's background work failed: better a restart
         if self._stop_by is not None:
             if time.monotonic() >= self._stop_by:
                 self._lifecycle.cut_off()

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcp_tools_proxy.api import body
 from tests.service import BATCH, EXECUTE, Service, request_of, running
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
@@ -68,15 +69,15 @@ async def call(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "count"),
+    ("path", "asked", "count"),
     [(EXECUTE, WINDOW, 1), (BATCH, BATCH_OF_THREE, 3)],
     ids=["execute", "batch"],
 )
 async def test_a_call_whose_caller_leaves_is_cancelled(
-    path: str, body: dict[str, object], count: int
+    path: str, asked: dict[str, object], count: int
 ) -> None:
     retrieval = Hanging()
-    messages: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode()}]
+    messages: list[Message] = [{"type": "http.request", "body": json.dumps(asked).encode()}]
 
     async def receive() -> Message:
         if messages:
@@ -130,3 +131,16 @@ async def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer() 
     async with running() as service:
         sent = await call(service, EXECUTE, receive)
         assert (sent[0]["status"], parts) == (413, [])
+
+
+async def test_a_body_that_never_arrives_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "BODY_TIMEOUT_S", 0.05)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with running() as service:
+        sent = await call(service, EXECUTE, receive)
+        headers = dict(sent[0]["headers"])
+        assert (sent[0]["status"], headers[b"connection"]) == (422, b"close")

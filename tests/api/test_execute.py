@@ -1,5 +1,6 @@
 """POST /internal/mcp/execute: envelope, codes and statuses, input rules, order of checks."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -252,3 +253,15 @@ async def test_a_huge_tool_name_is_shown_cut(service: Service) -> None:
 async def test_a_result_over_the_limit_is_refused() -> None:
     async with running(max_result_bytes=300) as service:
         assert await service.code("list_available_tools") == "RESULT_TOO_LARGE"
+
+
+@pytest.mark.requirement("T-06")
+async def test_a_keyword_in_a_long_text_blocks_while_others_are_served(service: Service) -> None:
+    arguments = {"doc_id": "doc_1", "query": "\ufdfa" * 100_000 + " leak"}
+    async with asyncio.TaskGroup() as group:
+        blocked = group.create_task(service.code("doc_local_search", arguments))
+        others = [group.create_task(service.http.get("/health")) for _ in range(5)]
+    assert (blocked.result(), {call.result().status_code for call in others}) == (
+        "CONTENT_BLOCKED",
+        {200},
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from tests.service import EXECUTE, Service, request_of, running
@@ -188,3 +189,16 @@ async def test_a_crash_is_an_internal_error_without_its_text(service: Service) -
         EXECUTE, json=request_of("read_doc_metadata", {"doc_id": "doc_1"})
     )
     assert (response.status_code, "NoneType" in response.text) == (500, False)
+
+
+async def test_a_crash_outside_of_a_call_is_logged_with_the_trace_id_it_answers(
+    service: Service,
+) -> None:
+    service.gateway.registry.current = None  # type: ignore[assignment]
+    with capture_logs() as lines:
+        response = await service.http.get("/internal/mcp/tools", headers={"X-Trace-Id": "t-1"})
+    assert (response.status_code, response.json()["trace_id"], lines[0]["trace_id"]) == (
+        500,
+        "t-1",
+        "t-1",
+    )

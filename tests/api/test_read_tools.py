@@ -161,8 +161,6 @@ async def test_the_page_limit_is_a_setting() -> None:
         ({"page_start": "٣"}, "page_start"),
         ({"page_start": "9" * 5000}, "page_start"),
         ({"page_start": []}, "page_start"),
-        ({"page_start": 10**30}, "page_start"),
-        ({"page_start": "1" * 19}, "page_start"),
         ({"start_char": -1}, "start_char"),
         ({"page_start": 2, "page_end": 1}, "page_end"),
         ({"pages": "1-2"}, "pages"),

@@ -147,6 +147,6 @@ async def test_a_refused_request_is_counted(service: Service) -> None:
     assert 'mcp_proxy_requests_refused_total{code="PAYLOAD_TOO_LARGE"} 1.0' in exposition
 
 
-async def test_a_body_left_unread_ends_the_connection(service: Service) -> None:
+async def test_a_body_that_is_too_large_ends_the_connection(service: Service) -> None:
     response = await service.http.post(EXECUTE, content=b" " * (LIMIT + 1))
     assert response.headers["Connection"] == "close"

@@ -109,6 +109,8 @@ async def test_no_log_line_holds_a_text(service: Service) -> None:
 
 
 async def test_no_metric_names_a_tenant_or_document(service: Service) -> None:
+    for tool_name, arguments in CALLS:
+        await service.execute(tool_name, with_document(arguments, tool_name, "theirs"))
     exposition = (await service.http.get("/metrics")).text
     assert not any(
         word in exposition for word in ("tenant_1", "tenant_2", "both", "theirs", SECRET)
@@ -141,3 +143,22 @@ async def test_one_tenants_budget_is_not_anothers() -> None:
     async with running(rate_limit_tenant_calls=1) as service:
         await service.execute("list_available_tools", tenant_id="tenant_1")
         assert await service.code("list_available_tools", tenant_id="tenant_2") == "OK"
+
+
+@pytest.mark.requirement("T-03", "T-04")
+async def test_hidden_foreign_documents_look_like_nobodys_through_retrieval_too() -> None:
+    def retrieval(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(403 if b"theirs" in request.content else 404)
+
+    async with running(
+        retrieval_transport=httpx.MockTransport(retrieval),
+        retrieval_window_url="http://retrieval/window",
+        mock_mode=False,
+        hide_foreign_documents=True,
+    ) as service:
+        answers = [
+            await service.execute("read_chunk_window", {"doc_id": doc_id, "anchor_chunk_id": "c"})
+            for doc_id in ("theirs", "nobody")
+        ]
+    foreign, nobodys = (answer["error"] for answer in answers)
+    assert str(foreign).replace("theirs", "nobody") == str(nobodys)

@@ -9,9 +9,7 @@ from fpdf import FPDF
 from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.cli_documents import documents_app
-from mcp_tools_proxy.documents.files import read_document
-
-pytestmark = pytest.mark.requirement("T-05")
+from mcp_tools_proxy.documents.files import document_path, read_document
 
 Run = Callable[..., Result]
 
@@ -163,3 +161,13 @@ def test_list_names_broken_files_apart_from_the_documents(run: Run, root: Path) 
 def test_list_of_a_folder_that_is_not_there_is_empty(run: Run) -> None:
     result = run("list")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_document_that_lies_under_another_name_is_not_overwritten(
+    run: Run, root: Path, note: Path
+) -> None:
+    run("import", note, "--tenant", "t")
+    imported = document_path(root, "t", note.stem)
+    imported.rename(imported.with_name("renamed.json"))
+    result = run("import", note, "--tenant", "t")
+    assert (result.exit_code, "--replace" in result.output) == (1, True)

@@ -159,6 +159,11 @@ def test_a_port_in_use_stops_the_start_with_one_line(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr.count("\n"), "in use" in ended.stderr) == (2, 1, True)
 
 
+def test_options_before_the_command_are_refused(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--port", "9", "serve")
+    assert (ended.returncode, ended.stderr.count("\n"), "--port" in ended.stderr) == (2, 1, True)
+
+
 def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
     with (
         started(tmp_path) as program,

@@ -25,16 +25,18 @@ DISCARD_MAX_S = 5.0
 """How much, and how long, of a body that is too large is still read before it is answered."""
 
 
+class IncompleteBody(InvalidRequest):
+    """The body did not arrive in time; what may still come of it is no next request."""
+
+
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
     """Read the whole body.
 
-    Raises PayloadTooLarge over ``max_bytes``, InvalidRequest when it takes too long to arrive, and
+    Raises PayloadTooLarge over ``max_bytes``, IncompleteBody when it takes too long to arrive, and
     ClientDisconnect.
     """
-    chunk, more = await _next_chunk(receive)
-    if not more and len(chunk) <= max_bytes:
-        return chunk
-    chunks, size = [chunk], len(chunk)
+    chunks: list[bytes] = []
+    size, more = 0, True
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             while more and size <= max_bytes:
@@ -42,7 +44,7 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
                 chunks.append(chunk)
                 size += len(chunk)
     except TimeoutError:
-        raise InvalidRequest(
+        raise IncompleteBody(
             f"the body did not arrive within {BODY_TIMEOUT_S:g} s", details={"field": "body"}
         ) from None
     if size > max_bytes:

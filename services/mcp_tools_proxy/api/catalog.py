@@ -16,6 +16,7 @@ from mcp_tools_proxy.policy.identifiers import Identifier
 
 _RESPONSES: Responses = {
     200: {"model": ToolsAnswer | ErrorEnvelope},
+    500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
     422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
 }
 

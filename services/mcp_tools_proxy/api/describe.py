@@ -1,5 +1,7 @@
 """What OpenAPI is told beyond FastAPI's own reading of the handlers."""
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.models import ErrorEnvelope
@@ -14,12 +16,18 @@ ERROR_RESPONSES: Responses = {
 }
 
 
-def request_body(model: type[BaseModel]) -> dict[str, object]:
-    """Describe a JSON body that the handler reads itself."""
+def request_body(
+    model: type[BaseModel], examples: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
+    """Describe a JSON body that the handler reads itself; ``examples`` by name."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     inlined = _inline(schema, definitions)
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inlined}}}}
+    content = {
+        "schema": inlined,
+        "examples": {name: {"value": value} for name, value in examples.items()},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
 
 
 def _inline(schema: object, definitions: dict[str, object]) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structlog
 from fastapi import Request, Response
 
-from mcp_tools_proxy.api.body import parse_json, read_body
+from mcp_tools_proxy.api.body import IncompleteBody, parse_json, read_body
 from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.disconnect import while_connected
@@ -16,6 +16,7 @@ from mcp_tools_proxy.api.envelope import (
     error_response,
     outcome_response,
 )
+from mcp_tools_proxy.api.examples import BATCH_EXAMPLES, EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
     BatchRequest,
@@ -27,7 +28,7 @@ from mcp_tools_proxy.api.models import (
 from mcp_tools_proxy.api.requests import caller_of, validate
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge, ProxyError
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
@@ -68,7 +69,7 @@ class ExecuteEndpoints:
                 ),
                 response_class=Response,
                 responses={200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES},
-                openapi_extra=request_body(ExecuteRequest),
+                openapi_extra=request_body(ExecuteRequest, EXECUTE_EXAMPLES),
             ),
             DirectRoute(
                 "/internal/mcp/execute/batch",
@@ -80,7 +81,7 @@ class ExecuteEndpoints:
                 ),
                 response_class=Response,
                 responses={200: {"model": BatchAnswer}, **ERROR_RESPONSES},
-                openapi_extra=request_body(BatchRequest),
+                openapi_extra=request_body(BatchRequest, BATCH_EXAMPLES),
             ),
         )
 
@@ -120,8 +121,8 @@ class ExecuteEndpoints:
         self._metrics.requests_refused.labels(error.code).inc()
         field = (error.details or {}).get("field")
         log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
-        # The rest of a body that was not read to its end must not be taken for a next request.
-        return error_response(error, trace_id, {"Connection": "close"})
+        unread = isinstance(error, PayloadTooLarge | IncompleteBody)
+        return error_response(error, trace_id, {"Connection": "close"} if unread else None)
 
     def _check_count(self, body: object) -> None:
         """Refuse a batch that is too long before its calls are looked at. Raises InvalidRequest."""

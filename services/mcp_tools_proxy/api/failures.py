@@ -1,5 +1,6 @@
 """Puts the framework's own errors into the envelope."""
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -15,6 +16,8 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RouteNotFound,
 )
+
+log = structlog.get_logger()
 
 CLIENT_CLOSED_REQUEST = 499
 """Status for an answer that nobody reads."""
@@ -36,8 +39,9 @@ def add_failure_handlers(app: FastAPI) -> None:
         return error_response(invalid_request(first), trace_id_from(None, request.headers))
 
     async def crashed(request: Request, error: Exception) -> Response:
-        problem = InternalError("internal error; the log has the trace_id")
-        return error_response(problem, trace_id_from(None, request.headers))
+        trace_id = trace_id_from(None, request.headers)
+        log.error("request.crashed", trace_id=trace_id, exc_info=error)
+        return error_response(InternalError("internal error; the log has the trace_id"), trace_id)
 
     async def gone(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -92,9 +92,9 @@ def dump_document(document: Document) -> bytes:
 def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
     """Give the canonical place of a document: ``<tenant>/<doc_id>.json`` below ``root``.
 
-    In both names letters and digits of any script and ``-_.~`` stand for themselves; all else, and
-    a leading dot, is percent-encoded UTF-8, so unquoting gives the id back and no id leaves
-    ``root``. Raises InvalidDocument when a name is over 255 bytes.
+    Both names are percent-encoded UTF-8, a leading dot as well, so unquoting gives the id back and
+    no id leaves ``root`` (contract §5). Where that is over 255 bytes, letters and digits of any
+    script stand for themselves. Raises InvalidDocument when a name is over 255 bytes even so.
     """
     return root / _file_name("tenant_id", tenant_id) / _file_name("doc_id", doc_id, ".json")
 
@@ -126,10 +126,14 @@ def write_document(root: Path, document: Document, *, replace: bool) -> Path:
 
 
 def _file_name(field: str, identifier: str, suffix: str = "") -> str:
-    safe = "".join(c if c.isalnum() or c in "-_.~" else quote(c, safe="") for c in identifier)
-    name = ("%2E" + safe[1:] if safe.startswith(".") else safe) + suffix
-    size = len(name.encode())
-    if size > MAX_NAME_BYTES:
+    letters = "".join(c for c in identifier if c.isalnum())
+    for safe in ("", letters):
+        name = "".join(c if c in safe else quote(c, safe="") for c in identifier) + suffix
+        name = "%2E" + name[1:] if name.startswith(".") else name
+        size = len(name.encode())
+        if size <= MAX_NAME_BYTES:
+            break
+    else:
         raise InvalidDocument(
             f"{field} is too long for a file name: {size} bytes, the limit is {MAX_NAME_BYTES}"
         )

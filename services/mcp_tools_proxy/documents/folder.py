@@ -168,7 +168,7 @@ class DocumentFolder:
 
     async def load(self) -> None:
         """Bring the store to the folder's present state."""
-        present = await asyncio.to_thread(self._root.is_dir)
+        present = await asyncio.to_thread(os.path.isdir, self._root)
         if present != self._present:
             tell = log.info if present else log.warning
             tell("documents.folder", path=str(self._root), present=present)
@@ -191,13 +191,13 @@ class DocumentFolder:
         while True:
             try:
                 await self._follow()
+                await self.load()
                 trouble = ""
             except* (OSError, RuntimeError) as group:  # RuntimeError: watchfiles' internal errors
                 now = str(group.exceptions[0])
                 if now != trouble:
                     log.warning("documents.watch_failed", reason=now)
                 trouble = now
-            await self.load()
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self) -> None:
@@ -237,7 +237,6 @@ class DocumentFolder:
             if self._errors.get(name) != reason:
                 log.warning("documents.file_ignored", file=name, reason=reason)
         self._errors = errors
-        self._metrics.documents.set(len(self._held))
         self._metrics.document_errors.set(len(errors))
         log.info("documents.loaded", documents=len(self._held), errors=len(errors))
 

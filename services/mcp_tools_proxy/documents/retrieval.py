@@ -74,6 +74,7 @@ class RetrievalClient:
         token: str | None,
         timeout_s: float,
         metrics: Metrics,
+        hide_foreign_documents: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._url = None if url is None else _parse_url(url)
@@ -81,6 +82,7 @@ class RetrievalClient:
         self._headers = _headers(token)
         self._timeout_s = timeout_s
         self._metrics = metrics
+        self._hide_foreign_documents = hide_foreign_documents
         self._transport = transport
         if self._transport is None and self._url is not None:
             self._transport = _open_transport(self._url.scheme)
@@ -189,6 +191,8 @@ class RetrievalClient:
                         return await _read_body(response)
                     case 400:
                         raise self._refusal(await _read_body(response))
+                    case 403 if self._hide_foreign_documents:
+                        raise _no_such_chunk(wanted)
                     case 403:
                         raise AccessDenied("Retrieval refused this tenant the document.")
                     case 404:

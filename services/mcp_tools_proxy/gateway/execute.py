@@ -1,5 +1,6 @@
 """One call, from request to outcome, in one straight line."""
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.domain.tool import JsonObject, Tool, ToolSpec
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -64,10 +65,9 @@ class Executor:
             outcome = await self._lifecycle.run(self._run(tool, call))
         except ProxyError as error:
             outcome = Failed(error=error)
-        except Exception as error:
+        except Exception:
             log.exception("call.crashed", tool=call.tool_name, trace_id=call.trace_id)
             outcome = Failed(error=InternalError("internal error; the log has the trace_id"))
-            outcome.error.__cause__ = error
         finally:
             self._record(
                 CallRecord(
@@ -81,7 +81,7 @@ class Executor:
 
     async def _run(self, tool: Tool, call: Call) -> Ok:
         parsed = tool.parse(call.arguments)
-        if self._blocklist.blocks(call.arguments):
+        if await self._is_blocked(call.arguments):
             raise ContentBlocked("an argument holds a blocked keyword; rephrase it")
         scope = _scope(tool.spec, call)
         admission = await self._limiter.admit(call.caller.tenant_id, scope)
@@ -91,11 +91,16 @@ class Executor:
         if size > self._max_result_bytes:
             raise ResultTooLarge(
                 f"the result is {size} bytes as JSON, the limit is {self._max_result_bytes}; "
-                "ask for less at a time",
+                "ask for less at a time, or read pages with read_doc_pages",
                 details={"bytes": size, "max_result_bytes": self._max_result_bytes},
             )
         await self._limiter.charge(admission, result.tokens)
         return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
+
+    async def _is_blocked(self, arguments: JsonObject) -> bool:
+        if self._blocklist.is_long(arguments):
+            return await asyncio.to_thread(self._blocklist.blocks, arguments)
+        return self._blocklist.blocks(arguments)
 
 
 def _scope(spec: ToolSpec, call: Call) -> str | None:

@@ -11,6 +11,10 @@ IDENTIFIER_ARGUMENTS = frozenset(
 """Arguments that name things and are not searched: the identifiers of contract §1."""
 
 
+LONG_CHARS = 20_000
+"""NFKC makes up to 18 characters of one."""
+
+
 class Blocklist:
     """Finds keywords as whole words, after NFKC and casefold; no keywords means off."""
 
@@ -19,17 +23,21 @@ class Blocklist:
         alternatives = "|".join(re.escape(word) for word in words if word)
         self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
 
+    def is_long(self, arguments: Mapping[str, object]) -> bool:
+        """Tell whether searching ``arguments`` may take more than some milliseconds."""
+        return sum(len(text) for text in self._texts(arguments)) > LONG_CHARS
+
     def blocks(self, arguments: Mapping[str, object]) -> bool:
         """Tell whether a string in ``arguments``, however nested, holds a keyword."""
-        if self._pattern is None:
-            return False
-        texts = (
-            text
-            for name, value in arguments.items()
-            if name not in IDENTIFIER_ARGUMENTS
-            for text in _strings(value)
+        pattern = self._pattern
+        return pattern is not None and any(
+            pattern.search(_fold(text)) for text in self._texts(arguments)
         )
-        return any(self._pattern.search(_fold(text)) for text in texts)
+
+    def _texts(self, arguments: Mapping[str, object]) -> Iterator[str]:
+        for name, value in arguments.items():
+            if name not in IDENTIFIER_ARGUMENTS:
+                yield from _strings(value)
 
 
 def _fold(text: str) -> str:

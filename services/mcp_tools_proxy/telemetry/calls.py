@@ -1,7 +1,5 @@
 """The one log line and the metrics of a call."""
 
-from contextlib import suppress
-
 import structlog
 from prometheus_client import Counter, Histogram
 
@@ -33,8 +31,7 @@ class CallTelemetry:
         calls.inc()
         seconds.observe(record.duration_s)
         log = getattr(self._log, _LEVEL_OF_CODE.get(code, "warning"))
-        with suppress(OSError):  # who reads the log has gone; the call is not at fault
-            log(EVENT, trace_id=record.call.trace_id, code=code, **_payload(record))
+        log(EVENT, trace_id=record.call.trace_id, code=code, **_payload(record))
 
     def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
         """Find the metrics' children once: looking labels up takes as long as counting."""

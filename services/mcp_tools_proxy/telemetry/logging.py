@@ -2,8 +2,9 @@
 
 import json
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
 from pydantic_core import PydanticSerializationError, to_json
@@ -18,6 +19,21 @@ _LEVELS = {
 _LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
 
 _encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
+
+
+class _Stream:
+    """A text stream whose reader may go away: log lines are lost then, calls are not."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: it is closed on our side
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
@@ -52,6 +68,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
 
     The one place that touches the process-wide logging state; programs call it once at start.
     """
+    stream = cast("TextIO", _Stream(stream))
     structlog.configure(
         processors=[structlog.processors.format_exc_info, render_line],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),

@@ -7,21 +7,19 @@ from pydantic import BeforeValidator, Field
 
 from mcp_tools_proxy.policy.identifiers import Identifier
 
-MAX_DIGITS = 18
-"""Longer integers are no page, count or place of anything."""
+LARGEST = 10**18
+"""Integers beyond it count as it: no page, count or place of anything is there."""
 
-_INTEGER = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]{1,4300}")
 
 
 def _integer(value: object) -> object:
     """Take a JSON integer, or its spelling as a string, which models write (T-01)."""
-    if isinstance(value, str) and _INTEGER.fullmatch(value) and len(value) <= MAX_DIGITS:
-        return int(value)
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("should be an integer")  # noqa: TRY004 - pydantic reports ValueError
-    if abs(value) >= 10**MAX_DIGITS:
-        raise ValueError(f"should have at most {MAX_DIGITS} digits")
-    return value
+    return max(-LARGEST, min(value, LARGEST))
 
 
 Natural = Annotated[int, Field(ge=0), BeforeValidator(_integer)]

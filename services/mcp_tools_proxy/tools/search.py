@@ -43,7 +43,7 @@ class SearchArguments(Arguments):
     max_results: Annotated[
         Positive,
         AfterValidator(lambda wanted: min(wanted, MAX_RESULTS)),
-        Field(description=f"How many places to return; more than {MAX_RESULTS} gives 5."),
+        Field(description=f"How many places to return; more gives {MAX_RESULTS}."),
     ] = 3
 
 

@@ -214,5 +214,12 @@ def test_a_hostile_id_becomes_one_plain_name(hostile: str) -> None:
     assert not {"/", "\\"} & set(path.name)
 
 
-def test_letters_of_any_script_stay_readable() -> None:
-    assert document_path(Path("/r"), "тенант", "отчёт 1") == Path("/r/тенант/отчёт%201.json")
+def test_names_are_percent_encoded() -> None:
+    path = document_path(Path("/r"), "a/b", "отчёт 1")
+    assert path == Path("/r/a%2Fb/%D0%BE%D1%82%D1%87%D1%91%D1%82%201.json")
+
+
+def test_letters_of_any_script_stay_readable_where_encoding_would_be_too_long() -> None:
+    name = "Руководство по эксплуатации насосной станции, том второй"
+    path = document_path(Path("/r"), "t", name)
+    assert path.name == name.replace(" ", "%20").replace(",", "%2C") + ".json"

@@ -69,14 +69,13 @@ async def test_a_broken_file_is_logged_once(root: Path, folder: DocumentFolder) 
     assert ignored == ["bad.json"]
 
 
-async def test_metrics_count_documents_and_errors(
+async def test_a_metric_counts_the_files_that_are_not_in_use(
     root: Path, folder: DocumentFolder, metrics: Metrics
 ) -> None:
     rewrite(root, document())
     place(root / "bad.json", b"{")
     await folder.load()
     exposed = metrics.exposition().decode()
-    assert "mcp_proxy_documents 1.0" in exposed
     assert "mcp_proxy_document_errors 1.0" in exposed
 
 

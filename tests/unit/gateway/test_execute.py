@@ -194,7 +194,7 @@ async def test_a_call_that_fails_is_charged(error: Exception) -> None:
     assert await codes(fixture, make_call()) == ["RATE_LIMIT_EXCEEDED"]
 
 
-@pytest.mark.requirement("T-09")
+@pytest.mark.requirement("T-06", "T-09")
 async def test_a_blocked_call_is_not_charged() -> None:
     fixture = Fixture(FakeTool(), tenant_calls=1)
     await fixture.execute(make_call(arguments={"q": "leak"}))

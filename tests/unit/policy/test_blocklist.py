@@ -56,3 +56,7 @@ def test_a_keyword_is_no_pattern() -> None:
 
 def test_a_keyword_behind_a_million_marks_is_found() -> None:
     assert BLOCKLIST.blocks({"query": "a" + "\u0315\u0300\u05ae" * 300_000 + " leak"})
+
+
+def test_a_long_text_is_known_to_be_long() -> None:
+    assert (BLOCKLIST.is_long({"q": "x" * 30_000}), BLOCKLIST.is_long({"q": "x"})) == (True, False)

@@ -143,7 +143,7 @@ async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> No
     rig.storage.hangs = True
     started = time.monotonic()
     await rig.limiter.admit("a", "b")
-    assert STORE_WAIT_S * 0.9 <= time.monotonic() - started < 1
+    assert STORE_WAIT_S * 0.9 <= time.monotonic() - started < 5
 
 
 async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig) -> None:

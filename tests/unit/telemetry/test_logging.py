@@ -120,3 +120,19 @@ def test_a_traceback_stays_inside_its_line(stream: io.StringIO) -> None:
         structlog.get_logger().exception("crashed")
     (line,) = lines(stream)
     assert "boom" in line["payload"]["exception"]
+
+
+def test_a_reader_who_has_gone_stops_nothing() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    try:
+        configure_logging("info", Gone())
+        structlog.get_logger().info("unheard")
+        logging.getLogger("uvicorn.error").info("unheard")
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, level
