@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_tools_proxy.api import body
 from tests.service import BATCH, EXECUTE, Service, request_of, running
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
@@ -131,16 +130,3 @@ async def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer() 
     async with running() as service:
         sent = await call(service, EXECUTE, receive)
         assert (sent[0]["status"], parts) == (413, [])
-
-
-async def test_a_body_that_never_arrives_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body, "BODY_TIMEOUT_S", 0.05)
-
-    async def receive() -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async with running() as service:
-        sent = await call(service, EXECUTE, receive)
-        headers = dict(sent[0]["headers"])
-        assert (sent[0]["status"], headers[b"connection"]) == (422, b"close")

@@ -13,9 +13,6 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
 MAX_DEPTH = 64
 """Deepest nesting of a request's JSON."""
 
-BODY_TIMEOUT_S = 30.0
-"""How long a body may take to arrive."""
-
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
@@ -25,28 +22,14 @@ DISCARD_MAX_S = 5.0
 """How much, and how long, of a body that is too large is still read before it is answered."""
 
 
-class IncompleteBody(InvalidRequest):
-    """The body did not arrive in time; what may still come of it is no next request."""
-
-
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
-    """Read the whole body.
-
-    Raises PayloadTooLarge over ``max_bytes``, IncompleteBody when it takes too long to arrive, and
-    ClientDisconnect.
-    """
+    """Read the whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect."""
     chunks: list[bytes] = []
     size, more = 0, True
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            while more and size <= max_bytes:
-                chunk, more = await _next_chunk(receive)
-                chunks.append(chunk)
-                size += len(chunk)
-    except TimeoutError:
-        raise IncompleteBody(
-            f"the body did not arrive within {BODY_TIMEOUT_S:g} s", details={"field": "body"}
-        ) from None
+    while more and size <= max_bytes:
+        chunk, more = await _next_chunk(receive)
+        chunks.append(chunk)
+        size += len(chunk)
     if size > max_bytes:
         chunks.clear()
         if more:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structlog
 from fastapi import Request, Response
 
-from mcp_tools_proxy.api.body import IncompleteBody, parse_json, read_body
+from mcp_tools_proxy.api.body import parse_json, read_body
 from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.disconnect import while_connected
@@ -121,7 +121,7 @@ class ExecuteEndpoints:
         self._metrics.requests_refused.labels(error.code).inc()
         field = (error.details or {}).get("field")
         log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
-        unread = isinstance(error, PayloadTooLarge | IncompleteBody)
+        unread = isinstance(error, PayloadTooLarge)
         return error_response(error, trace_id, {"Connection": "close"} if unread else None)
 
     def _check_count(self, body: object) -> None:

@@ -21,7 +21,7 @@ class CallTelemetry:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
-        self._log = structlog.get_logger()
+        self._log = structlog.get_logger().bind()  # bound once: the lazy one binds at each line
 
     def __call__(self, record: CallRecord) -> None:
         """Write one ``tool.call`` line and count the call."""

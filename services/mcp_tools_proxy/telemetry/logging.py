@@ -2,7 +2,6 @@
 
 import json
 import logging
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TextIO, cast
 
@@ -28,12 +27,14 @@ class _Stream:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # ValueError: it is closed on our side
+        try:
             self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # ValueError: it is closed on our side
+            return
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            self._stream.flush()
+        """Do nothing: each line is flushed as it is written."""
 
 
 def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
