@@ -16,7 +16,7 @@ from mcp_tools_proxy.serving import BoundedProtocol, GracefulServer
 async def test_a_server_whose_gateway_stopped_by_itself_exits(phase: Phase) -> None:
     lifecycle = Lifecycle()
     lifecycle.phase = phase
-    server = GracefulServer(uvicorn.Config("unused:app"), lifecycle, grace_s=10)
+    server = GracefulServer(uvicorn.Config("unused:app", log_config=None), lifecycle, grace_s=10)
     assert await server.on_tick(1) is (phase is Phase.STOPPING)
 
 
