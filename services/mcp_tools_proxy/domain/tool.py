@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from mcp_tools_proxy.domain.caller import Call
-
-ParsedT = TypeVar("ParsedT")
 
 JsonObject = Mapping[str, object]
 
