@@ -38,7 +38,7 @@ def make_call(
 ) -> Call:
     """Make a call of ``tool_name``."""
     return Call(
-        tool_name=tool_name,
+        name=tool_name,
         arguments=arguments or {},
         caller=make_caller(**caller),
         trace_id="trace-1",

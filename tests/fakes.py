@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.tool import JsonObject, ToolResult, ToolSpec
+from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.tool import ToolSpec
 
 
 class FakeTool:
@@ -17,7 +18,7 @@ class FakeTool:
         properties: tuple[str, ...] = (),
         answer: JsonObject | None = None,
         tokens: int = 0,
-        run: Callable[[Call], Awaitable[ToolResult]] | None = None,
+        run: Callable[[Call], Awaitable[Result]] | None = None,
     ) -> None:
         self.spec = ToolSpec(
             name=name,
@@ -25,13 +26,13 @@ class FakeTool:
             description="A fake.",
             input_schema={"type": "object", "properties": {name: {} for name in properties}},
         )
-        self._result = ToolResult(value=answer or {}, tokens=tokens)
+        self._result = Result(value=answer or {}, tokens=tokens)
         self._run = run
 
     def parse(self, arguments: JsonObject) -> object:
         """Take any arguments."""
         return arguments
 
-    async def run(self, parsed: object, call: Call) -> ToolResult:
+    async def run(self, parsed: object, call: Call) -> Result:
         """Answer."""
         return self._result if self._run is None else await self._run(call)

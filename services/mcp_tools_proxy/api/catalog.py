@@ -10,7 +10,6 @@ from mcp_tools_proxy.api.models import ErrorEnvelope, ToolsAnswer
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.identifiers import Identifier
 
@@ -45,21 +44,8 @@ def catalog_routes(registry: RegistryHolder) -> APIRouter:
         except ProxyError as error:
             return error_response(error, trace_id)
         return json_response(
-            {"tools": [_mcp_tool(spec) for spec in specs], "format": format},
+            {"tools": [spec.as_mcp for spec in specs], "format": format},
             headers={TRACE_HEADER: trace_id},
         )
 
     return router
-
-
-def _mcp_tool(spec: ToolSpec) -> dict[str, object]:
-    tool: dict[str, object] = {
-        "name": spec.name,
-        "description": spec.description,
-        "inputSchema": spec.input_schema,
-    }
-    if spec.output_schema is not None:
-        tool["outputSchema"] = spec.output_schema
-    if spec.annotations:
-        tool["annotations"] = spec.annotations
-    return tool

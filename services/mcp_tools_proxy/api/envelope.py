@@ -13,8 +13,13 @@ from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 JSON = "application/json"
 
 STATUS_OF_CODE: Mapping[str, int] = {
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
     "NOT_FOUND": 404,
+    "PRESET_NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
+    "CONFIG_READ_ONLY": 409,
+    "PRESET_PINNED": 409,
     "PAYLOAD_TOO_LARGE": 413,
     "INVALID_REQUEST": 422,
     "RETRIEVAL_NOT_CONFIGURED": 503,

@@ -141,7 +141,7 @@ class ExecuteEndpoints:
 
 def _call(asked: CallRequest, caller: Caller, trace_id: str) -> Call:
     return Call(
-        tool_name=asked.tool_name,
+        name=asked.tool_name,
         arguments=asked.arguments or {},
         caller=caller,
         trace_id=trace_id,

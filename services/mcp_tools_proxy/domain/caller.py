@@ -2,6 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Kind(Enum):
+    """The three kinds of component that MCP knows."""
+
+    TOOL = "tool"
+    PROMPT = "prompt"
+    RESOURCE = "resource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +28,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request to run one tool, as received: ``arguments`` is unchecked JSON."""
+    """One request to use one component, as received: ``arguments`` is unchecked JSON.
 
-    tool_name: str
+    ``name`` is a tool's or prompt's name as the caller spells it, or a resource's URI.
+    """
+
+    name: str
     caller: Caller
     trace_id: str
+    kind: Kind = Kind.TOOL
     arguments: Mapping[str, object] = field(default_factory=dict)
+    trace_context: Mapping[str, str] = field(default_factory=dict)
+    """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), passed on."""

@@ -6,11 +6,13 @@ tenant. Foreign exceptions are turned into these where the foreign library is ca
 
 ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
-├── naming:    AgentNotFound · ToolNotFound · ToolNotAllowed
+├── operator:  Unauthenticated · Forbidden · PresetNotFound · PresetPinned · ConfigReadOnly
+├── naming:    AgentNotFound · ToolNotFound · ToolNotAllowed · PromptNotFound · ResourceNotFound
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
-├── waiting:   RateLimitExceeded · RetrievalUnavailable · ShuttingDown
-└── giving up: RetrievalNotConfigured · ResultTooLarge · InternalError
+├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
+│              ToolTimeout · ShuttingDown
+└── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
 from collections.abc import Mapping
@@ -64,6 +66,36 @@ class MethodNotAllowed(ProxyError):
     code = "METHOD_NOT_ALLOWED"
 
 
+class Unauthenticated(ProxyError):
+    """The operation needs a bearer token, and this is none, or another one."""
+
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(ProxyError):
+    """Nobody may do this here; the message names the setting that would allow it."""
+
+    code = "FORBIDDEN"
+
+
+class PresetNotFound(ProxyError):
+    """No preset file has this id, or it is invalid; ``details.problems`` says what is wrong."""
+
+    code = "PRESET_NOT_FOUND"
+
+
+class PresetPinned(ProxyError):
+    """The preset is fixed by the environment."""
+
+    code = "PRESET_PINNED"
+
+
+class ConfigReadOnly(ProxyError):
+    """The choice cannot be written to the configuration folder."""
+
+    code = "CONFIG_READ_ONLY"
+
+
 class AgentNotFound(ProxyError):
     """The request names an agent profile that does not exist."""
 
@@ -80,6 +112,18 @@ class ToolNotAllowed(ProxyError):
     """A qualified name outside this caller's view, whether or not it exists elsewhere."""
 
     code = "TOOL_NOT_ALLOWED"
+
+
+class PromptNotFound(ProxyError):
+    """No prompt of this name is visible to the caller."""
+
+    code = "PROMPT_NOT_FOUND"
+
+
+class ResourceNotFound(ProxyError):
+    """No resource of this URI is visible to the caller, or its server does not know it."""
+
+    code = "RESOURCE_NOT_FOUND"
 
 
 class InvalidArguments(ProxyError):
@@ -148,6 +192,32 @@ class RetrievalUnavailable(ProxyError):
 
     code = "RETRIEVAL_UNAVAILABLE"
     retryable = True
+
+
+class ServerUnavailable(ProxyError):
+    """The downstream server is not connected, or the connection broke during the call."""
+
+    code = "SERVER_UNAVAILABLE"
+    retryable = True
+
+
+class ServerBusy(ProxyError):
+    """The downstream server has as many calls in flight as its entry allows."""
+
+    code = "SERVER_BUSY"
+    retryable = True
+
+
+class ToolTimeout(ProxyError):
+    """The downstream server did not answer within the call's time."""
+
+    code = "TOOL_TIMEOUT"
+
+
+class ToolFailed(ProxyError):
+    """The downstream server answered with an error; its content is in ``details``."""
+
+    code = "TOOL_FAILED"
 
 
 class RetrievalNotConfigured(ProxyError):

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.tool import JsonObject, ToolSpec
+from mcp_tools_proxy.domain.tool import ToolSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

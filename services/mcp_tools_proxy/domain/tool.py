@@ -1,12 +1,10 @@
-"""The one tool interface: registry and executor never ask what stands behind it."""
+"""A tool: the one kind of component that a model calls by itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mcp_tools_proxy.domain.caller import Call
-
-JsonObject = Mapping[str, object]
+from mcp_tools_proxy.domain.component import Component, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +12,8 @@ class ToolSpec:
     """Frozen description of one tool, as a model sees it.
 
     ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other name (contract
-    §6). The schemas are JSON Schema objects.
+    §6). The schemas are JSON Schema objects. ``extra`` is what else its server's descriptor holds
+    (title, icons, ``_meta``, what MCP adds later), shown in lists as it came.
     """
 
     name: str
@@ -23,6 +22,8 @@ class ToolSpec:
     input_schema: JsonObject
     output_schema: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
+    server_id: str | None = None
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares."""
 
@@ -31,30 +32,25 @@ class ToolSpec:
         names = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
         object.__setattr__(self, "argument_names", names)
 
+    @property
+    def as_mcp(self) -> JsonObject:
+        """The tool as MCP's tools/list shows it."""
+        shown: dict[str, object] = {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+        }
+        if self.output_schema is not None:
+            shown["outputSchema"] = self.output_schema
+        if self.annotations:
+            shown["annotations"] = self.annotations
+        return {**shown, **self.extra} if self.extra else shown
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
-    """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2)."""
 
-    value: JsonObject
-    tokens: int
-
-
-class Tool(Protocol):
+class Tool(Component, Protocol):
     """Something callable by name, local or remote."""
 
     @property
     def spec(self) -> ToolSpec:
         """Describe the tool; the same object for the tool's life."""
-        ...
-
-    def parse(self, arguments: JsonObject) -> object:
-        """Check the arguments; what it returns goes to ``run`` unchanged.
-
-        Raises InvalidArguments, and the *_TOO_LARGE errors that follow from arguments alone.
-        """
-        ...
-
-    async def run(self, parsed: object, call: Call) -> ToolResult:
-        """Do the work for ``call.caller``. Raises ProxyError; cancelling stops the work."""
         ...

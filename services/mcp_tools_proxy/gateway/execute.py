@@ -8,6 +8,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
     InternalError,
@@ -15,7 +16,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.tool import JsonObject, Tool, ToolSpec
+from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -61,12 +62,12 @@ class Executor:
         outcome: Outcome | None = None
         try:
             self._lifecycle.check_serving()
-            tool = registry.resolve(call.tool_name, call.caller)
+            tool = registry.resolve(call.name, call.caller)
             outcome = await self._lifecycle.run(self._run(tool, call))
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception:
-            log.exception("call.crashed", tool=call.tool_name, trace_id=call.trace_id)
+            log.exception("call.crashed", tool=call.name, trace_id=call.trace_id)
             outcome = Failed(error=InternalError("internal error; the log has the trace_id"))
         finally:
             self._record(

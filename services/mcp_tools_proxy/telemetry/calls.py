@@ -56,7 +56,7 @@ def _code(record: CallRecord) -> str:
 def _payload(record: CallRecord) -> dict[str, object]:
     call = record.call
     payload: dict[str, object] = {
-        "tool": _shown(call.tool_name),
+        "tool": _shown(call.name),
         "tenant_id": _shown(call.caller.tenant_id),
         "user_id": _shown(call.caller.user_id),
         "duration_ms": round(record.duration_s * 1000, 3),

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.domain.tool import JsonObject, ToolResult, ToolSpec
+from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.problems import problem_of
 
@@ -32,7 +33,7 @@ class LocalTool(Generic[ArgumentsT]):
     spec: ToolSpec
     model: type[ArgumentsT]
     check: Callable[[ArgumentsT], None] | None
-    function: Callable[[ArgumentsT, Call], Awaitable[ToolResult]]
+    function: Callable[[ArgumentsT, Call], Awaitable[Result]]
 
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
@@ -45,7 +46,7 @@ class LocalTool(Generic[ArgumentsT]):
             self.check(parsed)
         return parsed
 
-    async def run(self, parsed: object, call: Call) -> ToolResult:
+    async def run(self, parsed: object, call: Call) -> Result:
         """Run the function on what ``parse`` returned."""
         return await self.function(cast("ArgumentsT", parsed), call)
 
@@ -73,7 +74,7 @@ def bind(
     description: str,
     arguments: type[ArgumentsT],
     result: type[Mapping[str, object]],
-    function: Callable[[ArgumentsT, Call], Awaitable[ToolResult]],
+    function: Callable[[ArgumentsT, Call], Awaitable[Result]],
     check: Callable[[ArgumentsT], None] | None = None,
 ) -> LocalTool[ArgumentsT]:
     """Make a local tool.

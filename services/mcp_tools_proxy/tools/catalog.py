@@ -7,7 +7,8 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.tool import JsonObject, Tool, ToolResult, ToolSpec
+from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
@@ -36,13 +37,13 @@ class Catalog(TypedDict):
 def catalog_tool(visible_to: Callable[[Caller], Sequence[ToolSpec]]) -> Tool:
     """Build list_available_tools over ``visible_to``, the registry's list for a caller."""
 
-    async def list_tools(arguments: CatalogArguments, call: Call) -> ToolResult:
+    async def list_tools(arguments: CatalogArguments, call: Call) -> Result:
         specs = visible_to(call.caller)
         result: Catalog = {
             "tools": [spec.name for spec in specs],
             "definitions": [_definition(spec) for spec in specs],
         }
-        return ToolResult(value=result, tokens=estimate_tokens(len(to_json(result))))
+        return Result(value=result, tokens=estimate_tokens(len(to_json(result))))
 
     return bind(
         name="list_available_tools",

@@ -5,7 +5,8 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.tools.arguments import DocId, Tokens
 from mcp_tools_proxy.tools.bind import Arguments, bind
@@ -41,7 +42,7 @@ class Metadata(TypedDict):
 def metadata_tool(repository: DocumentRepository) -> Tool:
     """Build read_doc_metadata (contract §2)."""
 
-    async def read_metadata(arguments: MetadataArguments, call: Call) -> ToolResult:
+    async def read_metadata(arguments: MetadataArguments, call: Call) -> Result:
         document = await repository.get(call.caller.tenant_id, arguments.doc_id)
         result: Metadata = {
             "doc_id": document.doc_id,
@@ -61,7 +62,7 @@ def metadata_tool(repository: DocumentRepository) -> Tool:
             "tokens": 0,
         }
         result["tokens"] = estimate_tokens(len(to_json(result)))
-        return ToolResult(value=result, tokens=result["tokens"])
+        return Result(value=result, tokens=result["tokens"])
 
     return bind(
         name="read_doc_metadata",

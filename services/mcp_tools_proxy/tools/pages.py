@@ -7,8 +7,9 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
-from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_text, estimate_tokens
 from mcp_tools_proxy.policy.reading import page_parts
 from mcp_tools_proxy.tools.arguments import (
@@ -62,7 +63,7 @@ def pages_tool(
                 details={"pages": span, "max_pages_per_call": max_pages_per_call},
             )
 
-    async def read_pages(arguments: PagesArguments, call: Call) -> ToolResult:
+    async def read_pages(arguments: PagesArguments, call: Call) -> Result:
         document = await repository.get(call.caller.tenant_id, arguments.doc_id)
         if arguments.page_start > len(document.pages):
             raise PagesNotFound(
@@ -87,7 +88,7 @@ def pages_tool(
         }
         if cut.next_start_char is not None:
             result["next_start_char"] = cut.next_start_char
-        return ToolResult(value=result, tokens=tokens)
+        return Result(value=result, tokens=tokens)
 
     return bind(
         name="read_doc_pages",

@@ -8,8 +8,9 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.document import Hit
-from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_utf8, estimate_tokens, utf8_len
 from mcp_tools_proxy.tools.arguments import DocId, Positive, Tokens
 from mcp_tools_proxy.tools.bind import Arguments, bind
@@ -69,7 +70,7 @@ class Snippets(TypedDict):
 def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build doc_local_search (contract §2, T-07)."""
 
-    async def search(arguments: SearchArguments, call: Call) -> ToolResult:
+    async def search(arguments: SearchArguments, call: Call) -> Result:
         hits = await repository.search(
             call.caller.tenant_id,
             arguments.doc_id,
@@ -84,7 +85,7 @@ def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
             "doc_id": arguments.doc_id,
             "tokens": tokens,
         }
-        return ToolResult(value=result, tokens=tokens)
+        return Result(value=result, tokens=tokens)
 
     return bind(
         name="doc_local_search",

@@ -7,9 +7,10 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import SectionNotFound
-from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_text, estimate_tokens, quote
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.reading import section_parts
@@ -52,7 +53,7 @@ class SectionText(TypedDict):
 def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_section (contract §2)."""
 
-    async def read_section(arguments: SectionArguments, call: Call) -> ToolResult:
+    async def read_section(arguments: SectionArguments, call: Call) -> Result:
         document = await repository.get(call.caller.tenant_id, arguments.doc_id)
         section = document.sections.get(arguments.section_id)
         if section is None:
@@ -75,7 +76,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         }
         if cut.next_start_char is not None:
             result["next_start_char"] = cut.next_start_char
-        return ToolResult(value=result, tokens=tokens)
+        return Result(value=result, tokens=tokens)
 
     return bind(
         name="read_doc_section",

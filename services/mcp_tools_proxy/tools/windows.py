@@ -8,9 +8,10 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
-from mcp_tools_proxy.domain.tool import Tool, ToolResult
+from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.windows import trim_window
@@ -109,7 +110,7 @@ def window_tool(
                 },
             )
 
-    async def read_window(arguments: WindowArguments, call: Call) -> ToolResult:
+    async def read_window(arguments: WindowArguments, call: Call) -> Result:
         tenant_id = call.caller.tenant_id
         if mock_mode:
             await repository.get(tenant_id, arguments.doc_id)
@@ -135,7 +136,7 @@ def window_tool(
             "requested_total": before + after + 1,
             "truncated": [chunk["text"] for chunk in kept] != [chunk.text for chunk in chunks],
         }
-        return ToolResult(value=result, tokens=tokens)
+        return Result(value=result, tokens=tokens)
 
     return bind(
         name="read_chunk_window",

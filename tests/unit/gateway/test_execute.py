@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.tool import ToolResult
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
@@ -46,8 +46,8 @@ class Fixture:
         return await self.executor.execute(call or make_call())
 
 
-def raising(error: Exception) -> Callable[[Call], Awaitable[ToolResult]]:
-    async def run(_: Call) -> ToolResult:
+def raising(error: Exception) -> Callable[[Call], Awaitable[Result]]:
+    async def run(_: Call) -> Result:
         raise error
 
     return run
@@ -116,7 +116,7 @@ async def test_every_call_leaves_one_record(tool: FakeTool, call: Call, code: st
 async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
     started, never = asyncio.Event(), asyncio.Event()
 
-    async def hang(_: Call) -> ToolResult:
+    async def hang(_: Call) -> Result:
         started.set()
         await never.wait()
         raise AssertionError
@@ -132,7 +132,7 @@ async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
 async def test_a_call_cut_off_at_the_end_of_the_grace_is_answered() -> None:
     started, never = asyncio.Event(), asyncio.Event()
 
-    async def hang(_: Call) -> ToolResult:
+    async def hang(_: Call) -> Result:
         started.set()
         await never.wait()
         raise AssertionError
@@ -149,9 +149,9 @@ async def test_calls_in_flight_are_counted() -> None:
     seen: list[int] = []
     fixture: Fixture
 
-    async def look(_: Call) -> ToolResult:
+    async def look(_: Call) -> Result:
         seen.append(fixture.lifecycle.in_flight)
-        return ToolResult(value={}, tokens=0)
+        return Result(value={}, tokens=0)
 
     fixture = Fixture(FakeTool(run=look))
     await fixture.execute()

@@ -1,0 +1,38 @@
+"""What ONE server offered at its last good discovery."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import JsonObject
+
+Check = Callable[[JsonObject], None]
+"""Accepts a tool's arguments, or raises InvalidArguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """An item that a server offered and that cannot be used; ``reason`` says why."""
+
+    kind: Kind
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A server's capabilities, each under its key, in the server's order.
+
+    Descriptors are kept as the server sent them, unknown fields too. The key of a tool or prompt is
+    its name; of a resource its URI, else its name (P-12); of a template its URI template.
+    """
+
+    tools: Mapping[str, JsonObject] = field(default_factory=dict)
+    prompts: Mapping[str, JsonObject] = field(default_factory=dict)
+    resources: Mapping[str, JsonObject] = field(default_factory=dict)
+    templates: Mapping[str, JsonObject] = field(default_factory=dict)
+    checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
+    """For each tool the compiled check of its ``inputSchema``."""
+    dropped: tuple[Dropped, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Which lists could not be had this time, and why; their items are those of the time before."""

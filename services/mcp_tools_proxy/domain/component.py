@@ -1,0 +1,61 @@
+"""What can be listed and used by name: a tool, a prompt or a resource."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_tools_proxy.domain.caller import Call
+
+JsonObject = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2)."""
+
+    value: JsonObject
+    tokens: int
+
+
+class ComponentSpec(Protocol):
+    """What every frozen description of a component tells."""
+
+    @property
+    def name(self) -> str:
+        """What a caller names it by: a tool's or prompt's name, a resource's URI."""
+        ...
+
+    @property
+    def server_id(self) -> str | None:
+        """The downstream server that offers it; None for what is ours."""
+        ...
+
+    @property
+    def argument_names(self) -> frozenset[str]:
+        """The arguments that it declares."""
+        ...
+
+    @property
+    def as_mcp(self) -> JsonObject:
+        """The component as an MCP list shows it, under ``name``."""
+        ...
+
+
+class Component(Protocol):
+    """Something usable by name, local or remote; who uses it never asks which."""
+
+    @property
+    def spec(self) -> ComponentSpec:
+        """Describe the component; the same object for its life."""
+        ...
+
+    def parse(self, arguments: JsonObject) -> object:
+        """Check the arguments; what it returns goes to ``run`` unchanged.
+
+        Raises InvalidArguments, and the *_TOO_LARGE errors that follow from arguments alone.
+        """
+        ...
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Do the work for ``call.caller``. Raises ProxyError; cancelling stops the work."""
+        ...

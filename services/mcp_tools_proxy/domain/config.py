@@ -1,0 +1,48 @@
+"""The configuration files as a whole, and what can be wrong with them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.server import ServerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something wrong in a configuration file.
+
+    ``path`` is a JSON path (``$.mcpServers.notes.url``), ``$`` for the whole file. The message
+    never quotes a value that may be secret.
+    """
+
+    file: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.path}: {self.message}"
+
+
+class InvalidConfig(Exception):
+    """A configuration file cannot be used; ``problems`` has all that is wrong with it."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What ``mcp.json`` says; the default is that of a missing file."""
+
+    servers: Mapping[str, ServerConfig] = field(default_factory=dict)
+    default_preset_id: str | None = None
+    warnings: tuple[Problem, ...] = ()
+    """What is odd but does no harm: unknown keys, ``{VAR}`` left as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetSummary:
+    """One preset that could be chosen."""
+
+    preset_id: str
+    name: str

@@ -1,0 +1,27 @@
+"""A prompt: a template of messages that a server offers."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mcp_tools_proxy.domain.component import Component, JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSpec:
+    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor as it came."""
+
+    name: str
+    server_id: str
+    as_mcp: JsonObject
+    argument_names: frozenset[str] = field(default=frozenset())
+    required: frozenset[str] = field(default=frozenset())
+    """The arguments that it cannot do without."""
+
+
+class Prompt(Component, Protocol):
+    """A prompt to be fetched by name; its result has ``messages`` and perhaps ``description``."""
+
+    @property
+    def spec(self) -> PromptSpec:
+        """Describe the prompt."""
+        ...

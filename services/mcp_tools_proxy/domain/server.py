@@ -1,0 +1,78 @@
+"""A downstream MCP server: how it is reached, and how it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+
+class Transport(Enum):
+    """How bytes reach a server; HTTP finds out whether it speaks streamable HTTP or SSE."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    STREAMABLE_HTTP = "streamable-http"
+    SSE = "sse"
+    WEBSOCKET = "websocket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One entry of ``mcpServers``, its variables resolved; two that are equal share a session.
+
+    ``command``, ``args``, ``env``, ``cwd`` are for STDIO, ``url`` and ``headers`` for the others.
+    What may hold a secret is left out of ``repr``.
+    """
+
+    server_id: str
+    transport: Transport
+    name: str = ""
+    enabled: bool = True
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    call_timeout_s: float = 60.0
+    """Seconds for one call in total, waiting for a connection included."""
+    connect_timeout_s: float = 30.0
+    """Seconds for one attempt to connect, and for each list."""
+    refresh_interval_s: float = 300.0
+    """Seconds between two discoveries; 0 is off."""
+    max_calls_in_flight: int = 100
+    """Calls at once; one more is SERVER_BUSY."""
+    max_result_bytes: int = 1_048_576
+    """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
+
+
+class ServerState(Enum):
+    """Where a session is in its life."""
+
+    CONNECTING = "connecting"
+    """Not connected since the start, or since its entry changed."""
+    READY = "ready"
+    RECONNECTING = "reconnecting"
+    """It was ready, and is being connected to again."""
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """How a server is now, for operators."""
+
+    server_id: str
+    state: ServerState
+    transport: Transport
+    era: str | None = None
+    """The protocol version agreed on."""
+    last_error: str | None = None
+    """Why it is not ready, or why its last discovery failed; names no secret."""
+    discovered_at: datetime | None = None
+    stale: bool = False
+    """Whether what is listed of it may be out of date: it is down, or its last refresh failed."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many ``tools``, ``prompts``, ``resources``, ``resource_templates`` it offers."""
+    connect_s: float | None = None
+    """Seconds that the last good connect and discovery took."""
+    reconnects: int = 0

@@ -1,0 +1,85 @@
+"""One live MCP conversation with one server, as everything above the transports sees it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+
+
+class PeerError(Exception):
+    """The server answered a request with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class LinkFault(Exception):
+    """A request got no usable answer: refused, cut off, garbage; ``reason`` names no secret.
+
+    Only the request that meets it is affected; whether the link is lost as well, ``down`` tells.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class AnswerTooLarge(Exception):
+    """The server's answer is over what is read of one; the rest was not read."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"an answer is over {max_bytes} bytes")
+        self.max_bytes = max_bytes
+
+
+class Link(Protocol):
+    """A negotiated conversation; any number of tasks may send requests at once."""
+
+    @property
+    def era(self) -> str:
+        """The protocol version agreed on, as ``2025-11-25``."""
+        ...
+
+    @property
+    def transport(self) -> Transport:
+        """What the server turned out to speak; never HTTP."""
+        ...
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """The server's capabilities: ``{"tools": {"listChanged": true}, "prompts": {}, …}``."""
+        ...
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float
+    ) -> dict[str, Any]:
+        """Send one request and give its raw ``result`` object.
+
+        ``params`` may hold ``_meta``; what the era asks for is added. Raises PeerError, LinkFault,
+        AnswerTooLarge, TimeoutError. Cancelling it, or its time-out, cancels it at the server.
+        """
+        ...
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """Ask for a sign of life, in the way of the era. Raises like ``request``."""
+        ...
+
+    async def down(self) -> str:
+        """Wait until the link is lost for good, and say why."""
+        ...
+
+
+OnListChanged = Callable[[], None]
+"""Called on the event loop when the server says that one of its lists changed."""
+
+Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Link]]
+"""Connects and negotiates on entering, closes everything on leaving, its process included.
+
+Entering and leaving happen in one task. Entering raises LinkFault, PeerError; it is not bounded in
+time by itself. Leaving takes at most a few seconds, however the server behaves.
+"""
