@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks [--quick] [calls|search|indexing|memory|start …]``."""
+"""The command line: ``python -m benchmarks [--quick] [NAME …]``; ``--help`` lists the names."""
 
 import argparse
 import signal
@@ -10,8 +10,11 @@ from pathlib import Path
 
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
+from benchmarks.fleet import measure_fleet
 from benchmarks.indexing import measure_indexing
+from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.memory import measure_memory
+from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average
 from benchmarks.start import measure_start
 
@@ -21,6 +24,10 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "indexing": measure_indexing,
     "memory": measure_memory,
     "start": measure_start,
+    "relay": measure_relay,
+    "lists": measure_lists,
+    "switch": measure_switch,
+    "fleet": measure_fleet,
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.corpus import Corpus, make_corpus
 from benchmarks.load import Job, Outcome
-from benchmarks.messages import BATCH, EXECUTE, NO_DOCUMENT, OK, pair_batches
+from benchmarks.messages import BATCH, NO_DOCUMENT, pair_batches
 from benchmarks.servers import ROOT, STOP_LIMIT_S, Server
 
 
@@ -22,6 +22,8 @@ class Sizes:
     rounds: int
     section_calls: int
     search_calls: int
+    relay_calls: int
+    list_calls: int
     pairs: tuple[int, ...]
     pages: int
     indexings: int
@@ -34,6 +36,8 @@ FULL = Sizes(
     rounds=5,
     section_calls=1_500,
     search_calls=300,
+    relay_calls=1_000,
+    list_calls=20,
     pairs=(1, 5_000, 50_000),
     pages=2_000,
     indexings=4,
@@ -45,6 +49,8 @@ QUICK = Sizes(
     rounds=2,
     section_calls=300,
     search_calls=60,
+    relay_calls=100,
+    list_calls=5,
     pairs=(1, 500),
     pages=200,
     indexings=2,
@@ -61,6 +67,7 @@ class Measured:
     cpu_ms: float
     p50_ms: float
     p99_ms: float
+    errors: int = 0
 
 
 class NoAnswers(Exception):
@@ -110,23 +117,16 @@ class Bench:
         self.begin(job)
         return self.finish()
 
-    def measure(self, server: Server, bodies: list[str], connections: int, calls: int) -> Measured:
-        """Measure ``calls`` calls of ``server``."""
-        job = Job(
-            port=server.port,
-            path=EXECUTE,
-            bodies=bodies,
-            connections=connections,
-            calls=calls,
-            expected=OK,
-        )
+    def measure(self, server: Server, job: Job) -> Measured:
+        """Do a job that is limited by its calls, and measure what it costs ``server``."""
         before = server.cpu_s()
         outcome = self.run(job)
         cpu_s = server.cpu_s() - before
         return Measured(
-            cpu_ms=cpu_s * 1000 / calls,
+            cpu_ms=cpu_s * 1000 / job.calls,
             p50_ms=percentile(outcome.times, 50) * 1000,
             p99_ms=percentile(outcome.times, 99) * 1000,
+            errors=outcome.errors,
         )
 
     def open_pairs(self, server: Server, pairs: int) -> None:
@@ -173,9 +173,10 @@ def percentile(values: list[float], percent: float) -> float:
 
 
 def medians(rounds: list[Measured]) -> Measured:
-    """Give the median of each quantity."""
+    """Give the median of each quantity, and all errors."""
     return Measured(
         cpu_ms=statistics.median(r.cpu_ms for r in rounds),
         p50_ms=statistics.median(r.p50_ms for r in rounds),
         p99_ms=statistics.median(r.p99_ms for r in rounds),
+        errors=sum(r.errors for r in rounds),
     )

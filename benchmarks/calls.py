@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from benchmarks.bench import Bench, Measured, medians
 from benchmarks.engine import Engine
-from benchmarks.messages import EXECUTE, search_calls, section_calls
+from benchmarks.load import Job
+from benchmarks.messages import EXECUTE, OK, search_calls, section_calls
 from benchmarks.report import Result, Target
 from benchmarks.servers import Server, bare, gateway
 
@@ -121,17 +122,32 @@ def _compare(
         }
         engine_ms: list[float] = []
         for candidate, connections in rounds:
-            bench.measure(servers[candidate], bodies, connections, max(60, int(calls * _WARM_UP)))
+            warm_up = max(60, int(calls * _WARM_UP))
+            bench.measure(
+                servers[candidate], _job(servers[candidate], bodies, connections, warm_up)
+            )
         for number in range(bench.sizes.rounds):
             bench.say(f"  {name}: round {number + 1} of {bench.sizes.rounds}")
             for (candidate, connections), found in rounds.items():
-                found.append(bench.measure(servers[candidate], bodies, connections, calls))
+                server = servers[candidate]
+                found.append(bench.measure(server, _job(server, bodies, connections, calls)))
             if engine is not None:
                 engine_ms.append(engine.query_cpu_ms(bench.corpus.queries))
     return Comparison(
         measured={key: medians(found) for key, found in rounds.items()},
         engine_ms=sorted(engine_ms)[len(engine_ms) // 2] if engine_ms else 0.0,
         answer_bytes=answer_bytes,
+    )
+
+
+def _job(server: Server, bodies: list[str], connections: int, calls: int) -> Job:
+    return Job(
+        port=server.port,
+        path=EXECUTE,
+        bodies=bodies,
+        connections=connections,
+        calls=calls,
+        expected=OK,
     )
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 import uvloop
 
@@ -19,15 +19,20 @@ JOB_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """``bodies`` are sent in turn to ``path``; ``expected`` is what a good answer holds."""
+    """``bodies`` are sent in turn to ``path``; ``expected`` is what a good answer holds.
+
+    ``expected_each`` is empty, or what the answer to each of the bodies holds besides.
+    """
 
     port: int
+    method: str = "POST"
     path: str
     bodies: list[str]
     connections: int
     calls: int = 10**9
     seconds: float = JOB_LIMIT_S
     expected: str
+    expected_each: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -40,27 +45,39 @@ class Outcome:
     first_error: str = ""
 
 
+class _Asked(NamedTuple):
+    """A request and what its answer holds."""
+
+    request: bytes
+    expected: bytes
+
+
 class _Run:
     """What the connections of one job share: the requests left to send and the outcome."""
 
     def __init__(self, job: Job) -> None:
-        self._requests = [_request(job, body) for body in job.bodies]
+        each = job.expected_each or [""] * len(job.bodies)
+        self._asked = [
+            _Asked(_request(job, body), expected.encode())
+            for body, expected in zip(job.bodies, each, strict=True)
+        ]
         self._expected = job.expected.encode()
         self._sent = 0
         self._calls = job.calls
         self._stop_at = time.perf_counter() + job.seconds
         self.outcome = Outcome()
 
-    def next_request(self) -> bytes | None:
+    def next_request(self) -> _Asked | None:
         if self._sent >= self._calls or time.perf_counter() >= self._stop_at:
             return None
         self._sent += 1
-        return self._requests[self._sent % len(self._requests)]
+        return self._asked[self._sent % len(self._asked)]
 
-    def answered(self, started: float, answer: bytes) -> None:
+    def answered(self, asked: _Asked, started: float, answer: bytes) -> None:
         self.outcome.starts.append(started)
         self.outcome.times.append(time.perf_counter() - started)
-        if not answer.startswith(b"HTTP/1.1 200 ") or self._expected not in answer:
+        good = self._expected in answer and asked.expected in answer
+        if not good or not answer.startswith(b"HTTP/1.1 200 "):
             self.failed(answer[:500].decode(errors="replace"))
 
     def failed(self, why: str) -> None:
@@ -84,7 +101,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._answer += data
         if _is_whole(self._answer):
-            self._run.answered(self._started, self._answer)
+            self._run.answered(self._asked, self._started, self._answer)
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -94,13 +111,13 @@ class _Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         self._answer = b""
-        request = self._run.next_request()
-        if request is None:
+        asked = self._run.next_request()
+        if asked is None:
             self.done.set()
             self._transport.close()
             return
-        self._started = time.perf_counter()
-        self._transport.write(request)
+        self._asked, self._started = asked, time.perf_counter()
+        self._transport.write(asked.request)
 
 
 def _is_whole(answer: bytes) -> bool:
@@ -114,7 +131,7 @@ def _is_whole(answer: bytes) -> bool:
 def _request(job: Job, body: str) -> bytes:
     content = body.encode()
     head = (
-        f"POST {job.path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n"
+        f"{job.method} {job.path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
     )
     return head.encode() + content

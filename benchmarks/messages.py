@@ -1,4 +1,4 @@
-"""Bodies of requests to the service."""
+"""Bodies of requests to the service, and to MCP servers."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,11 @@ EXECUTE = "/internal/mcp/execute"
 BATCH = "/internal/mcp/execute/batch"
 BATCH_CALLS = 32
 OK = '"status":"ok"'
+TOOLS = "/internal/mcp/tools"
+SERVERS = "/internal/mcp/servers"
+ACTIVE_PRESET = "/internal/mcp/presets/active"
+JSON_RPC = '"jsonrpc":"2.0"'
+PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}'
 NO_DOCUMENT = '"code":"DOCUMENT_NOT_FOUND"'
 
 _TRACE_ID = "0123456789abcdef" * 2
@@ -26,6 +31,12 @@ def call(tool_name: str, **arguments: object) -> str:
             "trace_id": _TRACE_ID,
         }
     )
+
+
+def tools_call(name: str, **arguments: object) -> str:
+    """Make the MCP message that calls a tool."""
+    params = {"name": name, "arguments": arguments}
+    return _json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
 
 def section_calls(doc_id: str) -> list[str]:

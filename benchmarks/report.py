@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from os import cpu_count, getloadavg
 
-_PACKAGES = ("uvicorn", "fastapi", "starlette", "pydantic", "uvloop", "httptools", "tantivy")
+_PACKAGES = (
+    "uvicorn",
+    "fastapi",
+    "starlette",
+    "pydantic",
+    "uvloop",
+    "httptools",
+    "tantivy",
+    "aiohttp",
+    "mcp",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.messages import EXECUTE, OK
+from benchmarks.messages import EXECUTE, JSON_RPC, OK, PING
+from benchmarks.responder import MODERN_PATH
 
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 60.0
@@ -53,25 +55,28 @@ class Server:
         assert match is not None
         return int(match[1]) * _KIB
 
-    def ask(self, path: str, body: str) -> bytes:
+    def ask(self, path: str, body: str = "", *, method: str = "POST", expected: str = OK) -> bytes:
         """Send one request and give the answer's body. Raises OSError; an error is an assertion."""
         content = body.encode()
         head = (
-            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
         )
         with socket.create_connection(("127.0.0.1", self.port), timeout=ASK_LIMIT_S) as connection:
             connection.sendall(head.encode() + content)
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
-        assert answer.startswith(b"HTTP/1.1 200 ") and OK.encode() in answer, answer[:500]  # noqa: PT018
+        good = answer.startswith(b"HTTP/1.1 200 ") and expected.encode() in answer
+        assert good, answer[:500]
         return answer.partition(b"\r\n\r\n")[2]
 
-    def wait_for(self, body: str) -> None:
+    def wait_for(
+        self, body: str, path: str = EXECUTE, *, method: str = "POST", expected: str = OK
+    ) -> None:
         """Ask ``body`` until it is answered. Raises NotStarted."""
         give_up = time.perf_counter() + START_LIMIT_S
         while time.perf_counter() < give_up and self._process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
-                self.ask(EXECUTE, body)
+                self.ask(path, body, method=method, expected=expected)
                 return
             time.sleep(0.002)
         raise NotStarted(f"{self._process.args!r} does not answer")
@@ -109,24 +114,60 @@ def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
 
 
 @contextlib.contextmanager
+def forwarder(workdir: Path, url: str) -> Iterator[Server]:
+    """Run the forwarder without logic, to the MCP server at ``url``."""
+    with _running([sys.executable, "-m", "benchmarks.forwarder", url], ROOT, workdir, {}) as server:
+        yield server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How late the last server of a fleet is: so many of its answers take so long."""
+
+    seconds: float = 0.0
+    answers: int = 0
+
+
+@contextlib.contextmanager
+def fleet(
+    workdir: Path, servers: int = 1, *, tools: int = 0, late: Lateness = Lateness()
+) -> Iterator[Sequence[Server]]:
+    """Run bare MCP servers on a port each, all in one process and event loop."""
+    command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
+    command += ["--late-s", str(late.seconds), "--late-answers", str(late.answers)]
+    ports = _free_ports(servers)
+    process = _start([*command, *map(str, ports)], ROOT, workdir, {})
+    running = [Server(process, port) for port in ports]
+    try:
+        running[0].wait_for(PING, MODERN_PATH, expected=JSON_RPC)
+        yield running
+    finally:
+        running[0].stop()
+
+
+@contextlib.contextmanager
 def _running(
     command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
 ) -> Iterator[Server]:
-    port = _free_port()
-    log = workdir / f"server-{port}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own programs
-            [*command, str(port)], cwd=cwd, env=dict(environment), stdout=output, stderr=output
-        )
-    server = Server(process, port)
+    (port,) = _free_ports(1)
+    server = Server(_start([*command, str(port)], cwd, workdir, environment), port)
     try:
         yield server
     finally:
         server.stop()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _start(
+    command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    log = workdir / f"server-{time.perf_counter_ns()}.log"
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - our own programs
+            command, cwd=cwd, env=dict(environment), stdout=output, stderr=output
+        )
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as probes:
+        bound = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in bound]
