@@ -1,9 +1,11 @@
 """Valid objects, to change one thing of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.preset import Preset, Reference
 
 
 def make_document(
@@ -34,12 +36,61 @@ def make_caller(*, tenant_id: str = "tenant_1", agent: str | None = None) -> Cal
 
 
 def make_call(
-    tool_name: str = "fake", arguments: Mapping[str, object] | None = None, **caller: str
+    name: str = "fake",
+    arguments: Mapping[str, object] | None = None,
+    *,
+    kind: Kind = Kind.TOOL,
+    **caller: str,
 ) -> Call:
-    """Make a call of ``tool_name``."""
+    """Make a call of the tool ``name``, or of another kind of component."""
     return Call(
-        name=tool_name,
+        name=name,
+        kind=kind,
         arguments=arguments or {},
         caller=make_caller(**caller),
         trace_id="trace-1",
+    )
+
+
+def make_snapshot(
+    *,
+    tools: Iterable[str] = (),
+    prompts: Iterable[str] = (),
+    resources: Iterable[str] = (),
+    templates: Iterable[str] = (),
+    by: str = "",
+) -> Snapshot:
+    """Make what a server offered, from names and URIs; ``by`` tells its descriptors apart."""
+    return Snapshot(
+        tools={name: {"name": name, "description": by} for name in tools},
+        prompts={name: {"name": name, "description": by} for name in prompts},
+        resources={uri: {"uri": uri, "name": uri, "description": by} for uri in resources},
+        templates={uri: {"uriTemplate": uri, "name": uri, "description": by} for uri in templates},
+    )
+
+
+def refs(*spelt: str) -> tuple[Reference, ...]:
+    """Make references from ``server/name``; a leading ``-`` disables one."""
+    return tuple(_reference(text) for text in spelt)
+
+
+def _reference(spelt: str) -> Reference:
+    server_id, _, name = spelt.removeprefix("-").partition("/")
+    return Reference(server_id=server_id, name=name, enabled=not spelt.startswith("-"))
+
+
+def make_preset(
+    preset_id: str = "work",
+    *,
+    tools: Sequence[str] = (),
+    prompts: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
+) -> Preset:
+    """Make a preset from references spelt as ``refs`` takes them."""
+    return Preset(
+        preset_id=preset_id,
+        name=preset_id.title(),
+        tools=refs(*tools),
+        prompts=None if prompts is None else refs(*prompts),
+        resources=None if resources is None else refs(*resources),
     )

@@ -1,0 +1,79 @@
+"""The spelling of downstream tools that every model API takes (contract §6)."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+
+LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+
+server_ids = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
+tool_names = st.text(st.characters(), min_size=1, max_size=300) | st.text(
+    st.sampled_from("ab_:-."), min_size=1, max_size=8
+)
+pairs = st.tuples(server_ids | st.text(st.sampled_from("ab_"), min_size=1, max_size=5), tool_names)
+
+
+def is_hashed(alias: str) -> bool:
+    return "__" not in alias and re.search(r"(^|_)[0-9a-f]{8}$", alias) is not None
+
+
+@pytest.mark.parametrize(
+    ("server_id", "tool", "alias"),
+    [
+        ("notes", "search", "notes__search"),
+        ("a-b", "c_d", "a-b__c_d"),
+        ("a", "b__c", "a__b__c"),
+        ("a", "_b", "a___b"),
+    ],
+)
+def test_only_the_colon_changes_where_the_rest_is_legal(
+    server_id: str, tool: str, alias: str
+) -> None:
+    assert alias_of(server_id, tool) == alias
+
+
+@pytest.mark.parametrize(
+    ("server_id", "tool", "readable"),
+    [
+        ("a__b", "c", "a_b_c_"),
+        ("a_", "c", "a_c_"),
+        ("my.server", "do it", "my_server_do_it_"),
+        ("a", "b:c", "a_b_c_"),
+        ("a", "искать", "a_"),
+        ("s" * 64, "t" * 64, "s" * 24 + "_" + "t" * 30 + "_"),
+        ("s", "t" * 300, "s_" + "t" * 30 + "_"),
+    ],
+)
+def test_any_other_pair_gets_a_readable_cut_and_a_hash(
+    server_id: str, tool: str, readable: str
+) -> None:
+    alias = alias_of(server_id, tool)
+    assert (alias[:-8], is_hashed(alias)) == (readable, True)
+
+
+def test_an_alias_is_the_same_in_every_process() -> None:
+    assert alias_of("a", "b:c") == "a_b_c_041f34b9"
+
+
+@given(server_ids, tool_names)
+def test_every_alias_is_legal_for_model_apis(server_id: str, tool: str) -> None:
+    assert LEGAL.fullmatch(alias_of(server_id, tool))
+
+
+@given(pairs, pairs)
+def test_two_pairs_never_share_a_name_or_an_alias(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    same = one == other
+    assert (qualified_name(*one) == qualified_name(*other)) == same
+    assert (alias_of(*one) == alias_of(*other)) == same
+
+
+@given(server_ids, tool_names)
+def test_a_plain_alias_can_never_be_a_hashed_one(server_id: str, tool: str) -> None:
+    alias = alias_of(server_id, tool)
+    assert alias == f"{server_id}__{tool}" or is_hashed(alias)
