@@ -7,7 +7,8 @@ from typing import Any, cast
 import httpx
 from fastapi import FastAPI
 
-from mcp_tools_proxy.app import Gateway, create_app
+from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.settings import Settings
 

@@ -11,7 +11,8 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mcp_tools_proxy.app import Gateway, create_app
+from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.settings import Settings
 

@@ -57,6 +57,14 @@ def _starting_with(*prefixes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _is_token(value: SecretStr | None) -> SecretStr | None:
+    """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
+    text = value.get_secret_value() if value is not None else ""
+    if any(not "!" <= char <= "~" for char in text):
+        raise ValueError("should be printable ASCII without spaces")
+    return value
+
+
 Count = Annotated[int, Field(ge=1)]
 Budget = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -89,6 +97,17 @@ class Settings(BaseSettings):
     """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
     """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
+
+    config_dir: Annotated[Path, BeforeValidator(_not_empty)] = Path("./config")
+    """Folder of mcp.json and preset files (contract §6); it may not exist yet."""
+    preset: Annotated[str | None, BeforeValidator(_empty_is_unset)] = None
+    """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
+    admin_token: Annotated[
+        SecretStr | None, BeforeValidator(_empty_is_unset), AfterValidator(_is_token)
+    ] = None
+    """Bearer token that operators switch presets with; unset allows it on loopback only."""
+    tool_timeout_s: Seconds = 60.0
+    """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
 
     max_pages_per_call: Count = 5
     """Pages that one read_doc_pages call may span."""

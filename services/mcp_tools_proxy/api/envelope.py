@@ -29,6 +29,12 @@ STATUS_OF_CODE: Mapping[str, int] = {
 """Codes that are not answered with 200. What a model or its runtime can react to is 200 (§1)."""
 
 
+_HEADERS_OF_CODE: Mapping[str, Mapping[str, str]] = {
+    "UNAUTHENTICATED": {"WWW-Authenticate": "Bearer"},
+    "PAYLOAD_TOO_LARGE": {"Connection": "close"},  # the rest of the body was not read
+}
+
+
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
     """Give the outcome as JSON; absent keys are left out."""
     match outcome:
@@ -52,6 +58,7 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
         status = STATUS_OF_CODE.get(outcome.error.code, 200)
         if outcome.error.retry_after_s is not None:
             headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
+        headers |= _HEADERS_OF_CODE.get(outcome.error.code, {})
     return Response(envelope(outcome, trace_id), status, headers, JSON)
 
 

@@ -1,4 +1,7 @@
-"""Requests that OpenAPI shows: each runs as it stands against the built-in document."""
+"""Requests that OpenAPI shows.
+
+Those for documents run as they stand; the others do with ``examples/config``.
+"""
 
 from collections.abc import Mapping
 
@@ -26,4 +29,17 @@ BATCH_EXAMPLES: Mapping[str, Mapping[str, object]] = {
         ],
         "user": _USER,
     }
+}
+
+PROMPT_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+    "with an argument": {"name": "weekly_review", "arguments": {"topic": "vpn"}, "user": _USER}
+}
+
+RESOURCE_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+    "by URI": {"uri": "notes://all", "user": _USER}
+}
+
+PRESET_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+    "until the next start": {"preset_id": "notes", "persist": False},
+    "for good": {"preset_id": "notes"},
 }

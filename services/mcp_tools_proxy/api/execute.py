@@ -1,66 +1,61 @@
-"""POST /internal/mcp/execute and …/execute/batch."""
+"""The POST routes that use a component: run tools, get a prompt, read a resource."""
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
-import structlog
-from fastapi import Request, Response
+from fastapi import Response
 
-from mcp_tools_proxy.api.body import parse_json, read_body
 from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.disconnect import while_connected
-from mcp_tools_proxy.api.envelope import (
-    JSON,
-    batch_envelope,
-    error_response,
-    outcome_response,
+from mcp_tools_proxy.api.envelope import JSON, batch_envelope, outcome_response
+from mcp_tools_proxy.api.examples import (
+    BATCH_EXAMPLES,
+    EXECUTE_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
 )
-from mcp_tools_proxy.api.examples import BATCH_EXAMPLES, EXECUTE_EXAMPLES
+from mcp_tools_proxy.api.intake import Intake, Received
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
     BatchRequest,
-    CallRequest,
     ErrorEnvelope,
     ExecuteRequest,
     OkEnvelope,
+    PromptRequest,
+    RequestContext,
+    ResourceRequest,
 )
 from mcp_tools_proxy.api.requests import caller_of, validate
-from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
-from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge, ProxyError
+from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_context_from
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.telemetry.metrics import Metrics
-
-log = structlog.get_logger()
 
 
 class ExecuteEndpoints:
-    """The endpoints that run tools: each reads its body, asks the executor and answers."""
+    """The endpoints that use components: each asks the executor, so none can skip a check."""
 
     def __init__(
-        self,
-        executor: Executor,
-        lifecycle: Lifecycle,
-        metrics: Metrics,
-        *,
-        max_request_bytes: int,
-        max_batch_calls: int,
+        self, intake: Intake, executor: Executor, lifecycle: Lifecycle, *, max_batch_calls: int
     ) -> None:
+        self._intake = intake
         self._executor = executor
         self._lifecycle = lifecycle
-        self._metrics = metrics
-        self._max_request_bytes = max_request_bytes
         self._max_batch_calls = max_batch_calls
 
     def routes(self) -> Sequence[DirectRoute]:
         """Describe and route the endpoints."""
+        one_envelope = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
+        endpoint = self._intake.endpoint
         return (
             DirectRoute(
                 "/internal/mcp/execute",
-                self.execute,
+                endpoint(partial(validate, ExecuteRequest), self._execute),
+                name="execute",
                 methods=["POST"],
                 summary="Run one tool",
                 description=(
@@ -68,12 +63,13 @@ class ExecuteEndpoints:
                     "the README for every code."
                 ),
                 response_class=Response,
-                responses={200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES},
+                responses=one_envelope,
                 openapi_extra=request_body(ExecuteRequest, EXECUTE_EXAMPLES),
             ),
             DirectRoute(
                 "/internal/mcp/execute/batch",
-                self.execute_batch,
+                endpoint(self._check_batch, self._execute_batch),
+                name="execute_batch",
                 methods=["POST"],
                 summary="Run several tools in parallel",
                 description=(
@@ -83,48 +79,59 @@ class ExecuteEndpoints:
                 responses={200: {"model": BatchAnswer}, **ERROR_RESPONSES},
                 openapi_extra=request_body(BatchRequest, BATCH_EXAMPLES),
             ),
+            DirectRoute(
+                "/internal/mcp/prompts/get",
+                endpoint(partial(validate, PromptRequest), self._get_prompt),
+                name="get_prompt",
+                methods=["POST"],
+                summary="Get one prompt",
+                description="The result has `messages`, as its server made them.",
+                response_class=Response,
+                responses=one_envelope,
+                openapi_extra=request_body(PromptRequest, PROMPT_EXAMPLES),
+            ),
+            DirectRoute(
+                "/internal/mcp/resources/read",
+                endpoint(partial(validate, ResourceRequest), self._read_resource),
+                name="read_resource",
+                methods=["POST"],
+                summary="Read one resource",
+                description="The result has `contents`, as its server sent them.",
+                response_class=Response,
+                responses=one_envelope,
+                openapi_extra=request_body(ResourceRequest, RESOURCE_EXAMPLES),
+            ),
         )
 
-    async def execute(self, request: Request) -> Response:
-        """Run one call."""
-        body: object = None
-        try:
-            body = parse_json(await read_body(request.receive, self._max_request_bytes))
-            asked = validate(ExecuteRequest, body)
-        except ProxyError as error:
-            return self._refuse(error, trace_id_from(body, request.headers))
-        trace_id = trace_id_from(body, request.headers)
-        call = _call(asked, caller_of(asked), trace_id)
-        outcome = await while_connected(request.receive, self._executor.execute(call))
-        return outcome_response(outcome, trace_id)
+    async def _execute(self, received: Received[ExecuteRequest]) -> Response:
+        asked = received.body
+        return await self._use(received, _call(received, asked.tool_name, asked.arguments))
 
-    async def execute_batch(self, request: Request) -> Response:
+    async def _get_prompt(self, received: Received[PromptRequest]) -> Response:
+        asked = received.body
+        call = _call(received, asked.name, asked.arguments, kind=Kind.PROMPT)
+        return await self._use(received, call)
+
+    async def _read_resource(self, received: Received[ResourceRequest]) -> Response:
+        call = _call(received, received.body.uri, None, kind=Kind.RESOURCE)
+        return await self._use(received, call)
+
+    async def _use(self, received: Received[RequestContext], call: Call) -> Response:
+        work = self._executor.execute(call)
+        outcome = await while_connected(received.request.receive, work)
+        return outcome_response(outcome, call.trace_id)
+
+    async def _execute_batch(self, received: Received[BatchRequest]) -> Response:
         """Run several calls at once; each has its own envelope."""
-        body: object = None
-        try:
-            body = parse_json(await read_body(request.receive, self._max_request_bytes))
-            self._check_count(body)
-            asked = validate(BatchRequest, body)
-            self._lifecycle.check_serving()
-        except ProxyError as error:
-            return self._refuse(error, trace_id_from(body, request.headers))
-        trace_id = trace_id_from(body, request.headers)
-        caller = caller_of(asked)
-        calls = [_call(call, caller, trace_id) for call in asked.calls]
-        outcomes = await while_connected(request.receive, self._run_all(calls))
+        self._lifecycle.check_serving()
+        calls = [_call(received, one.tool_name, one.arguments) for one in received.body.calls]
+        outcomes = await while_connected(received.request.receive, self._run_all(calls))
+        trace_id = received.trace_id
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
         )
 
-    def _refuse(self, error: ProxyError, trace_id: str) -> Response:
-        """Answer a request that never became a call, and tell the operator of it."""
-        self._metrics.requests_refused.labels(error.code).inc()
-        field = (error.details or {}).get("field")
-        log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
-        unread = isinstance(error, PayloadTooLarge)
-        return error_response(error, trace_id, {"Connection": "close"} if unread else None)
-
-    def _check_count(self, body: object) -> None:
+    def _check_batch(self, body: object) -> BatchRequest:
         """Refuse a batch that is too long before its calls are looked at. Raises InvalidRequest."""
         calls = body.get("calls") if isinstance(body, dict) else None
         if isinstance(calls, list) and len(calls) > self._max_batch_calls:
@@ -132,6 +139,7 @@ class ExecuteEndpoints:
                 f"calls: {len(calls)} calls, the limit is {self._max_batch_calls}",
                 details={"field": "calls"},
             )
+        return validate(BatchRequest, body)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Outcome]:
         async with asyncio.TaskGroup() as group:
@@ -139,10 +147,18 @@ class ExecuteEndpoints:
         return [task.result() for task in tasks]
 
 
-def _call(asked: CallRequest, caller: Caller, trace_id: str) -> Call:
+def _call(
+    received: Received[RequestContext],
+    name: str,
+    arguments: dict[str, object] | None,
+    *,
+    kind: Kind = Kind.TOOL,
+) -> Call:
     return Call(
-        name=asked.tool_name,
-        arguments=asked.arguments or {},
-        caller=caller,
-        trace_id=trace_id,
+        name=name,
+        kind=kind,
+        arguments=arguments or {},
+        caller=caller_of(received.body),
+        trace_id=received.trace_id,
+        trace_context=trace_context_from(received.request.headers),
     )

@@ -1,13 +1,17 @@
 """Request bodies, where null means absent, and the answers as OpenAPI tells of them."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
 from mcp_tools_proxy.policy.identifiers import TRACE_ID_PATTERN, Identifier
 
+MAX_URI_CHARS = 8192
+
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
-ToolName = Annotated[str, StringConstraints(min_length=1)]
+Name = Annotated[str, StringConstraints(min_length=1)]
+Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
 
 
 class RequestUser(BaseModel):
@@ -21,7 +25,7 @@ class RequestUser(BaseModel):
 class CallRequest(BaseModel):
     """One tool and its arguments."""
 
-    tool_name: ToolName
+    tool_name: Name
     arguments: dict[str, object] | None = None
 
 
@@ -43,6 +47,26 @@ class BatchRequest(RequestContext):
     calls: Annotated[list[CallRequest], Field(min_length=1, fail_fast=True)]
 
 
+class PromptRequest(RequestContext):
+    """Body of POST /internal/mcp/prompts/get."""
+
+    name: Name
+    arguments: dict[str, object] | None = None
+
+
+class ResourceRequest(RequestContext):
+    """Body of POST /internal/mcp/resources/read."""
+
+    uri: Uri
+
+
+class PresetChoice(BaseModel):
+    """Body of PUT /internal/mcp/presets/active; ``persist`` also writes it to mcp.json."""
+
+    preset_id: Name
+    persist: bool | None = None
+
+
 class ErrorBody(BaseModel):
     """Why a call failed; ``code`` is stable, ``message`` is for the reader."""
 
@@ -54,7 +78,7 @@ class ErrorBody(BaseModel):
 
 
 class OkEnvelope(BaseModel):
-    """The tool ran."""
+    """The tool ran, or the prompt or resource was had."""
 
     status: Literal["ok"]
     result: dict[str, object]
@@ -91,6 +115,85 @@ class ToolsAnswer(BaseModel):
 
     tools: list[McpTool]
     format: Literal["mcp"]
+
+
+class PromptsAnswer(BaseModel):
+    """The prompts that the caller may get, as their servers describe them."""
+
+    prompts: list[dict[str, object]]
+
+
+class ResourcesAnswer(BaseModel):
+    """What the caller may read, as its servers describe it."""
+
+    resources: list[dict[str, object]]
+    resource_templates: list[dict[str, object]]
+
+
+class ServerAnswer(BaseModel):
+    """One downstream server; ``stale`` says that what is listed of it may be out of date."""
+
+    server_id: str
+    state: Literal["connecting", "ready", "reconnecting", "disabled"]
+    transport: Literal["stdio", "http", "streamable-http", "sse", "websocket"]
+    era: str | None = None
+    last_error: str | None = None
+    discovered_at: datetime | None = None
+    stale: bool
+    counts: dict[str, int]
+    connect_ms: float | None = None
+    reconnects: int
+
+
+class ServersAnswer(BaseModel):
+    """Every server that mcp.json names."""
+
+    servers: list[ServerAnswer]
+
+
+class PresetAnswer(BaseModel):
+    """One preset."""
+
+    id: str
+    name: str
+
+
+class PresetsAnswer(BaseModel):
+    """The presets that can be chosen, and the id of the one in force."""
+
+    presets: list[PresetAnswer]
+    active: str
+
+
+class MissingAnswer(BaseModel):
+    """An item that the preset names and no server offers."""
+
+    kind: Literal["tool", "prompt", "resource"]
+    server_id: str
+    name: str
+
+
+class ShadowedAnswer(MissingAnswer):
+    """An item that is hidden: ``winner``, a server before this one, offers the same."""
+
+    winner: str
+
+
+class ProblemAnswer(BaseModel):
+    """Something wrong in a configuration file; ``path`` is a JSON path."""
+
+    file: str
+    path: str
+    message: str
+
+
+class ActivePresetAnswer(BaseModel):
+    """The preset in force, and what it names in vain."""
+
+    preset: PresetAnswer
+    missing: list[MissingAnswer]
+    shadowed: list[ShadowedAnswer] | None = None
+    problems: list[ProblemAnswer] | None = None
 
 
 class HealthAnswer(BaseModel):

@@ -1,12 +1,18 @@
 """Whether this replica should get traffic, and what is wrong with its dependencies."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
-Check = Callable[[], Mapping[str, object]]
-"""Tells of one dependency without asking it: ``{"status": "ok" | "degraded", …}``."""
+Line = Mapping[str, object]
+"""What is told of one dependency: ``{"status": "ok" | "degraded", …}``."""
+
+Check = Callable[[], Line]
+"""Tells of one dependency without asking it."""
+
+_WELL = frozenset({ServerState.READY, ServerState.DISABLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +20,7 @@ class Readiness:
     """``status`` is ready, degraded, starting or stopping; ``checks`` has a line for each part."""
 
     status: str
-    checks: Mapping[str, Mapping[str, object]]
+    checks: Mapping[str, Line]
 
     @property
     def serving(self) -> bool:
@@ -25,14 +31,30 @@ class Readiness:
 class Health:
     """Asks each dependency's last known state (contract §1, /health/ready)."""
 
-    def __init__(self, lifecycle: Lifecycle, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        checks: Mapping[str, Check],
+        servers: Callable[[], Iterable[ServerStatus]] = tuple,
+    ) -> None:
         self._lifecycle = lifecycle
         self._checks = checks
+        self._servers = servers
 
     def readiness(self) -> Readiness:
         """Say whether this replica is ready; touches no dependency."""
         checks = {name: check() for name, check in self._checks.items()}
+        checks |= {f"server:{server.server_id}": _server_line(server) for server in self._servers()}
         if self._lifecycle.phase is not Phase.SERVING:
             return Readiness(self._lifecycle.phase.value, checks)
         degraded = any(check["status"] != "ok" for check in checks.values())
         return Readiness("degraded" if degraded else "ready", checks)
+
+
+def _server_line(server: ServerStatus) -> Line:
+    well = server.state in _WELL and not server.stale
+    return {
+        "status": "ok" if well else "degraded",
+        "state": server.state.value,
+        "stale": server.stale,
+    }

@@ -1,0 +1,66 @@
+"""The one way in for a request with a body: read, parse, check, hand on, or refuse."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+from fastapi import Request, Response
+
+from mcp_tools_proxy.api.body import parse_json, read_body
+from mcp_tools_proxy.api.envelope import error_response
+from mcp_tools_proxy.api.trace import trace_id_from
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+Body_co = TypeVar("Body_co", covariant=True)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[Body_co]):
+    """A request whose body was read and found good; ``body`` is what it says."""
+
+    request: Request
+    body: Body_co
+    trace_id: str
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Intake:
+    """Makes endpoints that keep the input rules (contract §1) before they do anything."""
+
+    def __init__(self, metrics: Metrics, *, max_request_bytes: int) -> None:
+        self._metrics = metrics
+        self._max_request_bytes = max_request_bytes
+
+    def endpoint(
+        self, check: Callable[[object], T], answer: Callable[[Received[T]], Awaitable[Response]]
+    ) -> Endpoint:
+        """Make an endpoint: ``check`` turns the body's JSON into what ``answer`` answers.
+
+        Both may raise ProxyError; then the request is refused with it.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            body: object = None
+            try:
+                body = parse_json(await read_body(request.receive, self._max_request_bytes))
+                checked = check(body)
+                trace_id = trace_id_from(body, request.headers)
+                return await answer(Received(request, checked, trace_id))
+            except ProxyError as error:
+                return self._refuse(error, trace_id_from(body, request.headers))
+
+        return endpoint
+
+    def _refuse(self, error: ProxyError, trace_id: str) -> Response:
+        """Answer a request that never became a call, and tell the operator of it."""
+        self._metrics.requests_refused.labels(error.code).inc()
+        field = (error.details or {}).get("field")
+        log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
+        return error_response(error, trace_id)

@@ -1,0 +1,45 @@
+"""GET /internal/mcp/servers: how the downstream servers are."""
+
+from collections.abc import Callable, Iterable
+
+from fastapi import APIRouter, Request, Response
+
+from mcp_tools_proxy.api.envelope import json_response
+from mcp_tools_proxy.api.models import ServersAnswer
+from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
+from mcp_tools_proxy.domain.server import ServerStatus
+
+
+def servers_routes(statuses: Callable[[], Iterable[ServerStatus]]) -> APIRouter:
+    """Build the route that tells of each server of mcp.json, in its order."""
+    router = APIRouter()
+
+    @router.get(
+        "/internal/mcp/servers",
+        summary="Tell how the downstream servers are",
+        response_class=Response,
+        responses={200: {"model": ServersAnswer}},
+    )
+    async def list_servers(request: Request) -> Response:
+        trace_id = trace_id_from(None, request.headers)
+        shown = [_shown(status) for status in statuses()]
+        return json_response({"servers": shown}, headers={TRACE_HEADER: trace_id})
+
+    return router
+
+
+def _shown(status: ServerStatus) -> dict[str, object]:
+    connect_ms = None if status.connect_s is None else round(status.connect_s * 1000, 1)
+    line = {
+        "server_id": status.server_id,
+        "state": status.state.value,
+        "transport": status.transport.value,
+        "era": status.era,
+        "last_error": status.last_error,
+        "discovered_at": status.discovered_at,
+        "stale": status.stale,
+        "counts": status.counts,
+        "connect_ms": connect_ms,
+        "reconnects": status.reconnects,
+    }
+    return {key: value for key, value in line.items() if value is not None}
