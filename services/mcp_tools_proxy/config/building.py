@@ -1,0 +1,162 @@
+"""Turns checked files into domain values, and tells what is odd about them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from mcp_tools_proxy.config.parsing import Location, json_path, limited
+from mcp_tools_proxy.config.schema import (
+    WITHOUT_EFFECT,
+    ConfigurationFile,
+    PresetFile,
+    ReferenceEntry,
+)
+from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.variables import not_set, plain_braces, unset_variables
+from mcp_tools_proxy.domain.config import Configuration, Problem
+from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.policy.bounds import quote
+
+MIN_REFRESH_S = 30.0
+"""The shortest time between two discoveries, in seconds."""
+
+DEFAULT_CALLS_IN_FLIGHT = 100
+
+_Oddity = tuple[Location, str]
+
+
+def build_configuration(
+    file: ConfigurationFile,
+    *,
+    call_timeout_s: float,
+    max_result_bytes: int,
+    warnings: tuple[Problem, ...],
+) -> Configuration:
+    """Make the domain's configuration; the limits hold where the file says nothing."""
+    interval_s = file.capabilities_refresh_interval_seconds
+    refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
+    servers = {
+        server_id: ServerConfig(
+            server_id=server_id,
+            transport=entry.effective_transport,
+            name=entry.name or server_id,
+            enabled=entry.enabled and not entry.disabled,
+            command=entry.command or "",
+            args=tuple(entry.args),
+            env=entry.env,
+            cwd=entry.cwd,
+            url=entry.url or "",
+            headers=entry.headers,
+            call_timeout_s=entry.request_timeout_seconds
+            or file.request_timeout_seconds
+            or call_timeout_s,
+            connect_timeout_s=entry.connect_timeout_seconds or file.capabilities_timeout_seconds,
+            refresh_interval_s=refresh_interval_s,
+            max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
+            max_result_bytes=entry.max_result_bytes or max_result_bytes,
+        )
+        for server_id, entry in file.mcp_servers.items()
+    }
+    preset_id = file.default_preset_id or ""
+    return Configuration(
+        servers=servers,
+        default_preset_id=preset_id if preset_id.strip() else None,
+        warnings=warnings,
+    )
+
+
+def build_preset(file: PresetFile) -> Preset:
+    """Make the domain's preset (P-01, P-02)."""
+    return Preset(
+        preset_id=file.id,
+        name=file.name,
+        tools=_references(file.tools),
+        prompts=None if file.prompts is None else _references(file.prompts),
+        resources=None if file.resources is None else _references(file.resources),
+    )
+
+
+def configuration_warnings(
+    file_name: str,
+    file: ConfigurationFile,
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> tuple[Problem, ...]:
+    """Tell what is odd in mcp.json; ``written`` is the parsed file, variables and all."""
+    oddities: list[_Oddity] = [*_unknown_keys(file, (), without_effect=WITHOUT_EFFECT)]
+    if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
+        message = f"is taken as {MIN_REFRESH_S:g}, the least; 0 is off"
+        oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
+    for server_id, entry in file.mcp_servers.items():
+        as_written = written["mcpServers"][server_id]
+        for place, message in _entry_oddities(entry, as_written, environment):
+            oddities.append((("mcpServers", server_id, *place), message))
+    return _warnings(file_name, oddities)
+
+
+def preset_warnings(file_name: str, file: PresetFile) -> tuple[Problem, ...]:
+    """Tell what is odd in a preset's file: the keys that nothing reads."""
+    oddities = [*_unknown_keys(file, ())]
+    lists = {"tools": file.tools, "prompts": file.prompts, "resources": file.resources}
+    for kind, references in lists.items():
+        for index, reference in enumerate(references or ()):
+            oddities.extend(_unknown_keys(reference, (kind, index)))
+    return _warnings(file_name, oddities)
+
+
+def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:
+    return tuple(
+        Reference(server_id=entry.server_id, name=entry.name, enabled=entry.enabled)
+        for entry in entries
+    )
+
+
+def _entry_oddities(
+    entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[_Oddity]:
+    yield from _unknown_keys(entry, ())
+    transport = entry.effective_transport
+    foreign = REMOTE_KEYS if transport is Transport.STDIO else STDIO_KEYS
+    for key in foreign:
+        if written.get(key):
+            yield (key,), f"has no effect on a {transport.value} server"
+    for key in ("command", "cwd"):
+        if "${" in (written.get(key) or ""):
+            yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
+    for place, text in _fillable(written):
+        for name in plain_braces(text, environment):
+            yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
+        unset = unset_variables(text, environment)
+        if unset:  # an enabled server would have been refused
+            yield place, f"{not_set(unset)} before you enable the server"
+
+
+def _fillable(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Give the texts of an entry in which variables are replaced."""
+    for index, text in enumerate(written.get("args", ())):
+        yield ("args", index), text
+    for key in ("env", "headers"):
+        for name, text in written.get(key, {}).items():
+            yield (key, name), text
+    if written.get("url") is not None:
+        yield ("url",), written["url"]
+
+
+def _unknown_keys(
+    model: BaseModel, place: Location, *, without_effect: tuple[str, ...] = ()
+) -> Iterator[_Oddity]:
+    for key in model.model_extra or ():
+        if key in without_effect:
+            yield (*place, key), "has no effect here"
+        elif key != "$schema" or place:
+            yield (*place, key), f"{quote(key)} is no known key, so it has no effect"
+
+
+def _warnings(file_name: str, oddities: Iterable[_Oddity]) -> tuple[Problem, ...]:
+    warnings = (
+        Problem(file=file_name, path=json_path(place), message=message)
+        for place, message in oddities
+    )
+    return limited(file_name, list(warnings))

@@ -1,0 +1,179 @@
+"""The configuration folder: mcp.json and preset_<id>.json read from it, and the choice written.
+
+Everything here blocks: call it in a thread. What is wrong with a file is InvalidConfig with every
+problem of that file; no message holds a value of it.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mcp_tools_proxy.config.building import (
+    build_configuration,
+    build_preset,
+    configuration_warnings,
+    preset_warnings,
+)
+from mcp_tools_proxy.config.editing import with_key, write_atomically
+from mcp_tools_proxy.config.parsing import parse_json, problems_of, read_json, read_text
+from mcp_tools_proxy.config.rules import ID_PATTERN, ID_RULE
+from mcp_tools_proxy.config.schema import ConfigurationFile, PresetFile
+from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
+from mcp_tools_proxy.policy.bounds import quote
+
+CONFIGURATION_FILE = "mcp.json"
+PRESET_FILES = "preset_*.json"
+
+NO_FILE = Configuration()
+"""What ``load_configuration`` gives, this very object, when there is no mcp.json."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class PresetMissing(LookupError):
+    """No preset of this id has a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPreset:
+    """A preset, and what is odd in its file: keys that nothing reads."""
+
+    preset: Preset
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetListing:
+    """The presets that could be chosen, oldest first, and why other files could not be."""
+
+    presets: tuple[PresetSummary, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def process_environment() -> Mapping[str, str]:
+    """Give a copy of the process's environment, for ``${VAR}``."""
+    return dict(os.environ)  # noqa: TID251 - variables of mcp.json are no settings of ours
+
+
+def load_configuration(
+    folder: Path, environment: Mapping[str, str], *, call_timeout_s: float, max_result_bytes: int
+) -> Configuration:
+    """Read mcp.json, with its variables replaced.
+
+    The two defaults hold where neither the file nor the server's entry says otherwise. Without the
+    file it is ``NO_FILE``, which is normal. Raises InvalidConfig.
+    """
+    path = folder / CONFIGURATION_FILE
+    try:
+        written = read_json(path)
+    except FileNotFoundError:
+        return NO_FILE
+    file = _checked(ConfigurationFile, path.name, written, environment)
+    return build_configuration(
+        file,
+        call_timeout_s=call_timeout_s,
+        max_result_bytes=max_result_bytes,
+        warnings=configuration_warnings(path.name, file, written, environment),
+    )
+
+
+def load_preset(folder: Path, preset_id: str) -> LoadedPreset:
+    """Read the preset of this id; the empty one is built in and has no file.
+
+    Raises PresetMissing when no file has that name, or none ever could; InvalidConfig.
+    """
+    if preset_id == EMPTY_PRESET.preset_id:
+        return LoadedPreset(preset=EMPTY_PRESET)
+    _check_id(preset_id)  # before any path is made of it
+    path = folder / f"preset_{preset_id}.json"
+    try:
+        file = _read_preset(path)
+    except FileNotFoundError as error:
+        raise PresetMissing(f"there is no {path.name}") from error
+    return LoadedPreset(preset=build_preset(file), warnings=preset_warnings(path.name, file))
+
+
+def list_presets(folder: Path) -> PresetListing:
+    """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
+
+    A file's time is when it was last written, as Linux tells Python no time of creation. Broken
+    files are among the problems. The built-in empty preset is not listed.
+    """
+    found: list[tuple[float, str, PresetSummary]] = []
+    problems: list[Problem] = []
+    for path in sorted(folder.glob(PRESET_FILES)):
+        try:
+            _check_file_name(path.name)
+            file = _read_preset(path)
+            created_ms = file.created_at_epoch_millis
+            if created_ms is None:
+                created_ms = path.stat().st_mtime_ns // 1_000_000
+        except InvalidConfig as error:
+            problems.extend(error.problems)
+        except FileNotFoundError:
+            problems.append(Problem(file=path.name, path="$", message="is a link to nothing"))
+        else:
+            summary = PresetSummary(preset_id=file.id, name=file.name)
+            found.append((created_ms, path.name, summary))
+    found.sort(key=lambda item: item[:2])
+    return PresetListing(presets=tuple(summary for *_, summary in found), problems=tuple(problems))
+
+
+def set_default_preset(
+    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], None] = write_atomically
+) -> None:
+    """Make this preset the default: one key of mcp.json, all else stays byte for byte.
+
+    Without mcp.json one is made. Raises ConfigReadOnly when it cannot be written, InvalidConfig
+    when the present file is no JSON object that could be edited, PresetMissing for what is no id.
+    """
+    _check_id(preset_id)
+    path = folder / CONFIGURATION_FILE
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        text = '{\n  "mcpServers": {}\n}\n'
+    parse_json(path.name, text)
+    try:
+        write(path, with_key(text, "defaultPresetId", preset_id).encode())
+    except OSError as error:
+        raise ConfigReadOnly(
+            f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
+            'writable, or send "persist": false to switch until the next start'
+        ) from error
+
+
+def _check_id(preset_id: str) -> None:
+    if not re.fullmatch(ID_PATTERN, preset_id):
+        raise PresetMissing(f"{quote(preset_id)} is no preset id: one {ID_RULE}")
+
+
+def _check_file_name(name: str) -> None:
+    if not re.fullmatch(rf"preset_{ID_PATTERN}\.json", name):
+        shown = os.fsencode(name).decode(errors="backslashreplace")  # it may not be UTF-8
+        message = f"should be named preset_<id>.json, where an id {ID_RULE}"
+        raise InvalidConfig((Problem(file=shown, path="$", message=message),))
+
+
+def _read_preset(path: Path) -> PresetFile:
+    file = _checked(PresetFile, path.name, read_json(path), None)
+    if path.name != f"preset_{file.id}.json":
+        message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
+        raise InvalidConfig((Problem(file=path.name, path="$.id", message=message),))
+    return file
+
+
+def _checked(
+    model: type[ModelT], file_name: str, written: object, context: Mapping[str, str] | None
+) -> ModelT:
+    try:
+        return model.model_validate(written, context=context)
+    except ValidationError as error:
+        raise InvalidConfig(problems_of(file_name, error)) from error

@@ -1,0 +1,167 @@
+"""The one schema of the configuration files: these models check them, and publish JSON Schema.
+
+``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json`` and
+``preset.schema.json`` for editors. What they call valid is what the loader takes, but for what JSON
+Schema cannot say: variables that are not set, keys given twice, a preset's id in its file's name.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import WithJsonSchema as Published
+
+from mcp_tools_proxy.config.rules import (
+    FILE_MODEL,
+    ID_PATTERN,
+    ID_RULE,
+    Name,
+    NotBlank,
+    Number,
+    Seconds,
+    ServerId,
+    Whole,
+    key_rule,
+)
+from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET
+
+WITHOUT_EFFECT = (
+    "authorizationTimeoutSeconds",
+    "connectionRetryCount",
+    "fallbackPromptsAndResourcesToTools",
+    "inboundSsePort",
+    "showTrayIcon",
+)
+"""Keys of broxy's mcp.json that mean nothing here."""
+
+
+class ConfigurationFile(BaseModel):
+    """The downstream MCP servers of the gateway, in the format that MCP clients share."""
+
+    model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: mcp.json")
+
+    mcp_servers: dict[ServerId, ServerEntry] = Field(
+        examples=[{"notes": {"command": "npx", "args": ["-y", "@scope/notes"]}}],
+        json_schema_extra=key_rule(ID_PATTERN),
+    )
+    """Each server's id and how it is reached. A tool is called `id:tool`, so an id has no colon."""
+    default_preset_id: str | None = Field(default=None, examples=["work"])
+    """The preset that is active after a start; the gateway writes it when a preset is chosen."""
+    request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
+    """Seconds for one call to any server; MCP_PROXY_TOOL_TIMEOUT_S when left out."""
+    capabilities_timeout_seconds: Seconds = 30
+    """Seconds for one attempt to connect, and for each list."""
+    capabilities_refresh_interval_seconds: Number = 300
+    """Seconds between two looks at what the servers offer; 0 or less is off, the least is 30."""
+
+
+class ReferenceEntry(BaseModel):
+    """What the references of all three kinds have."""
+
+    model_config = FILE_MODEL
+
+    server_id: Name = Field(examples=["notes"])
+    """The server's id in mcp.json."""
+    name: Name
+    enabled: bool = True
+    """`false` is the same as leaving the reference out."""
+
+
+class ToolReference(ReferenceEntry):
+    """A tool that may be used."""
+
+    name: Name = Field(alias="toolName", examples=["search"])
+    """The tool's name at its server."""
+
+
+class PromptReference(ReferenceEntry):
+    """A prompt that may be used."""
+
+    name: Name = Field(alias="promptName", examples=["summary"])
+    """The prompt's name at its server."""
+
+
+class ResourceReference(ReferenceEntry):
+    """A resource that may be read."""
+
+    name: Name = Field(alias="resourceKey", examples=["file:///notes.md"])
+    """The resource's URI or URI template, or its name if it has neither."""
+
+
+def _check_preset_id(preset_id: str) -> str:
+    if not re.fullmatch(ID_PATTERN, preset_id):
+        raise ValueError(f"is no preset id: one {ID_RULE}")
+    if preset_id == EMPTY_PRESET.preset_id:
+        raise ValueError("is the id of the built-in empty preset; choose another")
+    return preset_id
+
+
+_PresetId = Annotated[
+    str,
+    AfterValidator(_check_preset_id),
+    Published(
+        {
+            "type": "string",
+            "pattern": f"^{ID_PATTERN}$",
+            "not": {"const": EMPTY_PRESET.preset_id},
+        }
+    ),
+]
+
+
+class PresetFile(BaseModel):
+    """A preset: what callers may use of the downstream servers, and nothing else."""
+
+    model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: preset_<id>.json")
+
+    id: _PresetId = Field(examples=["work"])
+    """The preset's id, the same as in the file's name."""
+    name: NotBlank = Field(examples=["Work"])
+    """What people call the preset."""
+    description: str | None = Field(default=None, examples=["Search and notes, read only"])
+    """What the preset is for."""
+    tools: list[ToolReference] = Field(
+        default=[], examples=[[{"serverId": "notes", "toolName": "search"}]]
+    )
+    """The tools that may be used; all others are neither listed nor callable."""
+    prompts: list[PromptReference] | None = Field(
+        default=None, examples=[[{"serverId": "notes", "promptName": "summary"}]]
+    )
+    """The prompts that may be used. Left out or null: all prompts of the servers that this preset
+    names anywhere. An empty list: none."""
+    resources: list[ResourceReference] | None = Field(
+        default=None, examples=[[{"serverId": "notes", "resourceKey": "file:///notes.md"}]]
+    )
+    """The resources that may be read. Left out or null: all resources of the servers that this
+    preset names anywhere. An empty list: none."""
+    created_at_epoch_millis: Whole | None = Field(default=None, examples=[1766000000000])
+    """When the preset was made, in milliseconds since 1970; lists are in this order."""
+
+
+PUBLISHED: Mapping[str, type[BaseModel]] = {
+    "mcp.schema.json": ConfigurationFile,
+    "preset.schema.json": PresetFile,
+}
+"""The files for editors, and the models that they are made of."""
+
+
+def published(model: type[BaseModel]) -> str:
+    """Give the JSON Schema of a file, as text."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def publish(folder: Path) -> None:
+    """Write all JSON Schema files into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in PUBLISHED.items():
+        (folder / name).write_text(published(model), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    publish(Path(*sys.argv[1:2] or ["schemas"]))

@@ -1,0 +1,218 @@
+"""The model of one entry of ``mcpServers``: what it may hold, and what its keys ask of each other.
+
+A rule between keys is said twice, side by side: to the loader as a validator, to editors as a piece
+of JSON Schema in ``_BETWEEN_KEYS``. Fields stand in the order in which the rules need each other:
+a validator sees the fields before its own that are right.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import WithJsonSchema as Published
+
+from mcp_tools_proxy.config.rules import (
+    ANY_URL_PATTERN,
+    FILE_MODEL,
+    HEADER_NAME_PATTERN,
+    HTTP_URL_PATTERN,
+    VARIABLE_NAME_PATTERN,
+    WEBSOCKET_URL_PATTERN,
+    Count,
+    Filled,
+    HeaderName,
+    HeaderValue,
+    NotBlank,
+    Seconds,
+    VariableName,
+    check_url,
+    environment_for,
+    key_rule,
+)
+from mcp_tools_proxy.domain.server import Transport
+
+SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
+    Transport.STDIO: ("stdio",),
+    Transport.HTTP: ("http",),
+    Transport.STREAMABLE_HTTP: ("streamable-http", "streamable_http", "streamable", "streamhttp"),
+    Transport.SSE: ("sse",),
+    Transport.WEBSOCKET: ("websocket", "ws"),
+}
+"""How files spell a transport, in any case."""
+
+STDIO_KEYS = ("command", "args", "env", "cwd")
+REMOTE_KEYS = ("url", "headers")
+
+
+def _spelt(words: Iterable[str]) -> dict[str, object]:
+    """Say as JSON Schema: one of these words, in any case."""
+    either = "|".join(
+        "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words
+    )
+    return {"type": "string", "pattern": f"^(?:{either})$"}
+
+
+_WORDS = [word for words in SPELLINGS.values() for word in words]
+
+
+def _read_transport(value: object) -> Transport:
+    if isinstance(value, str):
+        for transport, words in SPELLINGS.items():
+            if value.lower() in words:
+                return transport
+    raise ValueError(f"should be one of {', '.join(_WORDS)}")
+
+
+_Transport = Annotated[
+    Transport,
+    BeforeValidator(_read_transport),
+    Published({"anyOf": [{"enum": [t.value for t in Transport]}, _spelt(_WORDS)]}),
+]
+
+
+def _refuse_auth(value: object) -> None:
+    if value is not None:
+        raise ValueError("is not supported yet: take it out, and send a token in headers")
+
+
+_NoAuth = Annotated[None, BeforeValidator(_refuse_auth), Published({"type": "null"})]
+
+
+def _given(key: str, like: Mapping[str, object] | None = None) -> dict[str, object]:
+    """Say as JSON Schema: the key is there, is no null, and its value is ``like`` that."""
+    return {"required": [key], "properties": {key: {"type": "string", **(like or {})}}}
+
+
+def _stated(*transports: Transport) -> dict[str, object]:
+    words = _spelt(word for transport in transports for word in SPELLINGS[transport])
+    return {"anyOf": [_given("transport", words), _given("type", words)]}
+
+
+def _url(pattern: str) -> dict[str, object]:
+    """Say as JSON Schema: a URL that fits, or one that variables are yet to make."""
+    return _given("url", {"anyOf": [{"pattern": f"^{pattern}$"}, {"pattern": r"\$\{"}]})
+
+
+_OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
+_NOTHING_STATED = {
+    "not": {"anyOf": [_given("transport"), _given("type"), _given("command")]},
+}
+_BETWEEN_KEYS: dict[str, Any] = {
+    "allOf": [
+        {"if": _stated(Transport.STDIO), "then": _given("command")},
+        {"if": _stated(*_OVER_HTTP), "then": _url(HTTP_URL_PATTERN)},
+        {"if": _stated(Transport.WEBSOCKET), "then": _url(WEBSOCKET_URL_PATTERN)},
+        {"if": _NOTHING_STATED, "then": _url(ANY_URL_PATTERN)},
+        *(
+            {
+                "if": {"allOf": [_given("transport", _spelt(words)), _given("type")]},
+                "then": _given("type", _spelt(words)),
+            }
+            for words in SPELLINGS.values()
+        ),
+    ]
+}
+
+
+class ServerEntry(BaseModel):
+    """One MCP server: a program to start (`command`), or a `url` to connect to."""
+
+    model_config = ConfigDict(**FILE_MODEL, json_schema_extra=_BETWEEN_KEYS)
+
+    enabled: bool = True
+    """Whether the server is connected to. A disabled one may lack its variables."""
+    disabled: bool = False
+    """`true` is the same as `"enabled": false`, as some clients spell it."""
+    transport: _Transport | None = Field(default=None, examples=["stdio", "streamable-http"])
+    """How to talk to the server. `http` finds out by itself whether it is streamable HTTP or SSE.
+    Left out: `stdio` with a `command`, `websocket` with a `ws://` or `wss://` URL, else `http`."""
+    type: _Transport | None = Field(default=None, examples=["http"])
+    """Another name of `transport`, as other clients call it."""
+    name: NotBlank | None = Field(default=None, examples=["Company notes"])
+    """What people call the server; its id when left out."""
+    command: NotBlank | None = Field(default=None, validate_default=True, examples=["npx"])
+    """The program of a stdio server: a path, or a name to find on PATH. Needed for stdio."""
+    args: list[Filled] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
+    """The program's arguments. `${VAR}`, `${VAR:-default}` are replaced; `$${` is a plain `${`."""
+    env: dict[VariableName, Filled] = Field(
+        default={},
+        examples=[{"API_TOKEN": "${NOTES_TOKEN}"}],
+        json_schema_extra=key_rule(VARIABLE_NAME_PATTERN),
+    )
+    """Environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER.
+    `${VAR}` is replaced in values."""
+    cwd: NotBlank | None = Field(default=None, examples=["/srv/notes"])
+    """The folder that the program starts in."""
+    url: Filled | None = Field(
+        default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
+    )
+    """Where the server is. Needed unless it is a stdio server; `${VAR}` is replaced."""
+    headers: dict[HeaderName, HeaderValue] = Field(
+        default={},
+        examples=[{"Authorization": "Bearer ${NOTES_TOKEN}"}],
+        json_schema_extra=key_rule(HEADER_NAME_PATTERN),
+    )
+    """HTTP headers of every request to the server. `${VAR}` is replaced in values."""
+    auth: _NoAuth = None
+    """Not supported yet: a file that has it is refused."""
+    request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
+    """Seconds for one call; the file's `requestTimeoutSeconds` when left out."""
+    connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])
+    """Seconds for one attempt to connect, and for each list; the file's
+    `capabilitiesTimeoutSeconds` when left out."""
+    max_calls_in_flight: Count | None = Field(default=None, examples=[100])
+    """How many calls the server gets at once; 100 when left out."""
+    max_result_bytes: Count | None = Field(default=None, examples=[1048576])
+    """The largest result in bytes; the gateway's own limit when left out."""
+
+    @field_validator("type")
+    @classmethod
+    def _agrees(cls, value: Transport | None, info: ValidationInfo) -> Transport | None:
+        transport = info.data.get("transport")
+        if value is not None and transport is not None and value is not transport:
+            raise ValueError("says another transport than transport does; keep one of them")
+        return value
+
+    @field_validator("command")
+    @classmethod
+    def _starts_stdio(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and _transport_stated(info.data) is Transport.STDIO:
+            raise ValueError("is missing: a stdio server needs the program to start")
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _fits_transport(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if not {"transport", "type", "command"} <= info.data.keys():
+            return value  # one of them is wrong, so which URL fits is unknown
+        transport = _transport_stated(info.data)
+        if transport is Transport.STDIO or (transport is None and info.data["command"]):
+            return value
+        if value is None:
+            raise ValueError("is missing: a server needs a url, or the command of a stdio server")
+        if environment_for(info) is not None or "${" not in value:
+            check_url(value, *_FITTING[transport])
+        return value
+
+    @property
+    def effective_transport(self) -> Transport:
+        """The transport that is stated, else the one that ``command`` or ``url`` implies."""
+        stated = self.transport or self.type
+        if stated is not None:
+            return stated
+        if self.command is not None:
+            return Transport.STDIO
+        is_websocket = (self.url or "").lower().startswith(("ws://", "wss://"))
+        return Transport.WEBSOCKET if is_websocket else Transport.HTTP
+
+
+_HTTP = (HTTP_URL_PATTERN, "http:// or https://")
+_FITTING: Mapping[Transport | None, tuple[str, str]] = {
+    **dict.fromkeys(_OVER_HTTP, _HTTP),
+    Transport.WEBSOCKET: (WEBSOCKET_URL_PATTERN, "ws:// or wss://"),
+    None: (ANY_URL_PATTERN, "http://, https://, ws:// or wss://"),
+}
+
+
+def _transport_stated(fields: Mapping[str, Any]) -> Transport | None:
+    return fields.get("transport") or fields.get("type")
