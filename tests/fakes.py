@@ -1,10 +1,19 @@
 """One fake for each protocol of ours."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.component import JsonObject, Result
-from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.domain.prompt import Prompt, PromptSpec
+from mcp_tools_proxy.domain.resource import Resource, ResourceSpec, ResourceTemplate
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.policy.alias import alias_of
+
+Run = Callable[[Call], Awaitable[Result]]
 
 
 class FakeTool:
@@ -15,16 +24,18 @@ class FakeTool:
         *,
         name: str = "fake",
         alias: str | None = None,
+        server_id: str | None = None,
         properties: tuple[str, ...] = (),
         answer: JsonObject | None = None,
         tokens: int = 0,
-        run: Callable[[Call], Awaitable[Result]] | None = None,
+        run: Run | None = None,
     ) -> None:
         self.spec = ToolSpec(
             name=name,
             alias=alias or name,
             description="A fake.",
             input_schema={"type": "object", "properties": {name: {} for name in properties}},
+            server_id=server_id,
         )
         self._result = Result(value=answer or {}, tokens=tokens)
         self._run = run
@@ -36,3 +47,106 @@ class FakeTool:
     async def run(self, parsed: object, call: Call) -> Result:
         """Answer."""
         return self._result if self._run is None else await self._run(call)
+
+
+class FakePrompt:
+    """A Prompt of server ``s`` that answers with no message."""
+
+    def __init__(
+        self, name: str = "hello", *, server_id: str = "s", arguments: tuple[str, ...] = ()
+    ) -> None:
+        self.spec = PromptSpec(
+            name=name,
+            server_id=server_id,
+            as_mcp={"name": name},
+            argument_names=frozenset(arguments),
+        )
+
+    def parse(self, arguments: JsonObject) -> object:
+        """Take any arguments."""
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Answer."""
+        return Result(value={"messages": []}, tokens=0)
+
+
+class FakeResource:
+    """A Resource of server ``s`` that answers with the URI that was asked for."""
+
+    def __init__(self, uri: str = "u://1", *, server_id: str = "s") -> None:
+        self.spec = ResourceSpec(name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri})
+
+    def parse(self, arguments: JsonObject) -> object:
+        """Take any arguments."""
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Answer."""
+        return Result(value={"contents": [{"uri": call.name}]}, tokens=0)
+
+
+class FakeTemplate(FakeResource):
+    """A ResourceTemplate ``prefix{rest}``: it stands for every URI that begins with ``prefix``."""
+
+    def __init__(self, prefix: str = "u://", *, server_id: str = "s") -> None:
+        super().__init__(f"{prefix}{{rest}}", server_id=server_id)
+        self._prefix = prefix
+
+    def matches(self, uri: str) -> bool:
+        """Tell whether ``uri`` begins with the prefix."""
+        return uri.startswith(self._prefix)
+
+
+@dataclass(frozen=True)
+class FakeComponents:
+    """What a view is made of."""
+
+    tools: tuple[Tool, ...]
+    prompts: tuple[Prompt, ...]
+    resources: tuple[Resource, ...]
+    templates: tuple[ResourceTemplate, ...]
+
+
+class FakePool:
+    """A pool whose servers offer what ``offers`` says, as soon as they are wanted.
+
+    A server that is not in ``offers`` is never discovered. ``applied`` has every set that was asked
+    for, the last at the end.
+    """
+
+    def __init__(self, offers: Mapping[str, Snapshot] | None = None) -> None:
+        self.offers = dict(offers or {})
+        self.applied: list[Mapping[str, ServerConfig]] = []
+
+    def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
+        """Run the servers of ``wanted`` that are enabled, and no others."""
+        self.applied.append(wanted)
+
+    @property
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """What the running servers offer."""
+        running = self.applied[-1] if self.applied else {}
+        return {
+            server_id: self.offers[server_id]
+            for server_id, config in running.items()
+            if config.enabled and server_id in self.offers
+        }
+
+
+def fake_components(view: View, _pool: object = None) -> FakeComponents:
+    """Make a fake of everything in ``view``."""
+    return FakeComponents(
+        tools=tuple(
+            FakeTool(
+                name=name, alias=alias_of(route.server_id, route.name), server_id=route.server_id
+            )
+            for name, route in view.tools.items()
+        ),
+        prompts=tuple(FakePrompt(k, server_id=r.server_id) for k, r in view.prompts.items()),
+        resources=tuple(FakeResource(k, server_id=r.server_id) for k, r in view.resources.items()),
+        templates=tuple(
+            FakeTemplate(k.partition("{")[0], server_id=r.server_id)
+            for k, r in view.templates.items()
+        ),
+    )

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.tool import ToolSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The tool ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent."""
+    """It ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent."""
 
     result: JsonObject
     result_json: bytes
@@ -31,10 +30,11 @@ Outcome = Ok | Failed
 class CallRecord:
     """What is told of one call in log and metrics, whatever became of it.
 
-    ``spec`` is None when no tool was found; ``outcome`` is None when the call was cancelled.
+    ``spec`` is None when nothing has the call's name; ``outcome`` is None when the call was
+    cancelled.
     """
 
     call: Call
-    spec: ToolSpec | None
+    spec: ComponentSpec | None
     outcome: Outcome | None
     duration_s: float

@@ -8,7 +8,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
     InternalError,
@@ -16,10 +16,10 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 
 BUDGET_ARGUMENT = "doc_id"
@@ -28,8 +28,16 @@ BUDGET_ARGUMENT = "doc_id"
 log = structlog.get_logger()
 
 
+def _tell_nobody(_call: Call, _spec: ComponentSpec) -> None:
+    """Let a call enter without a word."""
+
+
 class Executor:
-    """Runs calls: every entry of the gateway ends here (contract §1, order of checks)."""
+    """Runs calls: every entry of the gateway ends here (contract §1, order of checks).
+
+    ``entered`` is told of each call for a downstream server once it is known what it names,
+    ``record`` of every call when it is over.
+    """
 
     def __init__(
         self,
@@ -40,6 +48,7 @@ class Executor:
         lifecycle: Lifecycle,
         max_result_bytes: int,
         record: Callable[[CallRecord], None],
+        entered: Callable[[Call, ComponentSpec], None] = _tell_nobody,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._registry = registry
@@ -48,6 +57,7 @@ class Executor:
         self._lifecycle = lifecycle
         self._max_result_bytes = max_result_bytes
         self._record = record
+        self._entered = entered
         self._clock = clock
 
     async def execute(self, call: Call) -> Outcome:
@@ -58,45 +68,54 @@ class Executor:
         """
         started = self._clock()
         registry = self._registry.current
-        tool: Tool | None = None
+        component: Component | None = None
         outcome: Outcome | None = None
         try:
             self._lifecycle.check_serving()
-            tool = registry.resolve(call.name, call.caller)
-            outcome = await self._lifecycle.run(self._run(tool, call))
+            component = registry.resolve(call)
+            outcome = await self._lifecycle.run(self._run(component, call))
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception:
-            log.exception("call.crashed", tool=call.name, trace_id=call.trace_id)
+            name = call.name[:QUOTE_CHARS]
+            log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
             outcome = Failed(error=InternalError("internal error; the log has the trace_id"))
         finally:
             self._record(
                 CallRecord(
                     call=call,
-                    spec=tool.spec if tool is not None else None,
+                    spec=component.spec if component is not None else None,
                     outcome=outcome,
                     duration_s=self._clock() - started,
                 )
             )
         return outcome
 
-    async def _run(self, tool: Tool, call: Call) -> Ok:
-        parsed = tool.parse(call.arguments)
-        if await self._is_blocked(call.arguments):
+    async def _run(self, component: Component, call: Call) -> Ok:
+        spec = component.spec
+        if spec.server_id is not None:
+            self._entered(call, spec)
+        parsed = component.parse(call.arguments)
+        if await self._is_blocked(call.arguments):  # a resource's URI is a name, no argument
             raise ContentBlocked("an argument holds a blocked keyword; rephrase it")
-        scope = _scope(tool.spec, call)
-        admission = await self._limiter.admit(call.caller.tenant_id, scope)
-        result = await tool.run(parsed, call)
+        admission = await self._limiter.admit(call.caller.tenant_id, _scope(spec, call))
+        result = await component.run(parsed, call)
         result_json = to_json(result.value)
-        size = len(result_json)
-        if size > self._max_result_bytes:
-            raise ResultTooLarge(
-                f"the result is {size} bytes as JSON, the limit is {self._max_result_bytes}; "
-                "ask for less at a time, or read pages with read_doc_pages",
-                details={"bytes": size, "max_result_bytes": self._max_result_bytes},
-            )
+        self._check_size(len(result_json), spec)
         await self._limiter.charge(admission, result.tokens)
         return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
+
+    def _check_size(self, size: int, spec: ComponentSpec) -> None:
+        if size <= self._max_result_bytes:
+            return
+        ways_out = "ask for less at a time"
+        if spec.server_id is None:
+            ways_out += ", or read pages with read_doc_pages"
+        raise ResultTooLarge(
+            f"the result is {size} bytes as JSON, the limit is {self._max_result_bytes}; "
+            + ways_out,
+            details={"bytes": size, "max_result_bytes": self._max_result_bytes},
+        )
 
     async def _is_blocked(self, arguments: JsonObject) -> bool:
         if self._blocklist.is_long(arguments):
@@ -104,7 +123,7 @@ class Executor:
         return self._blocklist.blocks(arguments)
 
 
-def _scope(spec: ToolSpec, call: Call) -> str | None:
+def _scope(spec: ComponentSpec, call: Call) -> str | None:
     if BUDGET_ARGUMENT not in spec.argument_names:
         return None
     value = call.arguments.get(BUDGET_ARGUMENT)

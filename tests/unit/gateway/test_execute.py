@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.execute import Executor
@@ -18,7 +18,7 @@ from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call
-from tests.fakes import FakeTool
+from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 
 class Fixture:
@@ -26,12 +26,20 @@ class Fixture:
 
     def __init__(self, tool: FakeTool, **budgets: int) -> None:
         self.records: list[CallRecord] = []
+        self.entered: list[str] = []
         self.lifecycle = Lifecycle()
         limits = dict.fromkeys(
             ("document_calls", "document_tokens", "tenant_calls", "tenant_tokens"), 0
         )
         self.executor = Executor(
-            registry=RegistryHolder(Registry.build([tool])),
+            registry=RegistryHolder(
+                Registry.build(
+                    [tool],
+                    prompts=[FakePrompt("hello", arguments=("doc_id",))],
+                    resources=[FakeResource("u://1")],
+                    templates=[FakeTemplate("u://")],
+                )
+            ),
             limiter=build_limiter(
                 Budgets(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()
             ),
@@ -39,7 +47,11 @@ class Fixture:
             lifecycle=self.lifecycle,
             max_result_bytes=100,
             record=self.records.append,
+            entered=self._enter,
         )
+
+    def _enter(self, _call: Call, spec: ComponentSpec) -> None:
+        self.entered.append(spec.name)
 
     async def execute(self, call: Call | None = None) -> Outcome:
         """Run one call."""
@@ -87,6 +99,56 @@ async def test_an_unknown_exception_is_logged_with_its_trace_id() -> None:
 async def test_a_result_over_the_limit_fails() -> None:
     outcome = await Fixture(FakeTool(answer={"a": "x" * 100})).execute()
     assert code_of(outcome) == "RESULT_TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    ("server_id", "hint"), [(None, "read_doc_pages"), ("s", "ask for less at a time")]
+)
+async def test_a_result_over_the_limit_says_what_to_do(server_id: str | None, hint: str) -> None:
+    outcome = await Fixture(FakeTool(answer={"a": "x" * 100}, server_id=server_id)).execute()
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message.endswith(hint)
+
+
+@pytest.mark.requirement("F-13")
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        (make_call("hello", kind=Kind.PROMPT), {"messages": []}),
+        (make_call("u://1", kind=Kind.RESOURCE), {"contents": [{"uri": "u://1"}]}),
+        (make_call("u://leak", kind=Kind.RESOURCE), {"contents": [{"uri": "u://leak"}]}),
+    ],
+    ids=["prompt", "resource", "template"],
+)
+async def test_prompts_and_resources_take_the_same_road(call: Call, value: object) -> None:
+    fixture = Fixture(FakeTool())
+    outcome = await fixture.execute(call)
+    assert isinstance(outcome, Ok)
+    assert (outcome.result, len(fixture.records)) == (value, 1)
+
+
+@pytest.mark.requirement("T-06")
+async def test_a_prompts_arguments_may_not_hold_a_blocked_keyword() -> None:
+    call = make_call("hello", {"q": "leak"}, kind=Kind.PROMPT)
+    assert code_of(await Fixture(FakeTool()).execute(call)) == "CONTENT_BLOCKED"
+
+
+@pytest.mark.requirement("F-15")
+@pytest.mark.parametrize(
+    ("kind", "code"), [(Kind.PROMPT, "PROMPT_NOT_FOUND"), (Kind.RESOURCE, "RESOURCE_NOT_FOUND")]
+)
+async def test_an_unknown_prompt_or_resource_is_a_failed_outcome(kind: Kind, code: str) -> None:
+    assert code_of(await Fixture(FakeTool()).execute(make_call("nope", kind=kind))) == code
+
+
+@pytest.mark.requirement("F-20")
+async def test_only_calls_for_a_server_are_told_of_when_they_enter() -> None:
+    local, remote = Fixture(FakeTool()), Fixture(FakeTool(name="s:t", server_id="s"))
+    await local.execute()
+    await remote.execute(make_call("s:t"))
+    await remote.execute(make_call("hello", kind=Kind.PROMPT))
+    await remote.execute(make_call("s:other"))
+    assert (local.entered, remote.entered) == ([], ["s:t", "hello"])
 
 
 async def test_a_stopping_gateway_refuses() -> None:
@@ -175,6 +237,14 @@ async def test_a_tool_that_does_not_declare_doc_id_has_no_document_budget() -> N
     fixture = Fixture(FakeTool(), document_calls=1)
     call = make_call(arguments={"doc_id": "1"})
     assert await codes(fixture, call, call) == ["OK", "OK"]
+
+
+@pytest.mark.requirement("T-08")
+async def test_a_servers_component_that_declares_doc_id_is_limited_by_it() -> None:
+    fixture = Fixture(FakeTool(), document_calls=1)
+    one = make_call("hello", {"doc_id": "1"}, kind=Kind.PROMPT)
+    two = make_call("hello", {"doc_id": "2"}, kind=Kind.PROMPT)
+    assert await codes(fixture, one, one, two) == ["OK", "RATE_LIMIT_EXCEEDED", "OK"]
 
 
 @pytest.mark.requirement("T-09")
