@@ -113,11 +113,12 @@ class StreamableHttp:
         if session_id not in self.sessions or not self.script.options.list_changed:
             return web.Response(status=405)
         outbox: Outbox = asyncio.Queue()
-        self.script.listeners[request] = (outbox.put_nowait, {})
+        token = object()
+        self.script.listeners[token] = (outbox.put_nowait, {})
         try:
             return await event_stream(request, outbox, self._crash, headers={})
         finally:
-            del self.script.listeners[request]
+            del self.script.listeners[token]
 
     async def delete(self, request: web.Request) -> web.Response:
         known = self.sessions.pop(request.headers.get("Mcp-Session-Id", ""), None)
