@@ -1,0 +1,161 @@
+"""Connecting: the right transport, the right era, and what was learnt about both the last time."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.conversation import Wire, converse, first_cause
+from mcp_tools_proxy.downstream.link import Link, LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.transports.failures import Ended, Refused
+from mcp_tools_proxy.downstream.transports.http import open_http
+from mcp_tools_proxy.downstream.transports.stdio import open_process
+from mcp_tools_proxy.downstream.transports.streams import StreamWire
+
+_KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
+_NAMES_KEPT_S = 60  # host names
+_NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way to connect; without ``probe`` the server is asked for the older eras at once."""
+
+    transport: Transport
+    probe: bool = True
+
+
+class Dialer:
+    """Connects to servers over one pool of HTTP connections; ``dial`` is a Dial.
+
+    An async context manager, or ``close`` it. What worked for a server is what is tried first the
+    next time, for as long as its configuration stays the same.
+    """
+
+    def __init__(self) -> None:
+        self._http: aiohttp.ClientSession | None = None
+        self._worked: dict[str, tuple[ServerConfig, _Way]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Dialer knows {len(self._worked)} servers>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    @asynccontextmanager
+    async def dial(
+        self, config: ServerConfig, on_list_changed: OnListChanged
+    ) -> AsyncIterator[Link]:
+        """Connect and negotiate; see Dial."""
+        with first_cause():
+            async with AsyncExitStack() as stack:
+                yield await self._connect(stack, config, on_list_changed)
+
+    async def _connect(
+        self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
+    ) -> Link:
+        """Enter the first way that works. Raises what the best of those that do not says."""
+        known, way = self._worked.pop(config.server_id, (None, None))
+        ways = _ways(config.transport)
+        if way is not None and known == config:
+            ways = [way, *(other for other in ways if other != way)]
+        first_fault: LinkFault | None = None
+        refused: set[Transport] = set()
+        for way in ways:
+            if way.transport in refused:
+                continue
+            try:
+                link = await stack.enter_async_context(self._open(config, way, on_list_changed))
+            except LinkFault as fault:
+                if first_fault is None and not _calls_for_another_way(fault):
+                    raise
+                first_fault = first_fault or fault
+                if not isinstance(fault, Ended):
+                    refused.add(way.transport)
+            else:
+                self._worked[config.server_id] = (config, way)
+                return link
+        raise first_fault or LinkFault("there is no way to connect to this server")
+
+    @asynccontextmanager
+    async def _open(
+        self, config: ServerConfig, way: _Way, on_list_changed: OnListChanged
+    ) -> AsyncIterator[Link]:
+        with first_cause():
+            async with AsyncExitStack() as stack:
+                wire = await self._wire(stack, config, way.transport, on_list_changed)
+                talk = converse(wire, config, on_list_changed, probe=way.probe)
+                try:
+                    link = await stack.enter_async_context(talk)
+                except LinkFault as fault:
+                    if isinstance(wire, StreamWire) and wire.ended:
+                        raise Ended(await wire.down()) from fault
+                    raise
+                yield link
+
+    async def _wire(
+        self,
+        stack: AsyncExitStack,
+        config: ServerConfig,
+        transport: Transport,
+        on_list_changed: OnListChanged,
+    ) -> Wire:
+        match transport:
+            case Transport.STDIO:
+                duplex = await stack.enter_async_context(open_process(config))
+            case _:
+                return await stack.enter_async_context(
+                    open_http(self._session(), config, on_list_changed)
+                )
+        return StreamWire(
+            duplex,
+            server_id=config.server_id,
+            transport=transport,
+            on_list_changed=on_list_changed,
+        )
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=_NAMES_KEPT_S
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            )
+        return self._http
+
+
+def _ways(transport: Transport) -> list[_Way]:
+    """Give what to try, in order: a server may die of being asked in the newer way."""
+    match transport:
+        case Transport.STREAMABLE_HTTP:
+            return [_Way(transport)]
+        case Transport.HTTP:
+            return [_Way(Transport.STREAMABLE_HTTP), *_ways(Transport.SSE)]
+        case _:
+            return [_Way(transport), _Way(transport, probe=False)]
+
+
+def _calls_for_another_way(fault: LinkFault) -> bool:
+    return isinstance(fault, Ended) or (
+        isinstance(fault, Refused) and fault.status in _NOT_STREAMABLE
+    )

@@ -1,0 +1,141 @@
+"""Reading lines and server-sent events piece by piece, in bounded memory; pure, no I/O."""
+
+import re
+from dataclasses import dataclass
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
+_HEAD_BYTES = 4096
+_FIELD_BYTES = 16  # more than a line of data has beside the data
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its end; of a line over the limit only the beginning."""
+
+    data: bytes
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event; of one over the limit only the beginning of its data."""
+
+    data: bytes
+    name: str = "message"
+    event_id: str | None = None
+    cut: bool = False
+
+
+class LineSplitter:
+    """Turns pieces of a byte stream into lines; CRLF, LF and CR end one.
+
+    A line over ``max_bytes`` is given as its beginning, ``cut``; the lines after it are whole.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> list[Line]:
+        """Take the next piece of the stream; give the lines that it completes."""
+        if not chunk:
+            return []
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._after_cr = chunk.endswith(b"\r")
+        *ended, rest = _LINE_END.split(chunk)
+        lines = []
+        for piece in ended:
+            self._add(piece)
+            lines.append(self._take())
+        self._add(rest)
+        return lines
+
+    def end(self) -> list[Line]:
+        """Give the last line, if the stream ended without ending it."""
+        return [self._take()] if self._bytes else []
+
+    def _add(self, piece: bytes) -> None:
+        if self._bytes <= self._max_bytes:
+            self._pieces.append(piece)
+        self._bytes += len(piece)
+        if self._bytes > self._max_bytes:
+            self._pieces = [b"".join(self._pieces)[:_HEAD_BYTES]]
+
+    def _take(self) -> Line:
+        line = Line(b"".join(self._pieces), cut=self._bytes > self._max_bytes)
+        self._pieces = []
+        self._bytes = 0
+        return line
+
+
+class EventParser:
+    """Turns pieces of a ``text/event-stream`` into events.
+
+    An event whose data is over ``max_bytes`` is given as its beginning, ``cut``; those after it are
+    whole. An event that the end of the stream cuts short of its blank line counts.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lines = LineSplitter(max_bytes + _FIELD_BYTES)
+        self._at_start = True
+        self._event_id: str | None = None
+        self.retry_ms: int | None = None
+        """What the server last asked to wait before the stream is opened again."""
+        self._start_event()
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Take the next piece of the stream; give the events that it completes."""
+        return self._read(self._lines.feed(chunk))
+
+    def end(self) -> list[Event]:
+        """Give the last event, if the stream ended without ending it."""
+        return self._read([*self._lines.end(), Line(b"")])
+
+    def _start_event(self) -> None:
+        self._name = "message"
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._cut = False
+
+    def _read(self, lines: list[Line]) -> list[Event]:
+        events = []
+        for line in lines:
+            data = line.data
+            if self._at_start:
+                self._at_start = False
+                data = data.removeprefix(_BOM)
+            if data:
+                self._take_field(data, cut=line.cut)
+                continue
+            if self._data:
+                event = Event(b"\n".join(self._data), self._name, self._event_id, self._cut)
+                events.append(event)
+            self._start_event()
+        return events
+
+    def _take_field(self, line: bytes, *, cut: bool) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"data":
+                self._take_data(value, cut=cut)
+            case b"event":
+                self._name = value.decode(errors="replace") or "message"
+            case b"id" if b"\0" not in value:
+                self._event_id = value.decode(errors="replace")
+            case b"retry" if value.isdigit() and len(value) < 10:
+                self.retry_ms = int(value)
+            case _:  # a comment, or a field that nobody knows
+                return
+
+    def _take_data(self, value: bytes, *, cut: bool) -> None:
+        self._data.append(value)
+        self._data_bytes += len(value) + 1
+        self._cut = self._cut or cut or self._data_bytes > self._max_bytes + 1
+        if self._cut:
+            self._data = [b"\n".join(self._data)[:_HEAD_BYTES]]

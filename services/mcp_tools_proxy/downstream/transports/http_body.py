@@ -1,0 +1,85 @@
+"""Reading the bodies of HTTP answers, in bounded memory and time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.transports.event_stream import Event, EventParser
+from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused
+from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES, read_object
+from mcp_tools_proxy.policy.bounds import quote
+
+EVENT_STREAM = "text/event-stream"
+
+_REFUSAL_BYTES = 64 * 1024
+_DRAIN_S = 1.0
+_DRAIN_BYTES = 64 * 1024
+
+
+async def read_answer(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    """Give the JSON-RPC message in a body, whatever the status.
+
+    Raises Refused, LinkFault, AnswerTooLarge.
+    """
+    status, kind = response.status, response.content_type
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if status == 200 and is_json:
+        return read_object(await _read(response, MAX_ANSWER_BYTES))
+    if status == 200:
+        raise LinkFault(f"the server answered with content of type {quote(kind)} instead of JSON")
+    if status in (202, 204):
+        raise LinkFault(f"HTTP status {status}: the server took the request and did not answer it")
+    if is_json and status >= 400:
+        with suppress(LinkFault, AnswerTooLarge):
+            message = read_object(await _read(response, _REFUSAL_BYTES))
+            if isinstance(message.get("error"), dict) and "code" in message["error"]:
+                return {"id": None, "error": message["error"]}
+    raise Refused(status)
+
+
+async def read_events(
+    response: aiohttp.ClientResponse, parser: EventParser, names: Collection[str] = ("message",)
+) -> AsyncGenerator[Event, None]:
+    """Yield the stream's events of these ``names`` as they come; those without data are left out.
+
+    Raises aiohttp's errors.
+    """
+    while chunk := await response.content.readany():
+        for event in parser.feed(chunk):
+            if event.data and event.name in names:
+                yield event
+    for event in parser.end():
+        if event.data and event.name in names:
+            yield event
+
+
+async def drain(response: aiohttp.ClientResponse) -> None:
+    """Read what is left of a stream, so that its connection can be used again; not for long."""
+    read = 0
+    try:
+        with suppress(*HTTP_ERRORS):
+            async with asyncio.timeout(_DRAIN_S):
+                while read < _DRAIN_BYTES and (chunk := await response.content.readany()):
+                    read += len(chunk)
+    finally:
+        if not response.content.at_eof():
+            response.close()
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    length = response.content_length
+    if length is not None and length > max_bytes:
+        raise AnswerTooLarge(max_bytes)
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    parts, size = [], 0
+    while chunk := await response.content.readany():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise AnswerTooLarge(max_bytes)
+    return b"".join(parts)

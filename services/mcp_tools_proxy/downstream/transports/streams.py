@@ -1,0 +1,202 @@
+"""Duplex transports (stdio, SSE, WebSocket) under the SDK's dispatcher."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import anyio
+import anyio.abc
+import structlog
+from mcp.shared.dispatcher import (
+    CallOptions,
+    DispatchContext,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+)
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp.types import JSONRPCRequest
+from pydantic_core import PydanticSerializationError
+
+from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.transports.failures import as_mcp_error, from_mcp_error
+from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_session_message
+
+log = structlog.get_logger()
+
+_ASIDE_S = 0.5  # for a notification: a server that does not read must not hold up its callers
+
+
+class Duplex(Protocol):
+    """An open connection that carries messages both ways."""
+
+    def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
+        """Yield messages as bytes, with whether only the beginning was kept; end with the peer.
+
+        Raises nothing but cancellation.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send one message, without line end. Raises LinkFault, anyio.BrokenResourceError."""
+        ...
+
+    async def why(self) -> str:
+        """Say why ``receive`` ended."""
+        ...
+
+
+class StreamWire(JSONRPCDispatcher[TransportContext]):
+    """Requests to one server over a duplex connection; the link is lost when that ends."""
+
+    def __init__(
+        self,
+        duplex: Duplex,
+        *,
+        server_id: str,
+        transport: Transport,
+        on_list_changed: OnListChanged,
+    ) -> None:
+        self._ended = asyncio.Event()
+        super().__init__(_Incoming(duplex, server_id, self._ended), _Outgoing(duplex))
+        self.transport = transport
+        self._duplex = duplex
+        self._list_changed = on_list_changed
+
+    @property
+    def ended(self) -> bool:
+        """Whether the link is lost."""
+        return self._ended.is_set()
+
+    async def down(self) -> str:
+        """Wait until the link is lost, and say why."""
+        await self._ended.wait()
+        return await self._duplex.why()
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Receive until the connection ends."""
+
+        async def hear(
+            _context: DispatchContext[TransportContext],
+            method: str,
+            _params: Mapping[str, Any] | None,
+        ) -> None:
+            if method in LIST_CHANGED:
+                self._list_changed()
+
+        await super().run(on_request, hear, on_notify_intercept, task_status=task_status)
+
+    async def exchange(
+        self, method: str, params: Mapping[str, Any] | None, _headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        try:
+            return await self.send_raw_request(method, params)
+        except MCPError as error:
+            raise from_mcp_error(error) from None
+        except PydanticSerializationError:
+            raise LinkFault("the request has text that is not Unicode") from None
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **private: Any,
+    ) -> None:
+        """Send one notification, or give up soon: it also runs after a call's time is over."""
+        with anyio.move_on_after(_ASIDE_S):
+            await super().notify(method, params, opts, **private)
+
+
+class _Incoming:
+    """What the server sends, as the SDK's stream of messages; garbage is left out."""
+
+    def __init__(self, duplex: Duplex, server_id: str, ended: asyncio.Event) -> None:
+        self._messages = duplex.receive()
+        self._server_id = server_id
+        self._ended = ended
+        self._had_garbage = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        async for data, cut in self._messages:
+            try:
+                message = to_session_message(data, cut=cut)
+            except LinkFault:
+                self._note_garbage(len(data))
+                continue
+            if message is not None:
+                return message
+        self._ended.set()
+        raise StopAsyncIteration
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _note_garbage(self, size: int) -> None:
+        if not self._had_garbage:
+            self._had_garbage = True
+            log.warning("server.garbage", server_id=self._server_id, first_bytes=size)
+
+
+class _Outgoing:
+    """What is sent to the server, as the SDK's stream of messages."""
+
+    def __init__(self, duplex: Duplex) -> None:
+        self._duplex = duplex
+
+    async def send(self, item: SessionMessage, /) -> None:
+        message = item.message
+        try:
+            await self._duplex.send(
+                message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            )
+        except LinkFault as fault:
+            if isinstance(message, JSONRPCRequest):  # else nobody waits for it
+                raise as_mcp_error(fault) from None
+
+    async def aclose(self) -> None:
+        """Do nothing: who opened the connection closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
