@@ -66,9 +66,9 @@ def estimate_tokens(characters: int) -> int:
     return characters // 4
 
 
-def quote(text: str) -> str:
-    """Show a caller's string in a message: cut to 128 characters, escaped, in double quotes."""
-    shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
+    """Show a foreign string in a message: cut to ``max_chars``, escaped, in double quotes."""
+    shown = text if len(text) <= max_chars else text[:max_chars] + "…"
     return '"' + "".join(_escape(char) for char in shown) + '"'
 
 

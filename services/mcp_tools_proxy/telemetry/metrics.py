@@ -14,6 +14,10 @@ _SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 
+_SERVER_SECONDS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+
 UNKNOWN_TOOL = "unknown"
 """The ``tool`` label of a call that named no tool in the registry."""
 
@@ -65,6 +69,42 @@ class Metrics:
         self.index_builds = Counter(
             "mcp_proxy_search_index_builds", "Search indexes built.", registry=r
         )
+
+        self.server_up = Gauge(
+            "mcp_proxy_server_up", "1 while the downstream server is connected.", ["server"],
+            registry=r,
+        )  # fmt: skip
+        self.server_stale = Gauge(
+            "mcp_proxy_server_stale", "1 while what is listed of the server may be out of date.",
+            ["server"], registry=r,
+        )  # fmt: skip
+        self.server_calls = Counter(
+            "mcp_proxy_server_calls", "Requests to a server by outcome code.",
+            ["server", "kind", "code"], registry=r,
+        )  # fmt: skip
+        self.server_call_seconds = Histogram(
+            "mcp_proxy_server_call_seconds", "Time of one request to a server, waiting included.",
+            ["server"], buckets=_SERVER_SECONDS, registry=r,
+        )  # fmt: skip
+        self.server_reconnects = Counter(
+            "mcp_proxy_server_reconnects", "Times a server was connected to again.", ["server"],
+            registry=r,
+        )  # fmt: skip
+        self.server_discovery_failures = Counter(
+            "mcp_proxy_server_discovery_failures", "Discoveries of which a list failed.",
+            ["server"], registry=r,
+        )  # fmt: skip
+        self.config_reloads = Counter(
+            "mcp_proxy_config_reloads", "Reloads of the configuration: ok or failed.", ["result"],
+            registry=r,
+        )  # fmt: skip
+        self.config_problems = Gauge(
+            "mcp_proxy_config_problems", "Problems in the configuration files now.", registry=r
+        )
+        self.preset_missing = Gauge(
+            "mcp_proxy_preset_missing", "Items the active preset names and no server offers.",
+            registry=r,
+        )  # fmt: skip
 
     def exposition(self) -> bytes:
         """Render all metrics in Prometheus' text format."""

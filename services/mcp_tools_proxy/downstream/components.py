@@ -1,0 +1,51 @@
+"""Makes the components of a view: what callers list and use."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mcp_tools_proxy.domain.prompt import Prompt
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.domain.view import Route, View
+from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.downstream.prompt import RemotePrompt
+from mcp_tools_proxy.downstream.resource import RemoteResource, RemoteTemplate
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.downstream.tool import RemoteTool
+
+ComponentT = TypeVar("ComponentT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """Everything remote that can be used, in the view's order."""
+
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()
+
+
+def build_components(view: View, pool: Pool, *, max_text_bytes: int) -> Components:
+    """Make a component of each item of ``view``, bound to its server's session of now.
+
+    An item whose server left meanwhile is left out: another view is on its way. Calls of the
+    components end on the session they were made with.
+    """
+    return Components(
+        tools=_build_all(RemoteTool.build, view.tools, pool, max_text_bytes),
+        prompts=_build_all(RemotePrompt.build, view.prompts, pool, max_text_bytes),
+        resources=_build_all(RemoteResource.build, view.resources, pool, max_text_bytes),
+        templates=_build_all(RemoteTemplate.build, view.templates, pool, max_text_bytes),
+    )
+
+
+def _build_all(
+    build: Callable[[Route, Session, int], ComponentT],
+    routes: Mapping[str, Route],
+    pool: Pool,
+    max_text_bytes: int,
+) -> tuple[ComponentT, ...]:
+    bound = ((route, pool.session(route.server_id)) for route in routes.values())
+    return tuple(build(route, s, max_text_bytes) for route, s in bound if s is not None)

@@ -1,0 +1,79 @@
+"""The link of a session as it is now: its owner task sets it, callers take it or wait for it."""
+
+import asyncio
+from collections.abc import Callable
+
+from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.downstream.link import Link
+
+SOONEST_RETRY_S = 0.1
+
+
+class CurrentLink:
+    """Where the owner task and the callers of a session meet; ``clock`` gives seconds.
+
+    It is *open* while the owner task is about to connect or looks whether the link still lives:
+    callers that need to know wait for the outcome. ``error`` is why there is no link.
+    """
+
+    def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
+        self.link: Link | None = None
+        self.error = "it was not connected yet"
+        self.suspected = asyncio.Event()
+        """Set by callers, cleared by the owner task when it looks into it."""
+        self._server_id = server_id
+        self._clock = clock
+        self._retry_at = 0.0
+        self._decided = asyncio.Event()
+
+    # For the owner task
+
+    def connecting(self) -> None:
+        """An attempt to connect is under way, or is about to be: callers wait for it."""
+        self._decided.clear()
+
+    def connected(self, link: Link) -> None:
+        """Callers may use ``link``."""
+        self.link = link
+        self.suspected.clear()
+        self._decided.set()
+
+    def lost(self, error: str) -> None:
+        """There is no link; callers wait for the next one until it is given up."""
+        self.link = None
+        self.error = error
+        self._decided.clear()
+
+    def trusted(self) -> None:
+        """The link gave a sign of life."""
+        self._decided.set()
+
+    def given_up_until(self, retry_at: float) -> None:
+        """No attempt is made before ``retry_at`` on the clock: callers fail at once."""
+        self._retry_at = retry_at
+        self._decided.set()
+
+    # For callers
+
+    async def next(self, deadline: float) -> Link:
+        """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
+        async with asyncio.timeout(deadline - self._clock()):
+            await self._decided.wait()
+        if self.link is None:
+            raise self.unavailable(self.error)
+        return self.link
+
+    def suspect(self, link: Link) -> None:
+        """Have the owner task look whether ``link`` still lives, if it is still in use."""
+        if link is self.link:
+            self._decided.clear()
+            self.suspected.set()
+
+    def unavailable(self, reason: str) -> ServerUnavailable:
+        """Make the error of a call that the server did not answer."""
+        wait_s = round(max(SOONEST_RETRY_S, self._retry_at - self._clock()), 1)
+        return ServerUnavailable(
+            f"server {self._server_id} is unavailable: {reason}; try again later",
+            details={"server_id": self._server_id},
+            retry_after_s=None if self.link else wait_s,
+        )

@@ -1,0 +1,138 @@
+"""Listing one server: every page of what it offers, kept as it came, checked item by item."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.downstream.items import (
+    CATEGORIES,
+    Category,
+    Unusable,
+    check_of,
+    key_of,
+)
+from mcp_tools_proxy.downstream.link import Link, LinkFault, PeerError
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
+
+MAX_PAGES = 1_000
+MAX_ITEMS = 20_000
+"""Of one list; a server that offers more has a fault, or means harm."""
+
+METHOD_NOT_FOUND = -32601
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """What became of one list: its usable items by key, the others, why it could not be had."""
+
+    items: Mapping[str, JsonObject]
+    dropped: tuple[Dropped, ...] = ()
+    failed: str | None = None
+
+
+async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -> Snapshot:
+    """List everything that the server offers, all categories at once (P-15).
+
+    A category that the server did not declare is not asked for. Each list takes at most
+    ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
+    ``previous``, and ``failed`` says why. Raises LinkFault when every list failed.
+    """
+    asked = [c for c in CATEGORIES if link.capabilities.get(c.capability) is not None]
+    known = previous or Snapshot()
+    async with asyncio.TaskGroup() as tasks:
+        listing = {
+            c.key: tasks.create_task(_list_category(link, c, known, timeout_s)) for c in asked
+        }
+    listings = {key: task.result() for key, task in listing.items()}
+    failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
+    if failed and len(failed) == len(listings):
+        raise LinkFault("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
+    items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
+    return Snapshot(
+        tools=items["tools"],
+        prompts=items["prompts"],
+        resources=items["resources"],
+        templates=items["resource_templates"],
+        checks={name: check_of(tool) for name, tool in items["tools"].items()},
+        dropped=tuple(dict.fromkeys(item for one in listings.values() for item in one.dropped)),
+        failed=failed,
+    )
+
+
+async def _list_category(
+    link: Link, category: Category, known: Snapshot, timeout_s: float
+) -> _Listing:
+    try:
+        async with asyncio.timeout(timeout_s):
+            items = await _list_pages(link, category, timeout_s)
+    except PeerError as error:
+        if error.code == METHOD_NOT_FOUND:
+            return _Listing(items={})
+        return _as_before(known, category, reason_of(error, timeout_s=timeout_s))
+    except FAULTS as fault:
+        return _as_before(known, category, reason_of(fault, timeout_s=timeout_s))
+    return _sort_out(category, items)
+
+
+async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[object]:
+    """Fetch all pages of one list. Raises LinkFault for a list without sense or end."""
+    items: list[object] = []
+    cursors: set[str] = set()
+    params: dict[str, Any] = {}
+    for _ in range(MAX_PAGES):
+        page = await link.request(category.method, params, timeout_s=timeout_s)
+        listed, cursor = page.get(category.field), page.get("nextCursor")
+        if not isinstance(listed, list):
+            raise LinkFault(f"its answer to {category.method} has no list of {category.field}")
+        items.extend(listed)
+        if len(items) > MAX_ITEMS:
+            raise LinkFault(f"it lists more than {MAX_ITEMS} items")
+        if not isinstance(cursor, str) or not cursor:
+            return items
+        if cursor in cursors:
+            raise LinkFault("its pages go round in circles: a cursor came twice")
+        cursors.add(cursor)
+        params = {"cursor": cursor}
+    raise LinkFault(f"it lists more than {MAX_PAGES} pages")
+
+
+def _sort_out(category: Category, items: list[object]) -> _Listing:
+    """Tell usable items from the others; of two with one key the first counts."""
+    usable: dict[str, JsonObject] = {}
+    dropped: list[Dropped] = []
+    for number, item in enumerate(items, start=1):
+        try:
+            key = key_of(category, item)
+        except Unusable as unusable:
+            reason = str(unusable)
+        else:
+            reason = "another one of the same name comes first" if key in usable else ""
+            usable.setdefault(key, cast("JsonObject", item))
+        if reason:
+            name = _shown(item, number)
+            dropped.append(Dropped(kind=category.kind, name=name, reason=reason))
+    return _Listing(items=usable, dropped=tuple(dropped))
+
+
+def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
+    items: Mapping[str, Mapping[str, JsonObject]] = {
+        "tools": known.tools,
+        "prompts": known.prompts,
+        "resources": known.resources,
+        "resource_templates": known.templates,
+    }
+    dropped = tuple(item for item in known.dropped if item.kind is category.kind)
+    return _Listing(items=items[category.key], dropped=dropped, failed=reason)
+
+
+def _shown(item: object, number: int) -> str:
+    """Name an unusable item for a log line: ASCII, cut."""
+    if isinstance(item, dict):
+        for field in ("name", "uri", "uriTemplate"):
+            if isinstance(name := item.get(field), str) and name:
+                return ascii(name[:QUOTE_CHARS])[1:-1]
+    return f"item {number}"

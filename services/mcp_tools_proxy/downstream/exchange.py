@@ -1,0 +1,152 @@
+"""One use of a component on its server: what is sent along, what is counted, what is logged.
+
+The debug lines are two links of F-20's chain: ``facade_to_downstream.request``, and
+``downstream.response`` or ``.error``. They tell names, sizes and types (contract §7).
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ToolFailed
+from mcp_tools_proxy.downstream.link import PeerError
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
+from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS
+
+TRACE_ID_KEY = "io.github.mcp-tools-proxy/traceId"
+"""Where a request's ``_meta`` has our trace id, as it was given to us."""
+
+MESSAGE_CHARS = 500
+"""What a message shows of a server's own words."""
+
+_TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
+
+log = structlog.get_logger()
+
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One component's way to its server; ``name`` is what the server calls the component."""
+
+    session: Session
+    spec: ComponentSpec
+    name: str
+
+    async def run(
+        self,
+        call: Call,
+        method: str,
+        params: dict[str, Any],
+        *,
+        read: Callable[[dict[str, Any]], AnswerT],
+        refuse: Callable[[PeerError], ProxyError],
+        repeatable: bool = False,
+    ) -> AnswerT:
+        """Send one request for ``call`` and give what ``read`` makes of the raw answer.
+
+        ``refuse`` makes our error of the server's. Raises those, ``read``'s and the session's.
+        """
+        params["_meta"] = trace_of(call)
+        telling = log.is_enabled_for(logging.DEBUG)
+        if telling:
+            log.debug(
+                "facade_to_downstream.request",
+                **self._told(call),
+                arguments=_declared(self.spec, call),
+            )
+        started = self.session.clock()
+        code, raw = InternalError.code, None
+        try:
+            raw = await self.session.request(method, params, repeatable=repeatable)
+            answer = read(raw)
+            code = "OK"
+        except PeerError as error:
+            refusal = refuse(error)
+            code = refusal.code
+            raise refusal from None
+        except ProxyError as error:
+            code = error.code
+            raise
+        except asyncio.CancelledError:
+            code = CANCELLED
+            raise
+        finally:
+            seconds = self.session.clock() - started
+            self.session.meters.called(call.kind, code, seconds)
+            if telling:
+                self._tell_outcome(call, code, raw, seconds)
+        return answer
+
+    def _told(self, call: Call) -> dict[str, object]:
+        told: dict[str, object] = {
+            "trace_id": call.trace_id,
+            NAME_KEYS[call.kind]: self.spec.name[:QUOTE_CHARS],
+            "resolvedServerId": self.spec.server_id,
+        }
+        if call.kind is Kind.TOOL:
+            told["downstreamTool"] = self.name[:QUOTE_CHARS]
+        return told
+
+    def _tell_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
+        told = {**self._told(call), "duration_ms": round(seconds * 1000, 3)}
+        if code == "OK":
+            log.debug("downstream.response", **told, response=shape_of(raw))
+        else:
+            log.debug("downstream.response.error", **told, errorMessage=code)
+
+
+def trace_of(call: Call) -> dict[str, object]:
+    """Make the ``_meta`` of a request: our trace id, and W3C trace context.
+
+    Without a ``traceparent`` from the caller one is made of a trace id that W3C would accept.
+    """
+    meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **call.trace_context}
+    if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
+        meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
+    return meta
+
+
+def refused(name: str, error: PeerError) -> ToolFailed:
+    """Make the error of a server that answered with one; its own words are quoted and cut."""
+    said = quote(error.message, MESSAGE_CHARS)
+    return ToolFailed(
+        f"{name} failed: its server answered with error {error.code}: {said}",
+        details={"code": error.code},
+    )
+
+
+def shape_of(raw: object) -> dict[str, object]:
+    """Tell sizes and types of an answer, no text of it."""
+    if not isinstance(raw, dict):
+        return {"type": type(raw).__name__}
+    blocks = next((raw[k] for k in ("content", "messages", "contents") if k in raw), None)
+    shape: dict[str, object] = {"keys": len(raw), "structured": "structuredContent" in raw}
+    try:
+        shape["bytes"] = len(to_json(raw))
+    except ValueError:
+        shape["bytes"] = None
+    if isinstance(blocks, list):
+        shape["blocks"] = len(blocks)
+        shape["types"] = sorted({_type_of(block) for block in blocks})
+    return shape
+
+
+def _type_of(block: object) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind[:QUOTE_CHARS] if isinstance(kind, str) else "none"
+
+
+def _declared(spec: ComponentSpec, call: Call) -> list[str]:
+    return [name for name in call.arguments if name in spec.argument_names]

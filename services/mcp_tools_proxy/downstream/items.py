@@ -1,0 +1,164 @@
+"""The four categories of what a server offers, and what an item must be to be usable."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.capability import Check
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+
+MAX_NAME_CHARS = 1_024
+MAX_URI_CHARS = 8_192
+
+NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
+"""The input schema of a tool that came without one: any object."""
+
+
+class Unusable(Exception):
+    """An item cannot be used; its text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """One list of a server.
+
+    ``method`` lists it, ``field`` of the answer has the items, ``capability`` announces it. ``key``
+    names it in counts and logs. ``key_of`` gives an item's key, or raises Unusable.
+    """
+
+    key: str
+    kind: Kind
+    capability: str
+    method: str
+    field: str
+    key_of: Callable[[JsonObject], str]
+
+
+def check_of(tool: JsonObject) -> Check:
+    """Compile the check of a tool's arguments; cached. Raises Unusable."""
+    schema = tool.get("inputSchema")
+    if schema is None:
+        schema = NO_ARGUMENTS_SCHEMA
+    if not isinstance(schema, Mapping):
+        raise Unusable("its inputSchema is not an object")
+    if not _allows_object(schema.get("type", "object")):
+        raise Unusable('its inputSchema is not of type "object"')
+    try:
+        return compile_check(schema)
+    except BrokenSchema as error:
+        raise Unusable(error.reason) from None
+
+
+def key_of(category: Category, item: object) -> str:
+    """Give the key of one item of a list. Raises Unusable."""
+    if not isinstance(item, dict):
+        raise Unusable("it is not an object")
+    key = category.key_of(item)
+    try:
+        to_json(item)
+    except ValueError:
+        raise Unusable("it is nested too deeply, or holds text that is not Unicode") from None
+    return key
+
+
+def _tool_key(tool: JsonObject) -> str:
+    """Check a tool.
+
+    Its ``outputSchema`` is not: results are passed on as they come, whatever it says. One that is
+    no object is not shown.
+    """
+    key = _text(tool, "name", MAX_NAME_CHARS)
+    _expect(tool, "description", str, "a string")
+    _expect(tool, "annotations", dict, "an object")
+    check_of(tool)
+    return key
+
+
+def _prompt_key(prompt: JsonObject) -> str:
+    key = _text(prompt, "name", MAX_NAME_CHARS)
+    arguments = prompt.get("arguments")
+    if arguments is None:
+        return key
+    if not isinstance(arguments, list):
+        raise Unusable("its arguments are not a list")
+    for argument in arguments:
+        if not isinstance(argument, dict) or not isinstance(argument.get("name"), str):
+            raise Unusable("one of its arguments has no name")
+    return key
+
+
+def _resource_key(resource: JsonObject) -> str:
+    """Give the URI, else the name (P-12)."""
+    if resource.get("uri") is None:
+        return _text(resource, "name", MAX_NAME_CHARS)
+    return _text(resource, "uri", MAX_URI_CHARS)
+
+
+def _template_key(template: JsonObject) -> str:
+    key = _text(template, "uriTemplate", MAX_URI_CHARS)
+    try:
+        UriTemplate.parse(key)
+    except InvalidUriTemplate as error:
+        raise Unusable(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
+    return key
+
+
+def _text(item: JsonObject, field: str, max_chars: int) -> str:
+    value = item.get(field)
+    if not isinstance(value, str) or not value:
+        raise Unusable(f"it has no {field}")
+    if len(value) > max_chars:
+        raise Unusable(f"its {field} is over {max_chars} characters")
+    if any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in value):
+        raise Unusable(f"its {field} holds a control character")
+    return value
+
+
+def _expect(item: JsonObject, field: str, kind: type, expected: str) -> None:
+    value = item.get(field)
+    if value is not None and not isinstance(value, kind):
+        raise Unusable(f"its {field} is not {expected}")
+
+
+def _allows_object(kind: object) -> bool:
+    return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+CATEGORIES = (
+    Category(
+        key="tools",
+        kind=Kind.TOOL,
+        capability="tools",
+        method="tools/list",
+        field="tools",
+        key_of=_tool_key,
+    ),
+    Category(
+        key="prompts",
+        kind=Kind.PROMPT,
+        capability="prompts",
+        method="prompts/list",
+        field="prompts",
+        key_of=_prompt_key,
+    ),
+    Category(
+        key="resources",
+        kind=Kind.RESOURCE,
+        capability="resources",
+        method="resources/list",
+        field="resources",
+        key_of=_resource_key,
+    ),
+    Category(
+        key="resource_templates",
+        kind=Kind.RESOURCE,
+        capability="resources",
+        method="resources/templates/list",
+        field="resourceTemplates",
+        key_of=_template_key,
+    ),
+)

@@ -1,0 +1,95 @@
+"""A prompt of a downstream server, as a component."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ToolFailed
+from mcp_tools_proxy.domain.prompt import PromptSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.exchange import Exchange, refused
+from mcp_tools_proxy.downstream.link import PeerError
+from mcp_tools_proxy.downstream.result import normalise_prompt_result
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.bounds import quote
+
+MAX_PROBLEMS = 5
+MAX_NAMES = 20
+"""Problems, and names of declared arguments, that one message tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePrompt:
+    """Fetches one prompt of one server; fetching changes nothing, so it may be sent again."""
+
+    spec: PromptSpec
+    exchange: Exchange
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the prompt that ``route`` leads to."""
+        listed = cast("list[Mapping[str, Any]]", route.descriptor.get("arguments") or [])
+        spec = PromptSpec(
+            name=route.name,
+            server_id=route.server_id,
+            as_mcp=route.descriptor,
+            argument_names=frozenset(argument["name"] for argument in listed),
+            required=frozenset(a["name"] for a in listed if a.get("required") is True),
+        )
+        return cls(spec, Exchange(session, spec, route.name), max_text_bytes)
+
+    def parse(self, arguments: JsonObject) -> JsonObject:
+        """Accept strings for the declared arguments, the required ones at least.
+
+        Raises InvalidArguments.
+        """
+        problems = [
+            *(self._unknown(name) for name in arguments if name not in self.spec.argument_names),
+            *(f"{quote(n)} is missing" for n in sorted(self.spec.required - arguments.keys())),
+            *(f"{quote(n)} should be a string" for n in self._not_strings(arguments)),
+        ]
+        if problems:
+            more = (
+                f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
+            )
+            raise InvalidArguments("; ".join(problems[:MAX_PROBLEMS]) + more)
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server fill it in; gives ``messages`` and perhaps ``description``."""
+        return await self.exchange.run(
+            call,
+            "prompts/get",
+            {"name": self.exchange.name, "arguments": parsed},
+            read=self._read,
+            refuse=self._refuse,
+            repeatable=True,
+        )
+
+    def _read(self, raw: dict[str, Any]) -> Result:
+        result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
+        if result is None:
+            raise ToolFailed(
+                f"{self._shown} failed: its server's answer is not a prompt's messages"
+            )
+        return result
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        return refused(self._shown, error)
+
+    @property
+    def _shown(self) -> str:
+        return f"prompt {quote(self.spec.name)}"
+
+    def _unknown(self, name: str) -> str:
+        declared = ", ".join(quote(known) for known in sorted(self.spec.argument_names)[:MAX_NAMES])
+        return (
+            f"{quote(name)} is not an argument of {self._shown}, which takes: {declared or 'none'}"
+        )
+
+    def _not_strings(self, arguments: JsonObject) -> list[str]:
+        names = self.spec.argument_names
+        return [n for n, value in arguments.items() if n in names and not isinstance(value, str)]

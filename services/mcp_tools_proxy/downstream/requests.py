@@ -1,0 +1,94 @@
+"""The road of every request to a server: its limit, its deadline, its second try."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.current import CurrentLink
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
+
+
+class Requests:
+    """Sends requests over the current link; ``clock`` gives seconds."""
+
+    def __init__(
+        self, config: ServerConfig, current: CurrentLink, clock: Callable[[], float]
+    ) -> None:
+        self.in_flight = 0
+        self.answered = 0
+        """How many were answered, ever."""
+        self._config = config
+        self._current = current
+        self._clock = clock
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def send(
+        self, method: str, params: Mapping[str, Any], *, repeatable: bool
+    ) -> dict[str, Any]:
+        """Send one request and give its raw result; see ``Session.request``."""
+        if self.in_flight >= self._config.max_calls_in_flight:
+            raise self._busy()
+        self.in_flight += 1
+        self._idle.clear()
+        try:
+            return await self._send(method, params, tries=2 if repeatable else 1)
+        except TimeoutError:
+            raise self._late() from None
+        except AnswerTooLarge as error:
+            raise self._too_large(error) from None
+        finally:
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until none is in flight, at most ``timeout_s``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+
+    async def _send(self, method: str, params: Mapping[str, Any], *, tries: int) -> dict[str, Any]:
+        deadline = self._clock() + self._config.call_timeout_s
+        link = self._current.link or await self._current.next(deadline)
+        while True:
+            tries -= 1
+            try:
+                answer = await link.request(method, params, timeout_s=deadline - self._clock())
+            except LinkFault as fault:
+                self._current.suspect(link)
+                if not tries:
+                    raise self._current.unavailable(fault.reason) from fault
+                link = await self._current.next(deadline)
+            except TimeoutError:
+                self._current.suspect(link)
+                raise
+            else:
+                self.answered += 1
+                return answer
+
+    def _busy(self) -> ServerBusy:
+        server_id, limit = self._config.server_id, self._config.max_calls_in_flight
+        return ServerBusy(
+            f"server {server_id} has {limit} calls in flight, which is its limit; "
+            "try again when some of them are done",
+            details={"server_id": server_id, "max_calls_in_flight": limit},
+        )
+
+    def _late(self) -> ToolTimeout:
+        server_id, limit = self._config.server_id, self._config.call_timeout_s
+        return ToolTimeout(
+            f"server {server_id} did not answer within {limit:g} s; ask for less at a time",
+            details={"server_id": server_id, "timeout_s": limit},
+        )
+
+    def _too_large(self, error: AnswerTooLarge) -> ResultTooLarge:
+        server_id = self._config.server_id
+        return ResultTooLarge(
+            f"the answer of server {server_id} is over {error.max_bytes} bytes; "
+            "ask for less at a time",
+            details={"server_id": server_id, "max_result_bytes": error.max_bytes},
+        )

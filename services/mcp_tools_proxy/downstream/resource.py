@@ -1,0 +1,106 @@
+"""A resource of a downstream server, and a template of many, as components."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from mcp.shared.uri_template import UriTemplate
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.errors import (
+    InvalidArguments,
+    ProxyError,
+    ResourceNotFound,
+    ToolFailed,
+)
+from mcp_tools_proxy.domain.resource import ResourceSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.exchange import Exchange, refused
+from mcp_tools_proxy.downstream.items import MAX_URI_CHARS
+from mcp_tools_proxy.downstream.link import PeerError
+from mcp_tools_proxy.downstream.result import normalise_resource_result
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.bounds import quote
+
+NOT_FOUND_CODES = frozenset({-32002, -32602})
+"""How servers say that they have no such resource, of old and since MCP 2026-07-28."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteResource:
+    """Reads the URI that a call names from one server; reading may be sent again."""
+
+    spec: ResourceSpec
+    exchange: Exchange
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the resource that ``route`` leads to."""
+        spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
+        return cls(spec, Exchange(session, spec, route.name), max_text_bytes)
+
+    def parse(self, arguments: JsonObject) -> None:
+        """Accept no arguments: a URI says it all. Raises InvalidArguments."""
+        if arguments:
+            raise InvalidArguments("a resource takes no arguments, only its uri")
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server read ``call.name``. Raises ResourceNotFound, ToolFailed."""
+        return await self.exchange.run(
+            call,
+            "resources/read",
+            {"uri": call.name},
+            read=self._read,
+            refuse=lambda error: self._refuse(error, call.name),
+            repeatable=True,
+        )
+
+    def _read(self, raw: dict[str, Any]) -> Result:
+        result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
+        if result is None:
+            raise ToolFailed(
+                f"{self._shown} failed: its server's answer is not a resource's contents"
+            )
+        return result
+
+    def _refuse(self, error: PeerError, uri: str) -> ProxyError:
+        if error.code in NOT_FOUND_CODES:
+            server_id = self.spec.server_id
+            return ResourceNotFound(f"server {server_id} has no resource {quote(uri)}")
+        return refused(self._shown, error)
+
+    @property
+    def _shown(self) -> str:
+        return f"resource {quote(self.spec.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTemplate:
+    """Reads every URI that its template matches."""
+
+    resource: RemoteResource
+    template: UriTemplate
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the template that ``route`` leads to; discovery has seen that it parses."""
+        resource = RemoteResource.build(route, session, max_text_bytes)
+        return cls(resource, UriTemplate.parse(route.name))
+
+    @property
+    def spec(self) -> ResourceSpec:
+        """Describe the template."""
+        return self.resource.spec
+
+    def matches(self, uri: str) -> bool:
+        """Tell whether ``uri`` is one of the template's; one too long never is."""
+        return self.template.match(uri, max_uri_length=MAX_URI_CHARS) is not None
+
+    def parse(self, arguments: JsonObject) -> None:
+        """Accept no arguments."""
+        self.resource.parse(arguments)
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Read ``call.name``."""
+        return await self.resource.run(parsed, call)

@@ -1,0 +1,288 @@
+"""One server, kept connected and known by one owner task."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from mcp_tools_proxy.domain.capability import Snapshot
+from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.downstream.current import CurrentLink
+from mcp_tools_proxy.downstream.discovery import discover
+from mcp_tools_proxy.downstream.events import counts_of, log_change, log_connected
+from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, Dial, Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.pauses import pause_before_connecting
+from mcp_tools_proxy.downstream.requests import Requests
+from mcp_tools_proxy.telemetry.servers import ServerMeters
+
+PING_S = 5.0
+"""How long a suspect link may take to give a sign of life."""
+
+PROVEN_S = 5.0
+"""A link that lived this long, or answered a call, has proven itself: its loss is a first one."""
+
+COALESCE_S = 0.2
+"""How long a server's words that its lists changed are collected before they are looked at."""
+
+_CLOSED = "its session is closed"
+
+log = structlog.get_logger()
+
+
+class _Lost(Exception):
+    """The link is of no more use; its text says why."""
+
+
+class Session:
+    """What there is of one server: its link, its last good snapshot, the calls in flight.
+
+    ``run`` is the owner task; it alone opens and closes links. ``on_change`` is called when the
+    snapshot really changed. ``inherited`` is what an earlier session of the server knew, stale
+    until the first discovery. ``clock`` gives seconds, ``jitter`` 0 … 1.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        dial: Dial,
+        meters: ServerMeters,
+        *,
+        on_change: Callable[[], None],
+        inherited: Snapshot | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.config = config
+        self.meters = meters
+        self.clock = clock
+        self.tried = asyncio.Event()
+        """Set once the first attempt to connect is over, well or not."""
+        self.snapshot = inherited
+        """What the server offered at its last good discovery; None before the first."""
+        self._dial = dial
+        self._on_change = on_change
+        self._now = now
+        self._jitter = jitter
+        self._current = CurrentLink(config.server_id, clock)
+        self._requests = Requests(config, self._current, clock)
+        self._lists_changed = asyncio.Event()
+        self._refresh_error: str | None = None
+        self._status = ServerStatus(
+            server_id=config.server_id, state=ServerState.CONNECTING, transport=config.transport
+        )
+
+    def __repr__(self) -> str:
+        state = self._status.state.value
+        return f"<Session {self.config.server_id} {state} in_flight={self._requests.in_flight}>"
+
+    @property
+    def status(self) -> ServerStatus:
+        """How the server is now."""
+        up = self._current.link is not None
+        return replace(
+            self._status,
+            last_error=self._refresh_error if up else self._current.error or None,
+            stale=self._is_stale,
+            counts=counts_of(self.snapshot) if self.snapshot else {},
+        )
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, repeatable: bool = False
+    ) -> dict[str, Any]:
+        """Send one request within the server's call time-out, and give its raw result.
+
+        While the server is being connected to, it waits; while the next attempt is further off, it
+        fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
+        is never sent twice. Raises ServerBusy, ServerUnavailable, ToolTimeout, ResultTooLarge, and
+        PeerError for the server's own errors.
+        """
+        return await self._requests.send(method, params, repeatable=repeatable)
+
+    def leave(self) -> None:
+        """Stop speaking for the server: it left the configuration, or another session has it."""
+        self.meters.close()
+        self._on_change = _nobody
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until no call is in flight, at most ``timeout_s``.
+
+        Calls that still come are served until the owner task is cancelled.
+        """
+        await self._requests.drain(timeout_s)
+
+    async def run(self) -> None:
+        """Connect, stay connected, connect again: until cancelled, whatever the server does."""
+        setbacks = 0
+        try:
+            while True:
+                self._current.connecting()
+                failure: LinkFault | None = None
+                try:
+                    proven = await self._live()
+                    setbacks = 0 if proven else setbacks
+                except LinkFault as fault:
+                    failure = fault
+                pause_s = pause_before_connecting(setbacks, self._jitter)
+                if failure is not None:
+                    self._connect_failed(failure.reason, pause_s)
+                elif setbacks:
+                    self._current.given_up_until(self.clock() + pause_s)
+                setbacks += 1
+                await asyncio.sleep(pause_s)
+        finally:
+            self._current.lost(_CLOSED)
+            self._current.given_up_until(self.clock())
+
+    async def _live(self) -> bool:
+        """Connect and serve until the link is lost; tell whether the link had proven itself.
+
+        Raises LinkFault when it did not even connect.
+        """
+        async with AsyncExitStack() as stack:
+            link = await self._connect(stack)
+            since, answered = self.clock(), self._requests.answered
+            reason = _CLOSED
+            try:
+                reason = await self._serve(link)
+            finally:
+                self._current.lost(reason)
+                self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
+                self._show()
+            log.warning("server.lost", server_id=self.config.server_id, reason=reason)
+        return self._requests.answered > answered or self.clock() - since >= PROVEN_S
+
+    async def _connect(self, stack: AsyncExitStack) -> Link:
+        """Dial and discover, both within the connect time-out. Raises LinkFault."""
+        started, timeout_s = self.clock(), self.config.connect_timeout_s
+        self._lists_changed.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                link = await stack.enter_async_context(
+                    self._dial(self.config, self._lists_changed.set)
+                )
+                snapshot = await discover(link, self.snapshot, timeout_s=timeout_s)
+        except FAULTS as fault:
+            raise LinkFault(reason_of(fault, timeout_s=timeout_s)) from fault
+        again = self._status.state is ServerState.RECONNECTING
+        self._status = replace(
+            self._status,
+            state=ServerState.READY,
+            era=link.era,
+            transport=link.transport,
+            connect_s=self.clock() - started,
+            reconnects=self._status.reconnects + again,
+        )
+        if again:
+            self.meters.reconnected()
+        self._current.connected(link)
+        self._take(snapshot)
+        self.tried.set()
+        log_connected(self.status)
+        return link
+
+    async def _serve(self, link: Link) -> str:
+        """Keep the snapshot fresh until the link is lost, and say why it was."""
+        reason = ""
+        try:
+            async with asyncio.TaskGroup() as chores:
+                chores.create_task(self._notice_loss(link))
+                chores.create_task(self._look_into_suspicions(link))
+                chores.create_task(self._keep_fresh(link))
+        except* _Lost as lost:
+            reason = str(lost.exceptions[0])
+        return reason
+
+    async def _notice_loss(self, link: Link) -> None:
+        raise _Lost(await link.down())
+
+    async def _look_into_suspicions(self, link: Link) -> None:
+        """Ask for a sign of life whenever a request got no answer; an error is one, too."""
+        timeout_s = min(PING_S, self.config.connect_timeout_s)
+        while True:
+            await self._current.suspected.wait()
+            self._current.suspected.clear()
+            try:
+                with suppress(PeerError, AnswerTooLarge):
+                    await link.ping(timeout_s=timeout_s)
+            except TimeoutError:
+                raise _Lost(f"it hung: no sign of life within {timeout_s:g} s") from None
+            except LinkFault as fault:
+                raise _Lost(f"no sign of life: {fault.reason}") from fault
+            self._current.trusted()
+
+    async def _keep_fresh(self, link: Link) -> None:
+        """Discover again when the server says that its lists changed, and now and then anyway."""
+        interval_s = self.config.refresh_interval_s * (0.9 + 0.2 * self._jitter())
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval_s or None):
+                    await self._lists_changed.wait()
+                    await asyncio.sleep(COALESCE_S)
+            self._lists_changed.clear()
+            try:
+                snapshot = await discover(
+                    link, self.snapshot, timeout_s=self.config.connect_timeout_s
+                )
+            except LinkFault as fault:
+                self._discovery_failed(fault.reason)
+            else:
+                self._take(snapshot)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Make ``snapshot`` the current one; tell others only if it says something new."""
+        known = self.snapshot
+        self._refresh_error = None
+        if snapshot.failed:
+            self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed.items()))
+        if not snapshot.failed or self._status.discovered_at is None:
+            self._status = replace(self._status, discovered_at=self._now())
+        if known is not None and snapshot == known:  # keep the objects that others hold
+            self.snapshot = replace(known, failed=snapshot.failed)
+            self._show()
+            return
+        self.snapshot = snapshot
+        self._show()
+        log_change(self.config.server_id, known, snapshot)
+        self._on_change()
+
+    def _discovery_failed(self, reason: str) -> None:
+        """Note that a list could not be had; what is known stays, and the link is suspect."""
+        if reason != self._refresh_error:
+            log.warning("server.discovery_failed", server_id=self.config.server_id, reason=reason)
+        self._refresh_error = reason
+        self.meters.discovery_failed()
+        if self._current.link is not None:
+            self._current.suspect(self._current.link)
+        self._show()
+
+    def _connect_failed(self, reason: str, pause_s: float) -> None:
+        self._current.lost(reason)
+        self._current.given_up_until(self.clock() + pause_s)
+        self.tried.set()
+        self._show()
+        log.warning(
+            "server.connect_failed",
+            server_id=self.config.server_id,
+            reason=reason,
+            next_try_s=round(pause_s, 2),
+        )
+
+    @property
+    def _is_stale(self) -> bool:
+        is_sound = self._current.link is not None and self._refresh_error is None
+        return self.snapshot is not None and not is_sound
+
+    def _show(self) -> None:
+        self.meters.show(up=self._current.link is not None, stale=self._is_stale)
+
+
+def _nobody() -> None:
+    """Tell no one."""

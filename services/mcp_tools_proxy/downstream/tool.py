@@ -1,0 +1,115 @@
+"""A tool of a downstream server, as one of ours."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import structlog
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.capability import Check
+from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
+from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.exchange import Exchange, refused, shape_of
+from mcp_tools_proxy.downstream.items import NO_ARGUMENTS_SCHEMA, check_of
+from mcp_tools_proxy.downstream.link import PeerError
+from mcp_tools_proxy.downstream.result import asks_for_input, failure_of, normalise_tool_result
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+
+_OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
+"""The fields of a descriptor that have one in ToolSpec; the others are its ``extra``."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """Runs one tool of one server. ``repeatable``: it may be sent again when nothing came back."""
+
+    spec: ToolSpec
+    exchange: Exchange
+    check: Check
+    repeatable: bool
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the tool that ``route`` leads to."""
+        annotations = cast("JsonObject", route.descriptor.get("annotations") or {})
+        spec = _spec_of(route, annotations)
+        return cls(
+            spec=spec,
+            exchange=Exchange(session, spec, route.name),
+            check=_check_of(route, session),
+            repeatable=any(annotations.get(h) is True for h in ("readOnlyHint", "idempotentHint")),
+            max_text_bytes=max_text_bytes,
+        )
+
+    def parse(self, arguments: JsonObject) -> JsonObject:
+        """Check the arguments against the tool's own schema, and give them unchanged (F-06)."""
+        self.check(arguments)
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server run it. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
+        return await self.exchange.run(
+            call,
+            "tools/call",
+            {"name": self.exchange.name, "arguments": parsed},
+            read=lambda raw: self._read(raw, call),
+            refuse=self._refuse,
+            repeatable=self.repeatable,
+        )
+
+    def _read(self, raw: dict[str, Any], call: Call) -> Result:
+        if asks_for_input(raw):
+            raise ToolFailed(
+                f"{self.spec.name} asks for more input while it runs, which cannot be given here; "
+                "pass all it needs as arguments, or use another tool"
+            )
+        answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
+        if answer.decode_failed:
+            log.warning(
+                "facade_to_llm.decode_failed",
+                trace_id=call.trace_id,
+                toolName=self.spec.name,
+                targetServerId=self.spec.server_id,
+                downstreamTool=self.exchange.name,
+                rawResponse=shape_of(raw),
+            )
+        if answer.is_error:
+            raise failure_of(answer, self.spec.name)
+        return Result(value=answer.value, tokens=answer.tokens)
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        return refused(self.spec.name, error)
+
+
+def _spec_of(route: Route, annotations: JsonObject) -> ToolSpec:
+    """Describe a tool as its server does; a schema without a type is one of objects."""
+    descriptor = route.descriptor
+    input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
+    if "type" not in input_schema:
+        input_schema = {"type": "object", **input_schema}
+    output_schema = descriptor.get("outputSchema")
+    return ToolSpec(
+        name=qualified_name(route.server_id, route.name),
+        alias=alias_of(route.server_id, route.name),
+        description=cast("str", descriptor.get("description") or ""),
+        input_schema=input_schema,
+        output_schema=output_schema if isinstance(output_schema, Mapping) else None,
+        annotations=annotations,
+        extra={key: value for key, value in descriptor.items() if key not in _OWN_FIELDS},
+        server_id=route.server_id,
+    )
+
+
+def _check_of(route: Route, session: Session) -> Check:
+    """Give the check compiled at discovery, or compile it if the snapshot is another one now."""
+    snapshot = session.snapshot
+    if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:
+        return snapshot.checks[route.name]
+    return check_of(route.descriptor)

@@ -1,0 +1,64 @@
+"""The metrics of one downstream server."""
+
+from prometheus_client import Counter, Histogram
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+
+class ServerMeters:
+    """Counts what happens with one server, under its ``server`` label.
+
+    Metrics that are there from the start show 0. ``close`` ends it: a session that is being
+    replaced must not speak for the server any more.
+    """
+
+    def __init__(self, metrics: Metrics, server_id: str) -> None:
+        self._metrics = metrics
+        self._server_id = server_id
+        self._calls: dict[tuple[Kind, str], Counter] = {}
+        self._seconds: Histogram = metrics.server_call_seconds.labels(server_id)
+        self._reconnects: Counter = metrics.server_reconnects.labels(server_id)
+        self._discovery_failures: Counter = metrics.server_discovery_failures.labels(server_id)
+        self._open = True
+        self.show(up=False, stale=False)
+
+    def show(self, *, up: bool, stale: bool) -> None:
+        """Say how the server is now."""
+        if self._open:
+            self._metrics.server_up.labels(self._server_id).set(up)
+            self._metrics.server_stale.labels(self._server_id).set(stale)
+
+    def called(self, kind: Kind, code: str, seconds: float) -> None:
+        """Count one request to the server, by its outcome code."""
+        calls = self._calls.get((kind, code))
+        if calls is None:  # found once: looking labels up takes as long as counting
+            calls = self._metrics.server_calls.labels(self._server_id, kind.value, code)
+            self._calls[kind, code] = calls
+        calls.inc()
+        self._seconds.observe(seconds)
+
+    def reconnected(self) -> None:
+        """Count one more connection than the first."""
+        self._reconnects.inc()
+
+    def discovery_failed(self) -> None:
+        """Count one discovery of which a list failed."""
+        self._discovery_failures.inc()
+
+    def close(self) -> None:
+        """Say nothing more of how the server is."""
+        self._open = False
+
+
+def forget_server(metrics: Metrics, server_id: str) -> None:
+    """Remove what the metrics say of a server that is no longer configured."""
+    for metric in (
+        metrics.server_up,
+        metrics.server_stale,
+        metrics.server_calls,
+        metrics.server_call_seconds,
+        metrics.server_reconnects,
+        metrics.server_discovery_failures,
+    ):
+        metric.remove_by_labels({"server": server_id})
