@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks
+INTEROP := tests/interop
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt lint types layers spell cov bench retrieval lock clean
+.PHONY: help run test test-interop node check fmt lint types layers spell cov bench retrieval lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
 	$(BIN)/mcp-tools-proxy serve
@@ -19,6 +20,13 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 
 test: $(VENV)/.dev  ## run every test
 	$(BIN)/pytest
+
+test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with MCP servers from npm (needs Node)
+	$(BIN)/pytest $(INTEROP)
+
+node:
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+	  { echo "make test-interop needs Node 20 or newer: node and npm have to be on PATH" >&2; exit 1; }
 
 check: lint types layers spell  ## everything a reviewer need not look at
 
@@ -57,7 +65,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
+	rm -rf $(VENV) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -71,4 +79,8 @@ $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock py
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json
+	npm ci --prefix $(INTEROP) --ignore-scripts --no-audit --no-fund
 	@touch $@
