@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-import aiohttp
-
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.conversation import Wire, converse, first_cause
 from mcp_tools_proxy.downstream.link import Link, LinkFault, OnListChanged
 from mcp_tools_proxy.downstream.transports.failures import Ended, Refused
 from mcp_tools_proxy.downstream.transports.http import open_http
+from mcp_tools_proxy.downstream.transports.legacy_sse import open_sse
 from mcp_tools_proxy.downstream.transports.stdio import open_process
-from mcp_tools_proxy.downstream.transports.streams import StreamWire
+from mcp_tools_proxy.downstream.transports.streams import Duplex, StreamWire
+from mcp_tools_proxy.downstream.transports.web import Web
+from mcp_tools_proxy.downstream.transports.websocket import open_websocket
 
-_KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
-_NAMES_KEPT_S = 60  # host names
 _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
 
 
@@ -37,7 +36,7 @@ class Dialer:
     """
 
     def __init__(self) -> None:
-        self._http: aiohttp.ClientSession | None = None
+        self._web = Web()
         self._worked: dict[str, tuple[ServerConfig, _Way]] = {}
 
     def __repr__(self) -> str:
@@ -56,9 +55,7 @@ class Dialer:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        await self._web.close()
 
     @asynccontextmanager
     async def dial(
@@ -118,12 +115,19 @@ class Dialer:
         transport: Transport,
         on_list_changed: OnListChanged,
     ) -> Wire:
+        duplex: Duplex
         match transport:
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(open_process(config))
+            case Transport.SSE:
+                duplex = await stack.enter_async_context(open_sse(self._web.http, config))
+            case Transport.WEBSOCKET:
+                duplex = await stack.enter_async_context(
+                    open_websocket(self._web.websockets, config)
+                )
             case _:
                 return await stack.enter_async_context(
-                    open_http(self._session(), config, on_list_changed)
+                    open_http(self._web.http, config, on_list_changed)
                 )
         return StreamWire(
             duplex,
@@ -131,17 +135,6 @@ class Dialer:
             transport=transport,
             on_list_changed=on_list_changed,
         )
-
-    def _session(self) -> aiohttp.ClientSession:
-        if self._http is None:
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=_NAMES_KEPT_S
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            )
-        return self._http
 
 
 def _ways(transport: Transport) -> list[_Way]:

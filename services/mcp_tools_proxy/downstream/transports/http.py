@@ -35,6 +35,7 @@ from mcp_tools_proxy.downstream.transports.failures import (
     as_mcp_error,
     from_aiohttp,
 )
+from mcp_tools_proxy.downstream.transports.headers import base_headers
 from mcp_tools_proxy.downstream.transports.http_body import (
     EVENT_STREAM,
     drain,
@@ -55,7 +56,6 @@ _FAREWELL_S = 2.0
 _SESSION = "Mcp-Session-Id"
 _VERSION = "mcp-protocol-version"
 _NO_STREAM = frozenset({404, 405, 501})
-_OURS = frozenset({"accept", "content-type", "content-length", "connection", "transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,6 @@ async def open_http(
         yield wire
     finally:
         await wire.end_session()
-
-
-def base_headers(config: ServerConfig) -> dict[str, str]:
-    """Give the server's own headers, but for those that the transport has to set."""
-    return {
-        name: value
-        for name, value in config.headers.items()
-        if name.lower() not in _OURS and not name.lower().startswith("mcp-")
-    }
 
 
 class HttpWire:

@@ -1,0 +1,56 @@
+"""The HTTP connections to all servers: one pool, one TLS context, no cookies, no redirects."""
+
+import aiohttp
+
+from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
+
+_KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
+_NAMES_KEPT_S = 60  # host names
+
+
+class Web:
+    """Opened at its first use, since it belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._http: aiohttp.ClientSession | None = None
+        self._websockets: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return f"<Web open={self._http is not None}>"
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        """For requests."""
+        if self._http is None:
+            self._http = _session(
+                aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=_NAMES_KEPT_S
+                )
+            )
+        return self._http
+
+    @property
+    def websockets(self) -> aiohttp.ClientSession:
+        """For WebSockets, whose handshakes follow redirects unless they are kept from it."""
+        if self._websockets is None:
+            self._websockets = _session(self.http.connector, refuse_redirects())
+        return self._websockets
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for session in (self._websockets, self._http):
+            if session is not None:
+                await session.close()
+        self._http = self._websockets = None
+
+
+def _session(
+    connector: aiohttp.BaseConnector | None, *traces: aiohttp.TraceConfig
+) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        connector_owner=not traces,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        trace_configs=list(traces),
+    )
