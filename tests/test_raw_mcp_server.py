@@ -1,0 +1,261 @@
+"""The raw test server does what tests of faults rely on, over each transport and in both eras."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import aiohttp
+import pytest
+from mcp import Client, MCPError
+
+from tests.mcp_servers.connecting import connected
+from tests.mcp_servers.programs import ROOT, raw_entry, running_program
+from tests.mcp_servers.raw_web import RawServer, running_raw
+
+Json = dict[str, Any]
+TRANSPORTS = ["stdio", "http", "events", "sse", "ws"]
+"""``events`` is streamable HTTP that answers in event streams."""
+ERAS = ["auto", "legacy"]
+
+
+@asynccontextmanager
+async def entry_of(transport: str, **options: Any) -> AsyncIterator[Mapping[str, Any]]:
+    if transport == "stdio":
+        yield raw_entry(**options)
+    elif transport == "events":
+        async with running_raw("http", sse=True, **options) as server:
+            yield server.entry
+    else:
+        async with running_raw(transport, **options) as server:
+            yield server.entry
+
+
+@asynccontextmanager
+async def talking(transport: str, era: str = "auto", **options: Any) -> AsyncIterator[Client]:
+    async with entry_of(transport, **options) as entry, connected(entry, era) as client:
+        yield client
+
+
+async def structured(client: Client, tool: str, arguments: Json | None = None) -> Any:
+    return (await client.call_tool(tool, arguments or {})).structured_content
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_it_echoes(transport: str, era: str) -> None:
+    async with talking(transport, era) as client:
+        assert await structured(client, "echo", {"text": "Привет"}) == {"text": "Привет"}
+
+
+@pytest.mark.parametrize(("era", "version"), [("legacy", "2025-11-25"), ("modern", "2026-07-28")])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_it_may_speak_one_era_only(transport: str, era: str, version: str) -> None:
+    async with entry_of(transport, era=era) as entry, connected(entry) as client:
+        assert client.protocol_version == version
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_it_has_prompts_resources_and_templates(era: str) -> None:
+    async with talking("http", era, name="first") as client:
+        prompt = await client.get_prompt("greet", {"name": "Ann"})
+        resource = await client.read_resource("raw://item/7")
+        templates = await client.list_resource_templates()
+    assert getattr(prompt.messages[0].content, "text", None) == "greet of first for Ann"
+    assert getattr(resource.contents[0], "text", None) == "raw://item/7 of first"
+    assert [each.uri_template for each in templates.resource_templates] == ["raw://item/{id}"]
+
+
+async def test_it_lists_in_pages_what_it_was_given_beside_its_own() -> None:
+    extra = {"tools": [{"name": "a:b", "inputSchema": {"type": "object"}}]}
+    async with talking("http", only=("echo",), tools=2, extra=extra, page_size=3) as client:
+        first = await client.list_tools()
+        second = await client.list_tools(cursor=first.next_cursor)
+        shown = [tool.name for tool in (*first.tools, *second.tools)]
+        assert shown == ["echo", "tool_001", "tool_002", "a:b"]
+        assert (await structured(client, "a:b"))["tool"] == "a:b"
+
+
+async def test_it_offers_nothing_of_a_capability_it_is_without() -> None:
+    async with talking("http", without=("prompts",)) as client:
+        assert client.server_capabilities.prompts is None
+        with pytest.raises(MCPError):
+            await client.list_prompts()
+
+
+async def test_it_tells_the_meta_that_it_got() -> None:
+    meta: Any = {"traceparent": "00-1-2-03"}
+    async with talking("http") as client:
+        result = await client.call_tool("meta", meta=meta)
+    assert result.structured_content["traceparent"] == "00-1-2-03"
+
+
+async def test_it_tells_the_headers_that_it_got() -> None:
+    async with talking("http") as client:
+        assert (await structured(client, "headers"))["mcp-name"] == "headers"
+
+
+async def test_it_tells_the_environment_that_it_sees() -> None:
+    async with talking("stdio") as client:
+        assert "PYTHONPATH" in (await structured(client, "env"))["names"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_it_counts_calls_that_were_cancelled(transport: str, era: str) -> None:
+    async with talking(transport, era) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("hang", read_timeout_seconds=0.1)
+        async with asyncio.timeout(5):
+            while (await structured(client, "cancelled_count"))["count"] == 0:  # noqa: ASYNC110 - asked
+                await asyncio.sleep(0.01)
+
+
+async def test_it_counts_the_calls_of_a_tool() -> None:
+    async with talking("http") as client:
+        counts = [(await structured(client, "counter"))["count"] for _ in range(2)]
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    safe = tools["counter_safe"].annotations
+    assert (counts, safe is not None and safe.read_only_hint) == ([1, 2], True)
+
+
+async def test_its_errors_are_of_the_kinds_asked_for() -> None:
+    async with talking("http") as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("error", {"code": -32099})
+        failed = await client.call_tool("is_error")
+    assert (caught.value.code, failed.is_error) == (-32099, True)
+
+
+@pytest.mark.parametrize("fault", ["crash", "half", "garbage"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_fault_leaves_its_call_without_a_result(transport: str, fault: str) -> None:
+    """The SDK's client may break as a whole; that is not ours to judge."""
+    result = None
+    with suppress(MCPError, BaseExceptionGroup):
+        async with talking(transport) as client:
+            result = await client.call_tool(fault, read_timeout_seconds=0.2)
+    assert result is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_big_answer_comes_whole(transport: str) -> None:
+    async with talking(transport) as client:
+        result = await client.call_tool("big", {"bytes": 900_000})
+    assert len(getattr(result.content[0], "text", "")) == 900_000
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_listener_of_the_modern_era_hears_of_changed_tools(transport: str) -> None:
+    async with talking(transport) as client, client.listen(tools_list_changed=True) as heard:
+        before = {tool.name for tool in (await client.list_tools()).tools}
+        await client.call_tool("tools_swap")
+        await asyncio.wait_for(anext(aiter(heard)), 5)
+        after = {tool.name for tool in (await client.session.list_tools()).tools}
+    assert after - before == {"swapped"}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_listener_of_the_legacy_era_hears_every_change(transport: str) -> None:
+    heard: asyncio.Queue[object] = asyncio.Queue()
+
+    async def take(message: object) -> None:
+        heard.put_nowait(message)
+
+    async with (
+        entry_of(transport) as entry,
+        connected(entry, "legacy", message_handler=take) as client,
+        asyncio.timeout(5),
+    ):
+        while heard.empty():  # the stream for notifications opens in the background
+            await client.call_tool("flood", {"count": 3})
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            await heard.get()
+
+
+async def rpc(server: RawServer, method: str, session: str = "") -> aiohttp.ClientResponse:
+    """Send one legacy request over HTTP."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+    headers = {"Mcp-Session-Id": session} if session else {}
+    async with aiohttp.ClientSession() as http:
+        return await http.post(server.url, json=body, headers=headers)
+
+
+async def test_a_lost_session_is_not_found() -> None:
+    async with running_raw() as server:
+        session = (await rpc(server, "initialize")).headers["Mcp-Session-Id"]
+        before = await rpc(server, "tools/list", session)
+        server.lose_sessions()
+        after = await rpc(server, "tools/list", session)
+        without = await rpc(server, "tools/list")
+    assert [before.status, after.status, without.status] == [200, 404, 400]
+
+
+async def test_a_stateless_server_needs_no_session() -> None:
+    async with running_raw(stateless=True) as server:
+        opened = await rpc(server, "initialize")
+        listed = await rpc(server, "tools/list")
+    assert ("Mcp-Session-Id" in opened.headers, listed.status) == (False, 200)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+async def test_it_comes_back_on_its_port(transport: str) -> None:
+    async with running_raw(transport) as server:
+        before = server.url
+        await server.restart()
+        async with connected(server.entry) as client:
+            assert (server.url, await structured(client, "echo")) == (before, {})
+
+
+async def test_it_stops_in_the_middle_of_a_call() -> None:
+    async with running_raw() as server, aiohttp.ClientSession() as http:
+        call = {"name": "hang", "arguments": {}}
+        session = (await rpc(server, "initialize")).headers["Mcp-Session-Id"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        headers = {"Mcp-Session-Id": session}
+        async with asyncio.TaskGroup() as tasks:
+            hanging = tasks.create_task(refused(http, server.url, body, headers))
+            async with asyncio.timeout(5):
+                while server.script.running_count == 0:  # noqa: ASYNC110 - a plain counter
+                    await asyncio.sleep(0.005)
+            await server.stop()
+        assert (hanging.result(), server.script.running_count) == (True, 0)
+
+
+async def refused(http: aiohttp.ClientSession, url: str, body: Json, headers: Json) -> bool:
+    try:
+        await http.post(url, json=body, headers=headers)
+    except aiohttp.ClientError:
+        return True
+    return False
+
+
+async def test_a_mute_server_answers_nothing() -> None:
+    async with running_raw(mute=("initialize",)) as server:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(rpc(server, "initialize"), 0.2)
+
+
+async def test_as_a_program_it_dies_of_a_crash_and_comes_back() -> None:
+    async with running_program("http") as program:
+        url = program.url
+        with suppress(MCPError, BaseExceptionGroup):
+            async with connected({"url": url}) as client:
+                await client.call_tool("crash")
+        await program.restart()
+        async with connected({"url": url}) as client:
+            assert await structured(client, "counter") == {"count": 1}
+
+
+async def test_over_stdio_it_needs_the_standard_library_only() -> None:
+    check = (
+        "import sys, tests.mcp_servers.raw; "
+        "print([m for m in ('mcp', 'aiohttp', 'pydantic') if m in sys.modules])"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", check, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 20)
+    assert said.strip() == b"[]"
