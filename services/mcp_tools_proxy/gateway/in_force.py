@@ -1,0 +1,215 @@
+"""Which configuration and which preset are in force, as the files have it.
+
+The rules of choice (contract §6):
+
+- The preset that the environment pins is the chosen one, always.
+- Else a ``defaultPresetId`` that differs from the one seen before is chosen, at the start and while
+  running; one that goes away chooses nothing.
+- Else, when mcp.json is read for the first time and nothing was chosen yet, the only preset there
+  is, be its file good or bad. Without one nothing is chosen, and the empty preset is in force.
+- Else what was chosen stays chosen; ``switch`` chooses as well.
+
+Nothing else chooses: saving a file that is not the chosen one's never puts it in force. Each look
+loads the chosen preset anew. While that fails, what was in force stays (at the start: the empty
+one), and follows its own file as long as that can be loaded; once the chosen one's file is there
+and good, it is in force. In the same way the last good mcp.json outlives its file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mcp_tools_proxy.config.files import (
+    CONFIGURATION_FILE,
+    NO_FILE,
+    LoadedPreset,
+    PresetListing,
+    PresetMissing,
+    list_presets,
+    load_preset,
+    set_default_preset,
+)
+from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
+from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What holds now: the last good of each file, and what is wrong with the present ones."""
+
+    configuration: Configuration | None = None
+    """None until mcp.json was read for the first time, or found not to be there."""
+    chosen: str | None = None
+    """The id of the preset that should be in force; ``preset`` is another one while it cannot."""
+    preset: Preset = EMPTY_PRESET
+    config_problems: tuple[Problem, ...] = ()
+    preset_problems: tuple[Problem, ...] = ()
+    preset_warnings: tuple[Problem, ...] = ()
+
+    @property
+    def servers(self) -> Mapping[str, ServerConfig]:
+        """The servers that mcp.json asks for; none while it could never be read."""
+        return self.configuration.servers if self.configuration else {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the files as they are now."""
+        return self.config_problems + self.preset_problems
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is odd in the files in force."""
+        of_configuration = self.configuration.warnings if self.configuration else ()
+        return of_configuration + self.preset_warnings
+
+    def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "InForce":
+        """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
+        preset_id = loaded.preset.preset_id
+        configuration = self.configuration
+        if persisted and configuration is not None:  # our own change is no news when it is read
+            configuration = replace(configuration, default_preset_id=preset_id)
+        return replace(
+            self,
+            configuration=configuration,
+            chosen=preset_id,
+            preset=loaded.preset,
+            preset_problems=(),
+            preset_warnings=loaded.warnings,
+        )
+
+
+class ConfigFolder:
+    """What can be asked of the configuration folder. Blocks: call it in a thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        load_configuration: Callable[[], Configuration],
+        pinned: str | None = None,
+        write_default: Callable[[Path, str], None] = set_default_preset,
+    ) -> None:
+        self.path = path
+        self._load_configuration = load_configuration
+        self._pinned = pinned
+        self._write_default = write_default
+
+    def presets(self) -> tuple[PresetSummary, ...]:
+        """List the presets that can be chosen, oldest first."""
+        return list_presets(self.path).presets
+
+    def choose(self, preset_id: str, *, persist: bool) -> LoadedPreset:
+        """Load a preset for its chooser, and with ``persist`` make it the default (P-20).
+
+        Raises PresetPinned, PresetNotFound, ConfigReadOnly; then nothing is written.
+        """
+        if self._pinned is not None:
+            raise PresetPinned(
+                f"the environment pins the preset to {quote(self._pinned)}; "
+                "unset MCP_PROXY_PRESET and restart to be able to choose"
+            )
+        try:
+            loaded = load_preset(self.path, preset_id)
+        except PresetMissing as error:
+            raise PresetNotFound(
+                f"there is no preset {quote(preset_id)}; list the presets to see which there are"
+            ) from error
+        except InvalidConfig as error:
+            raise PresetNotFound(
+                f"preset {quote(preset_id)} has problems; mend its file, then choose it again",
+                details=_details(error),
+            ) from error
+        if persist:
+            self._persist(preset_id)
+        return loaded
+
+    def _persist(self, preset_id: str) -> None:
+        try:
+            self._write_default(self.path, preset_id)
+        except InvalidConfig as error:
+            raise ConfigReadOnly(
+                "mcp.json has problems, so the choice cannot be written to it: mend it, or send "
+                '"persist": false to switch until the next start',
+                details=_details(error),
+            ) from error
+
+    def look(self, before: InForce) -> InForce:
+        """Give what holds after ``before``, by the files as they are now."""
+        configuration, config_problems = self._configuration(before.configuration)
+        chosen = self._pinned or self._chosen(before, configuration)
+        looked = replace(
+            before, configuration=configuration, config_problems=config_problems, chosen=chosen
+        )
+        return looked if chosen is None else self._with_preset(looked, chosen)
+
+    def _configuration(
+        self, before: Configuration | None
+    ) -> tuple[Configuration | None, tuple[Problem, ...]]:
+        try:
+            found = self._load_configuration()
+        except InvalidConfig as error:
+            return before, error.problems
+        if found is NO_FILE and before is not None and before is not NO_FILE:
+            message = "is gone; what it said last stays in force"
+            return before, (Problem(file=CONFIGURATION_FILE, path="$", message=message),)
+        return found, ()
+
+    def _chosen(self, before: InForce, configuration: Configuration | None) -> str | None:
+        if configuration is None:
+            return before.chosen
+        first = before.configuration is None
+        seen = before.configuration.default_preset_id if before.configuration else None
+        default = configuration.default_preset_id
+        if default is not None and default != seen:
+            return default
+        if first and before.chosen is None:
+            return _only_preset(list_presets(self.path))
+        return before.chosen
+
+    def _with_preset(self, before: InForce, chosen: str) -> InForce:
+        try:
+            loaded = load_preset(self.path, chosen)
+        except (PresetMissing, InvalidConfig) as error:
+            return replace(
+                before,
+                preset=self._as_its_file_is(before.preset),
+                preset_problems=_why_not(chosen, error, in_force=before.preset),
+            )
+        return replace(
+            before, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
+        )
+
+    def _as_its_file_is(self, preset: Preset) -> Preset:
+        """Follow the file of a preset that is only in force until the chosen one can be."""
+        try:
+            return load_preset(self.path, preset.preset_id).preset
+        except (PresetMissing, InvalidConfig):
+            return preset
+
+
+def _details(error: InvalidConfig) -> Mapping[str, object]:
+    return {"problems": [str(problem) for problem in error.problems]}
+
+
+def _only_preset(listing: PresetListing) -> str | None:
+    broken = {problem.file for problem in listing.problems}
+    ids = [preset.preset_id for preset in listing.presets]
+    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
+    return ids[0] if len(ids) == 1 else None
+
+
+def _why_not(
+    chosen: str, error: PresetMissing | InvalidConfig, *, in_force: Preset
+) -> tuple[Problem, ...]:
+    """Say that the chosen preset is not in force as its file is now, and what is."""
+    reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
+    what = "its last good version" if in_force.preset_id == chosen else quote(in_force.preset_id)
+    first = Problem(
+        file=f"preset_{chosen[:QUOTE_CHARS]}.json",
+        path="$",
+        message=f"{reason}; {what} is in force",
+    )
+    return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))

@@ -1,0 +1,240 @@
+"""Keeps the registry as the files and the servers have it: the one writer of what is in force."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from mcp_tools_proxy.config.folder import changes
+from mcp_tools_proxy.domain.capability import Snapshot
+from mcp_tools_proxy.domain.config import PresetSummary, Problem
+from mcp_tools_proxy.domain.preset import Missing, Preset
+from mcp_tools_proxy.domain.prompt import Prompt
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.domain.view import Shadowed, View
+from mcp_tools_proxy.gateway.clashes import without_clashes
+from mcp_tools_proxy.gateway.findings import Finding, findings_of, tell
+from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+log = structlog.get_logger()
+
+
+class Pool(Protocol):
+    """The sessions with the downstream servers."""
+
+    @property
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """The last good discovery of each server that is wanted, enabled and was ever reached."""
+        ...
+
+    def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
+        """Start, stop and replace sessions until they are those of ``wanted``; does not wait."""
+        ...
+
+
+class Components(Protocol):
+    """What a view is made of, ready to be used."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools, in the view's order, as the others are."""
+        ...
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """The prompts."""
+        ...
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """The resources."""
+        ...
+
+    @property
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """The resource templates."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """How the last reload ended: ``ok`` when nothing is wrong with what it read and built."""
+
+    ok: bool
+    at: datetime
+
+
+class Reloader:
+    """Reads the files, tells the pool, filters, builds and swaps; a failure keeps the last good.
+
+    Call ``load`` once, then keep ``run`` running, and have ``rebuild`` called when what a server
+    offers changes. ``in_force`` has the rules of choosing the preset.
+    """
+
+    def __init__(
+        self,
+        *,
+        holder: RegistryHolder,
+        local_tools: Iterable[Tool],
+        pool: Pool,
+        build_components: Callable[[View], Components],
+        files: ConfigFolder,
+        metrics: Metrics,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._holder = holder
+        self._local_tools = tuple(local_tools)
+        self._pool = pool
+        self._build_components = build_components
+        self._files = files
+        self._metrics = metrics
+        self._now = now
+        self._one_at_a_time = asyncio.Lock()
+        self._in_force = InForce()
+        self._view = View()
+        self._findings: frozenset[Finding] = frozenset()
+        self._built = False
+        self._reloaded_at: datetime | None = None
+        self.version = 0
+        """Counts the registries that were put in force."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Reloader preset={self.active.preset_id!r} version={self.version} "
+            f"missing={len(self.missing)} problems={len(self.problems)}>"
+        )
+
+    @property
+    def active(self) -> Preset:
+        """The preset in force."""
+        return self._in_force.preset
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """What the preset in force names and no server offers (P-07)."""
+        return self._view.missing
+
+    @property
+    def shadowed(self) -> tuple[Shadowed, ...]:
+        """What is not visible because a server before it offers the same (P-13)."""
+        return self._view.shadowed
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with mcp.json and the chosen preset's file as they are now."""
+        return self._in_force.problems
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is odd in the files in force and does no harm."""
+        return self._in_force.warnings
+
+    @property
+    def last_reload(self) -> Reload | None:
+        """How it went when the files were last looked at; None before the first time."""
+        if self._reloaded_at is None:
+            return None
+        return Reload(ok=self._built and not self.problems, at=self._reloaded_at)
+
+    async def presets(self) -> tuple[PresetSummary, ...]:
+        """List the presets that can be chosen, oldest first."""
+        return await asyncio.to_thread(self._files.presets)
+
+    async def load(self) -> None:
+        """Look at the files and put what they say in force. Bad files are told, never raised."""
+        async with self._one_at_a_time:
+            found = await asyncio.to_thread(self._files.look, self._in_force)
+            self._tell_news(found)
+            if found != self._in_force or not self._built:
+                self._in_force = found
+                self._pool.apply(found.servers)
+                self._swap()
+            self._count_reload()
+
+    async def run(self) -> None:
+        """Follow the folder until cancelled; a change is in force within a second (P-21)."""
+        async with aclosing(changes(self._files.path)) as batches:
+            async for _ in batches:
+                try:
+                    await self.load()
+                except Exception:
+                    log.exception("config.reload_crashed")
+                    self._count_reload()
+
+    def rebuild(self) -> None:
+        """Make the registry anew from what the servers offer now.
+
+        The pool calls it; it never raises, so that no server's offer can end a session's task.
+        """
+        try:
+            self._swap()
+        except Exception:
+            log.exception("registry.rebuild_crashed")
+
+    async def switch(self, preset_id: str, *, persist: bool) -> None:
+        """Put another preset in force, and with ``persist`` make it the default (P-17, P-20).
+
+        When this returns, every new call sees it. Raises PresetPinned, PresetNotFound,
+        ConfigReadOnly; then nothing has changed.
+        """
+        async with self._one_at_a_time:
+            loaded = await asyncio.to_thread(self._files.choose, preset_id, persist=persist)
+            self._in_force = self._in_force.switched(loaded, persisted=persist)
+            self._swap()
+            self._count_reload()
+        log.info("preset.switched", preset=preset_id, persisted=persist)
+
+    def _swap(self) -> None:
+        """Filter, build and swap, without a pause between: nobody sees half of it (P-16)."""
+        self._built = False
+        snapshots = self._pool.snapshots
+        view = filter_capabilities(snapshots, self.active)
+        made = self._build_components(view)
+        tools, clashing = without_clashes(self._local_tools, made.tools)
+        self._holder.current = Registry.build(
+            (*self._local_tools, *tools),
+            prompts=made.prompts,
+            resources=made.resources,
+            templates=made.templates,
+        )
+        self._view = view
+        self.version += 1
+        self._built = True
+        self._metrics.preset_missing.set(len(view.missing))
+        self._tell_findings(
+            findings_of(view, clashing, servers=self._in_force.servers, discovered=snapshots.keys())
+        )
+
+    def _tell_news(self, found: InForce) -> None:
+        """Log what a look found that the look before did not."""
+        known = self._in_force
+        for event, now, before in (
+            ("config.problem", found.problems, known.problems),
+            ("config.warning", found.warnings, known.warnings),
+        ):
+            for it in now:
+                if it not in before:
+                    log.warning(event, file=it.file, path=it.path, reason=it.message)
+        if found.preset.preset_id != known.preset.preset_id:
+            log.info("preset.active", preset=found.preset.preset_id)
+
+    def _tell_findings(self, findings: tuple[Finding, ...]) -> None:
+        """Log what this registry leaves out and the one before did not."""
+        news = [finding for finding in findings if finding not in self._findings]
+        self._findings = frozenset(findings)
+        tell(news, preset_id=self.active.preset_id)
+
+    def _count_reload(self) -> None:
+        self._reloaded_at = self._now()
+        ok = self._built and not self.problems
+        self._metrics.config_reloads.labels("ok" if ok else "failed").inc()
+        self._metrics.config_problems.set(len(self.problems))
