@@ -1,0 +1,46 @@
+"""Strategies for the property tests of this room: any JSON, and files that are nearly right."""
+
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.config.server_entry import ServerEntry
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+"""Any JSON value, and the numbers that only look like JSON."""
+
+STRICT_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+"""Any JSON value that is one, and that reads back as it was."""
+
+_ENTRY_KEYS = st.sampled_from([field.alias for field in ServerEntry.model_fields.values()])
+_TEXTS = st.sampled_from(["stdio", "ws", "HTTP", "http://h", "ws://h", "${A}", "${", "{A}", " "])
+_VALUES = _TEXTS | st.lists(_TEXTS) | st.dictionaries(_TEXTS, _TEXTS) | JSON
+_ENTRIES = st.dictionaries(_ENTRY_KEYS | st.text(max_size=4), _VALUES) | JSON
+
+CONFIGURATIONS = JSON | st.fixed_dictionaries(
+    {"mcpServers": st.dictionaries(st.sampled_from(["a", "b-c", "a:b"]), _ENTRIES)},
+    optional={"defaultPresetId": JSON, "capabilitiesRefreshIntervalSeconds": JSON},
+)
+
+_REFERENCES = st.lists(
+    st.dictionaries(
+        st.sampled_from(["serverId", "toolName", "promptName", "resourceKey", "enabled"]),
+        st.text(max_size=4) | st.booleans(),
+    )
+)
+
+PRESETS = JSON | st.fixed_dictionaries(
+    {"id": st.just("work"), "name": st.text(max_size=4)},
+    optional={
+        "tools": _REFERENCES | JSON,
+        "prompts": _REFERENCES | JSON,
+        "resources": _REFERENCES | JSON,
+        "createdAtEpochMillis": JSON,
+    },
+)

@@ -1,0 +1,78 @@
+"""Writes configuration files and loads them, for the tests of this room."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from mcp_tools_proxy.config.files import load_configuration, load_preset
+from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, Problem
+from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.server import ServerConfig
+
+T = TypeVar("T")
+
+NO_VARIABLES: Mapping[str, str] = {}
+
+
+def write_json(folder: Path, name: str, content: object) -> Path:
+    """Write a file: bytes and text as they are, anything else as JSON."""
+    path = folder / name
+    match content:
+        case bytes():
+            path.write_bytes(content)
+        case str():
+            path.write_bytes(content.encode())
+        case _:
+            path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def load(
+    folder: Path, content: object, environment: Mapping[str, str] = NO_VARIABLES
+) -> Configuration:
+    """Load ``content`` as mcp.json; the limits that the caller gives are 60 s and 1,000 bytes."""
+    write_json(folder, "mcp.json", content)
+    return load_configuration(folder, environment, call_timeout_s=60, max_result_bytes=1000)
+
+
+def load_server(
+    folder: Path,
+    entry: object,
+    environment: Mapping[str, str] = NO_VARIABLES,
+    *,
+    root: Mapping[str, object] | None = None,
+) -> ServerConfig:
+    """Load a file whose only server is ``notes``; ``root`` is what else the file holds."""
+    content = {"mcpServers": {"notes": entry}, **(root or {})}
+    return load(folder, content, environment).servers["notes"]
+
+
+def load_as_preset(folder: Path, content: object, preset_id: str = "work") -> Preset:
+    """Load ``content`` as the file of a preset."""
+    write_json(folder, f"preset_{preset_id}.json", content)
+    return load_preset(folder, preset_id).preset
+
+
+def refused(
+    folder: Path, content: object, environment: Mapping[str, str] = NO_VARIABLES
+) -> dict[str, str]:
+    """Load ``content`` as mcp.json, which fails; give its problems, JSON path → message."""
+    try:
+        load(folder, content, environment)
+    except InvalidConfig as error:
+        return by_path(error.problems)
+    raise AssertionError("the file was accepted")
+
+
+def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:
+    """Give problems as JSON path → message."""
+    return {problem.path: problem.message for problem in problems}
+
+
+def tried(loading: Callable[[], T]) -> T | InvalidConfig:
+    """Give what loading gives, or its refusal."""
+    try:
+        return loading()
+    except InvalidConfig as error:
+        return error

@@ -1,0 +1,175 @@
+"""Choosing a preset writes one key of mcp.json, and nothing else."""
+
+import errno
+import json
+import os
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.config.editing import with_key
+from mcp_tools_proxy.config.files import PresetMissing, set_default_preset
+from mcp_tools_proxy.domain.config import InvalidConfig
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from tests.unit.config.generated import STRICT_JSON
+from tests.unit.config.loading import load, write_json
+
+SERVERS = '"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}'
+
+
+@pytest.mark.requirement("P-20")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '{\n  "defaultPresetId": "old",\n  "mcpServers": { }\n}\n',
+            '{\n  "defaultPresetId": "new",\n  "mcpServers": { }\n}\n',
+        ),
+        (
+            f"{{\n\t{SERVERS}\n}}",
+            f'{{\n\t{SERVERS},\n\t"defaultPresetId": "new"\n}}',
+        ),
+        (f"{{{SERVERS}}}", f'{{{SERVERS},"defaultPresetId": "new"}}'),
+        ('{"mcpServers":{}}', '{"mcpServers":{},"defaultPresetId":"new"}'),
+        ("{ }", '{"defaultPresetId": "new" }'),
+        ('{"defaultPresetId": null}', '{"defaultPresetId": "new"}'),
+        (
+            '{"x": {"defaultPresetId": 1}, "defaultPresetId" : {"odd": [1]} , "z": 1.50}',
+            '{"x": {"defaultPresetId": 1}, "defaultPresetId" : "new" , "z": 1.50}',
+        ),
+        (
+            '\ufeff{\r\n  "mcpServers": {},\r\n  "n": "ä\\u00e4"\r\n}\r\n',
+            '\ufeff{\r\n  "mcpServers": {},\r\n  "n": "ä\\u00e4",'
+            '\r\n  "defaultPresetId": "new"\r\n}\r\n',
+        ),
+        ('{"default\\u0050resetId": "old"}', '{"default\\u0050resetId": "new"}'),
+    ],
+)
+def test_all_but_the_one_key_stays_byte_for_byte(tmp_path: Path, before: str, after: str) -> None:
+    path = write_json(tmp_path, "mcp.json", before)
+    set_default_preset(tmp_path, "new")
+    assert path.read_bytes() == after.encode()
+
+
+def test_a_missing_file_is_made(tmp_path: Path) -> None:
+    set_default_preset(tmp_path, "work")
+    content = json.loads((tmp_path / "mcp.json").read_bytes())
+    assert content == {"mcpServers": {}, "defaultPresetId": "work"}
+
+
+def test_the_choice_is_what_the_loader_reads(tmp_path: Path) -> None:
+    content = write_json(tmp_path, "mcp.json", f"{{{SERVERS}}}")
+    set_default_preset(tmp_path, "work")
+    loaded = load(tmp_path, content.read_bytes(), {"TOKEN": "s3cret"})
+    assert loaded.default_preset_id == "work"
+
+
+def test_mode_and_owner_of_the_file_are_kept(tmp_path: Path) -> None:
+    path = write_json(tmp_path, "mcp.json", "{}")
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+    before = path.stat()
+    set_default_preset(tmp_path, "work")
+    after = path.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+
+
+def test_a_linked_file_is_changed_behind_its_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    real = write_json(tmp_path / "real", "shared.json", "{}")
+    link = tmp_path / "mcp.json"
+    link.symlink_to("real/shared.json")
+    set_default_preset(tmp_path, "work")
+    assert link.is_symlink()
+    assert json.loads(real.read_bytes()) == {"defaultPresetId": "work"}
+
+
+def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
+    write_json(tmp_path, "mcp.json", "{}")
+    set_default_preset(tmp_path, "work")
+    assert os.listdir(tmp_path) == ["mcp.json"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "", '{"a": 1, "a": 2}'])
+def test_a_file_that_is_no_json_object_is_left_alone(tmp_path: Path, content: str) -> None:
+    path = write_json(tmp_path, "mcp.json", content)
+    with pytest.raises(InvalidConfig):
+        set_default_preset(tmp_path, "work")
+    assert path.read_text() == content
+
+
+def test_a_server_that_is_wrong_does_not_hinder_the_choice(tmp_path: Path) -> None:
+    path = write_json(tmp_path, "mcp.json", '{"mcpServers": {"a": {}}}')
+    set_default_preset(tmp_path, "work")
+    assert json.loads(path.read_bytes())["defaultPresetId"] == "work"
+
+
+def test_what_is_no_preset_id_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(PresetMissing):
+        set_default_preset(tmp_path, "../work")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, errno.ENOSPC]
+)
+def test_a_file_that_cannot_be_written_is_read_only(tmp_path: Path, number: int) -> None:
+    def write(path: Path, content: bytes) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with pytest.raises(ConfigReadOnly) as caught:
+        set_default_preset(tmp_path, "work", write=write)
+    assert str(tmp_path) not in caught.value.message
+    assert '"persist": false' in caught.value.message
+
+
+def test_a_folder_that_is_not_there_is_read_only(tmp_path: Path) -> None:
+    with pytest.raises(ConfigReadOnly):
+        set_default_preset(tmp_path / "nowhere", "work")
+
+
+def test_a_file_system_that_takes_no_files_is_read_only(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").symlink_to("/proc/mcp.json")
+    with pytest.raises(ConfigReadOnly):
+        set_default_preset(tmp_path, "work")
+
+
+FILES = st.dictionaries(
+    st.sampled_from(["mcpServers", "defaultPresetId", '"', "\\", "}"]) | st.text(max_size=6),
+    STRICT_JSON,
+)
+LAYOUTS = st.fixed_dictionaries(
+    {
+        "indent": st.sampled_from([None, 0, 2, "\t"]),
+        "separators": st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\r\n ")]),
+        "ensure_ascii": st.booleans(),
+    }
+)
+
+
+def kept_at_both_ends(before: str, after: str) -> int:
+    """Count the characters at the start and at the end in which two texts are alike."""
+    kept = 0
+    while before[kept : kept + 1] == after[kept : kept + 1] != "":
+        kept += 1
+    ends = zip(reversed(before[kept:]), reversed(after[kept:]), strict=False)
+    return kept + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+
+
+@given(content=FILES, layout=LAYOUTS)
+def test_any_file_differs_in_that_key_only(
+    content: dict[str, object], layout: dict[str, object]
+) -> None:
+    before = " " + json.dumps(content, **layout) + "\n"  # type: ignore[arg-type] # drawn layouts
+    after = with_key(before, "defaultPresetId", "new")
+    assert json.loads(after) == {**content, "defaultPresetId": "new"}
+    gone = json.dumps(content.get("defaultPresetId", ""), **layout)  # type: ignore[arg-type] # same
+    assert kept_at_both_ends(before, after) >= len(before) - len(gone) - gone.count("\n") * 2

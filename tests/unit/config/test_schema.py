@@ -1,0 +1,211 @@
+"""The published JSON Schema files say what the loader does."""
+
+import json
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+
+from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
+from mcp_tools_proxy.domain.config import InvalidConfig
+from tests.unit.config.generated import CONFIGURATIONS, PRESETS
+from tests.unit.config.loading import load, load_as_preset, tried
+
+SCHEMAS = Path(__file__).parents[3] / "schemas"
+MCP = jsonschema_rs.validator_for(json.loads((SCHEMAS / "mcp.schema.json").read_bytes()))
+PRESET = jsonschema_rs.validator_for(json.loads((SCHEMAS / "preset.schema.json").read_bytes()))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_schema_in_the_repository_is_that_of_the_models(name: str) -> None:
+    assert (SCHEMAS / name).read_text(encoding="utf-8") == published(PUBLISHED[name])
+
+
+def test_all_schemas_are_written(tmp_path: Path) -> None:
+    publish(tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == PUBLISHED.keys()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_key_is_described_and_titled(name: str) -> None:
+    schema = PUBLISHED[name].model_json_schema()
+    undescribed = [
+        key
+        for part in (schema, *schema["$defs"].values())
+        for key, value in part["properties"].items()
+        if not {"description", "title"} <= value.keys()
+        or not {"examples", "default", "type"} & value.keys()
+    ]
+    assert undescribed == []
+
+
+ENTRIES: list[tuple[object, bool]] = [
+    ({"command": "x"}, True),
+    ({"command": "x", "unknown": {}}, True),
+    ({"command": "x", "args": ["a", "$a", "$${a}", "${A}", "${B:-c d}"]}, True),
+    ({"command": "x", "env": {"K": "v"}, "cwd": "/srv", "name": "n"}, True),
+    ({"command": "x", "cwd": None, "name": None, "url": None, "auth": None}, True),
+    ({"command": "x", "url": "nonsense"}, True),
+    ({"command": "x", "maxCallsInFlight": 5.0, "requestTimeoutSeconds": 0.5}, True),
+    ({"transport": "STDIO", "command": "x"}, True),
+    ({"type": "Http", "url": "http://h"}, True),
+    ({"transport": "sse", "type": "SSE", "url": "https://u:p@h:80/x?y#z"}, True),
+    ({"transport": "streamable", "type": "streamable_http", "url": "http://[::1]:80"}, True),
+    ({"url": "wss://h/"}, True),
+    ({"url": "HTTP://h", "headers": {"X-A": "b\tc"}}, True),
+    ({"url": "${A}://h", "enabled": True, "disabled": False}, True),
+    ({"url": "http://${A}/${B:-b}", "transport": "http"}, True),
+    ({"disabled": True, "url": "${MISSING}", "type": "ws"}, True),
+    ({}, False),
+    ("npx", False),
+    (None, False),
+    ({"command": ""}, False),
+    ({"command": " \t"}, False),
+    ({"command": "a\0"}, False),
+    ({"command": 5}, False),
+    ({"command": None}, False),
+    ({"transport": "stdio"}, False),
+    ({"transport": "stdio", "url": "http://h"}, False),
+    ({"type": "stdio", "command": None}, False),
+    ({"type": "http"}, False),
+    ({"type": "http", "command": "x"}, False),
+    ({"type": "ws", "url": "http://h"}, False),
+    ({"type": "sse", "url": "ws://h"}, False),
+    ({"type": "sse", "transport": "http", "url": "http://h"}, False),
+    ({"type": "ftp", "url": "ftp://h"}, False),
+    ({"transport": 5, "command": "x"}, False),
+    ({"transport": "", "command": "x"}, False),
+    ({"url": "h"}, False),
+    ({"url": "http://"}, False),
+    ({"url": "http:///path"}, False),
+    ({"url": "http://h h"}, False),
+    ({"url": "http://h/a b"}, False),
+    ({"url": "http://h/\n"}, False),
+    ({"url": " http://h"}, False),
+    ({"url": "http://h:port"}, False),
+    ({"url": 5}, False),
+    ({"url": "http://h/${"}, False),
+    ({"url": "http://h", "headers": {"": "x"}}, False),
+    ({"url": "http://h", "headers": {"A B": "x"}}, False),
+    ({"url": "http://h", "headers": {"A": "x\r\nB: y"}}, False),
+    ({"url": "http://h", "headers": {"A": 5}}, False),
+    ({"url": "http://h", "headers": None}, False),
+    ({"url": "http://h", "auth": {"type": "oauth"}}, False),
+    ({"command": "x", "args": "a"}, False),
+    ({"command": "x", "args": ["a", 1]}, False),
+    ({"command": "x", "args": ["${}"]}, False),
+    ({"command": "x", "args": ["\0"]}, False),
+    ({"command": "x", "env": {"A": "${1}"}}, False),
+    ({"command": "x", "env": {"A=B": "c"}}, False),
+    ({"command": "x", "env": {"": "c"}}, False),
+    ({"command": "x", "env": []}, False),
+    ({"command": "x", "name": " "}, False),
+    ({"command": "x", "cwd": ""}, False),
+    ({"command": "x", "enabled": "true"}, False),
+    ({"command": "x", "enabled": None}, False),
+    ({"command": "x", "requestTimeoutSeconds": 0}, False),
+    ({"command": "x", "connectTimeoutSeconds": -1}, False),
+    ({"command": "x", "connectTimeoutSeconds": True}, False),
+    ({"command": "x", "connectTimeoutSeconds": "30"}, False),
+    ({"command": "x", "maxCallsInFlight": 0}, False),
+    ({"command": "x", "maxCallsInFlight": 1.5}, False),
+    ({"command": "x", "maxResultBytes": 0}, False),
+]
+
+
+@pytest.mark.parametrize(("entry", "good"), ENTRIES)
+def test_loader_and_schema_agree_on_an_entry(tmp_path: Path, entry: object, good: bool) -> None:
+    content = {"mcpServers": {"a": entry}}
+    loaded = tried(lambda: load(tmp_path, content, {"A": "http"}))
+    loads = not isinstance(loaded, InvalidConfig)
+    assert (loads, MCP.is_valid(content)) == (good, good)
+
+
+ROOTS: list[tuple[object, bool]] = [
+    ({"mcpServers": {}}, True),
+    ({"mcpServers": {}, "unknown": 1, "$schema": "x", "showTrayIcon": 7}, True),
+    ({"mcpServers": {"a" * 64: {"command": "x"}, "A.b_c-1": {"command": "x"}}}, True),
+    ({"mcpServers": {}, "defaultPresetId": None, "requestTimeoutSeconds": None}, True),
+    ({"mcpServers": {}, "defaultPresetId": "  "}, True),
+    ({"mcpServers": {}, "capabilitiesRefreshIntervalSeconds": -1}, True),
+    ({}, False),
+    ([], False),
+    ({"servers": {}}, False),
+    ({"mcpServers": None}, False),
+    ({"mcpServers": []}, False),
+    ({"mcpServers": {"": {"command": "x"}}}, False),
+    ({"mcpServers": {" ": {"command": "x"}}}, False),
+    ({"mcpServers": {"a:b": {"command": "x"}}}, False),
+    ({"mcpServers": {"a" * 65: {"command": "x"}}}, False),
+    ({"mcpServers": {"ä": {"command": "x"}}}, False),
+    ({"mcpServers": {"a\n": {"command": "x"}}}, False),
+    ({"mcpServers": {}, "defaultPresetId": 5}, False),
+    ({"mcpServers": {}, "requestTimeoutSeconds": 0}, False),
+    ({"mcpServers": {}, "capabilitiesTimeoutSeconds": 0}, False),
+    ({"mcpServers": {}, "capabilitiesTimeoutSeconds": None}, False),
+    ({"mcpServers": {}, "capabilitiesRefreshIntervalSeconds": "300"}, False),
+]
+
+
+@pytest.mark.parametrize(("content", "good"), ROOTS)
+def test_loader_and_schema_agree_on_a_configuration(
+    tmp_path: Path, content: object, good: bool
+) -> None:
+    loads = not isinstance(tried(lambda: load(tmp_path, content)), InvalidConfig)
+    assert (loads, MCP.is_valid(content)) == (good, good)
+
+
+def preset(**more: object) -> dict[str, object]:
+    return {"id": "work", "name": "Work", **more}
+
+
+PRESET_FILES: list[tuple[object, bool]] = [
+    (preset(), True),
+    (preset(description="d", unknown=1, createdAtEpochMillis=1e12), True),
+    (preset(prompts=None, resources=[], createdAtEpochMillis=None), True),
+    (preset(tools=[{"serverId": "a", "toolName": "t", "enabled": False, "x": 1}]), True),
+    (preset(prompts=[{"serverId": "a", "promptName": "p"}]), True),
+    (preset(resources=[{"serverId": "a", "resourceKey": "r"}]), True),
+    ({"id": "work"}, False),
+    ({"name": "Work"}, False),
+    ([], False),
+    (preset(id="a b"), False),
+    (preset(id="__empty__"), False),
+    (preset(id=5), False),
+    (preset(name=""), False),
+    (preset(tools=None), False),
+    (preset(tools={}), False),
+    (preset(tools=[{"serverId": "a", "promptName": "t"}]), False),
+    (preset(tools=[{"toolName": "t"}]), False),
+    (preset(tools=[{"serverId": "a", "toolName": ""}]), False),
+    (preset(tools=[{"serverId": "a", "toolName": "t", "enabled": None}]), False),
+    (preset(prompts=[{"serverId": "a", "toolName": "t"}]), False),
+    (preset(resources=["r"]), False),
+    (preset(createdAtEpochMillis=1.5), False),
+    (preset(description=5), False),
+]
+
+
+@pytest.mark.parametrize(("content", "good"), PRESET_FILES)
+def test_loader_and_schema_agree_on_a_preset(tmp_path: Path, content: object, good: bool) -> None:
+    loads = not isinstance(tried(lambda: load_as_preset(tmp_path, content)), InvalidConfig)
+    assert (loads, PRESET.is_valid(content)) == (good, good)
+
+
+@given(content=CONFIGURATIONS)
+def test_whatever_configuration_loads_is_valid_by_the_schema(
+    tmp_path_factory: pytest.TempPathFactory, content: object
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    loaded = tried(lambda: load(folder, content, {"A": "http://h"}))
+    assert isinstance(loaded, InvalidConfig) or MCP.is_valid(content)
+
+
+@given(content=PRESETS)
+def test_whatever_preset_loads_is_valid_by_the_schema(
+    tmp_path_factory: pytest.TempPathFactory, content: object
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    loaded = tried(lambda: load_as_preset(folder, content))
+    assert isinstance(loaded, InvalidConfig) or PRESET.is_valid(content)

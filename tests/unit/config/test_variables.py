@@ -1,0 +1,100 @@
+"""${VAR} in values: what is replaced, what stays, what is refused."""
+
+import re
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.config.variables import (
+    PATTERN,
+    BadVariable,
+    check_variables,
+    fill_in,
+    plain_braces,
+    unset_variables,
+)
+
+ENVIRONMENT = {"TOKEN": "s3cret", "USER": "ann", "EMPTY": "", "NESTED": "${TOKEN}", "JSON": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("plain", "plain"),
+        ("${TOKEN}", "s3cret"),
+        ("t=${TOKEN}-u=${USER}", "t=s3cret-u=ann"),
+        ("${TOKEN}${TOKEN}", "s3crets3cret"),
+        ("${EMPTY}", ""),
+        ("${TOKEN:-other}", "s3cret"),
+        ("${MISSING:-other}", "other"),
+        ("${MISSING:-}", ""),
+        ("${EMPTY:-other}", "other"),
+        ("${MISSING:-a:-b $5}", "a:-b $5"),
+        ("$${TOKEN}", "${TOKEN}"),
+        ("$$${TOKEN}", "$${TOKEN}"),
+        ("$${${USER}}", "${ann}"),
+        ("$TOKEN and $ and $$", "$TOKEN and $ and $$"),
+        ('{"a": "${USER}"}', '{"a": "ann"}'),
+        ("{TOKEN}", "{TOKEN}"),
+        ("two\nlines ${USER}", "two\nlines ann"),
+    ],
+)
+def test_variables_are_replaced_and_nothing_else(text: str, filled: str) -> None:
+    assert fill_in(text, ENVIRONMENT) == filled
+
+
+def test_a_value_that_was_filled_in_is_not_looked_at_again() -> None:
+    assert fill_in("${NESTED}", ENVIRONMENT) == "${TOKEN}"
+
+
+def test_all_variables_that_are_not_set_are_named_once() -> None:
+    with pytest.raises(BadVariable) as caught:
+        fill_in("${A} ${TOKEN} ${B} ${A}", ENVIRONMENT)
+    assert "needs A, B from" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${", "${}", "${1A}", "${A B}", "${A-b}", "${A:b}", "${env:A}", "${A:-${B}}", "x ${A", "$ ${"],
+)
+def test_a_dollar_brace_that_begins_no_variable_is_refused(text: str) -> None:
+    with pytest.raises(BadVariable):
+        fill_in(text, ENVIRONMENT)
+
+
+def test_a_refusal_holds_no_value() -> None:
+    with pytest.raises(BadVariable) as caught:
+        fill_in("s3cret ${MISSING} ${TOKEN}", ENVIRONMENT)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_default_that_is_there_makes_a_variable_dispensable() -> None:
+    assert unset_variables("${A:-} ${B} ${EMPTY}", ENVIRONMENT) == ("B",)
+
+
+def test_the_second_spelling_of_broxy_is_told_where_the_variable_is_set() -> None:
+    found = plain_braces("{TOKEN} {MISSING} ${USER} {TOKEN} {not a name}", ENVIRONMENT)
+    assert found == ("TOKEN",)
+
+
+@given(st.text("$${}:-A b\n"))
+def test_the_published_pattern_accepts_what_is_well_formed(text: str) -> None:
+    try:
+        check_variables(text)
+        well_formed = True
+    except BadVariable:
+        well_formed = False
+    validator = jsonschema_rs.validator_for({"pattern": PATTERN})
+    assert validator.is_valid(text) is well_formed
+
+
+@given(st.text(), st.dictionaries(st.from_regex(r"[A-Z_]{1,3}", fullmatch=True), st.text()))
+def test_a_text_is_filled_in_or_refused(text: str, environment: dict[str, str]) -> None:
+    try:
+        filled = fill_in(text, environment)
+    except BadVariable:
+        assert "${" in text
+    else:
+        assert filled == text or re.search(r"\$\{", text)
