@@ -155,9 +155,8 @@ class Reloader:
             found = await asyncio.to_thread(self._files.look, self._in_force)
             self._tell_news(found)
             if found != self._in_force or not self._built:
-                self._in_force = found
                 self._pool.apply(found.servers)
-                self._swap()
+                self._swap(found)
             self._count_reload()
 
     async def run(self) -> None:
@@ -176,7 +175,7 @@ class Reloader:
         The pool calls it; it never raises, so that no server's offer can end a session's task.
         """
         try:
-            self._swap()
+            self._swap(self._in_force)
         except Exception:
             log.exception("registry.rebuild_crashed")
 
@@ -188,16 +187,18 @@ class Reloader:
         """
         async with self._one_at_a_time:
             loaded = await asyncio.to_thread(self._files.choose, preset_id, persist=persist)
-            self._in_force = self._in_force.switched(loaded, persisted=persist)
-            self._swap()
+            self._swap(self._in_force.switched(loaded, persisted=persist))
             self._count_reload()
         log.info("preset.switched", preset=preset_id, persisted=persist)
 
-    def _swap(self) -> None:
-        """Filter, build and swap, without a pause between: nobody sees half of it (P-16)."""
+    def _swap(self, wanted: InForce) -> None:
+        """Filter, build and swap, without a pause between: nobody sees half of it (P-16).
+
+        What raises on the way leaves everything as it was.
+        """
         self._built = False
         snapshots = self._pool.snapshots
-        view = filter_capabilities(snapshots, self.active)
+        view = filter_capabilities(snapshots, wanted.preset)
         made = self._build_components(view)
         tools, clashing = without_clashes(self._local_tools, made.tools)
         self._holder.current = Registry.build(
@@ -206,12 +207,13 @@ class Reloader:
             resources=made.resources,
             templates=made.templates,
         )
+        self._in_force = wanted
         self._view = view
         self.version += 1
         self._built = True
         self._metrics.preset_missing.set(len(view.missing))
         self._tell_findings(
-            findings_of(view, clashing, servers=self._in_force.servers, discovered=snapshots.keys())
+            findings_of(view, clashing, servers=wanted.servers, discovered=snapshots.keys())
         )
 
     def _tell_news(self, found: InForce) -> None:

@@ -1,4 +1,4 @@
-"""The registry follows the files and the servers (P-15, P-16, P-21)."""
+"""The registry follows the files and the servers (P-16, P-21)."""
 
 import asyncio
 from pathlib import Path
@@ -125,6 +125,23 @@ async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder
         False,
         ["registry.rebuild_crashed"],
     )
+
+
+async def test_a_switch_that_crashes_changes_nothing(folder: Path) -> None:
+    def build(view: View) -> FakeComponents:
+        if "beta:translate" in view.tools:
+            raise RuntimeError("a defect")
+        return fake_components(view)
+
+    it = Reloading(folder, build=build)
+    await it.reloader.load()
+    with pytest.raises(RuntimeError):
+        await it.reloader.switch("play", persist=False)
+    assert (it.active, it.tools, it.reloader.missing) == ("work", ["alpha:search"], ())
+
+
+async def test_before_the_first_look_there_is_no_last_reload(folder: Path) -> None:
+    assert Reloading(folder).reloader.last_reload is None
 
 
 async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> None:

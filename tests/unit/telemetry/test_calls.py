@@ -175,6 +175,11 @@ def test_prompts_and_resources_are_told_alike(
     assert ({key: payload[key] for key in target}, "secret" in str(payload)) == (target, False)
 
 
+def test_the_agent_is_told_where_there_is_one(told: Told) -> None:
+    told.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
+    assert told.line["payload"]["agent"] == "a" * 128
+
+
 def test_an_unknown_prompt_has_no_known_server(told: Told) -> None:
     told.end(make_call("nope", kind=Kind.PROMPT), None, Failed(error=PromptNotFound("no")))
     payload = told.line["payload"]
