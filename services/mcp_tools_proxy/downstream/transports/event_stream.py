@@ -23,7 +23,6 @@ class Event:
 
     data: bytes
     name: str = "message"
-    event_id: str | None = None
     cut: bool = False
 
 
@@ -83,7 +82,8 @@ class EventParser:
         self._max_bytes = max_bytes
         self._lines = LineSplitter(max_bytes + _FIELD_BYTES)
         self._at_start = True
-        self._event_id: str | None = None
+        self.last_event_id: str | None = None
+        """Where the stream can be taken up again."""
         self.retry_ms: int | None = None
         """What the server last asked to wait before the stream is opened again."""
         self._start_event()
@@ -113,8 +113,7 @@ class EventParser:
                 self._take_field(data, cut=line.cut)
                 continue
             if self._data:
-                event = Event(b"\n".join(self._data), self._name, self._event_id, self._cut)
-                events.append(event)
+                events.append(Event(b"\n".join(self._data), self._name, self._cut))
             self._start_event()
         return events
 
@@ -127,7 +126,7 @@ class EventParser:
             case b"event":
                 self._name = value.decode(errors="replace") or "message"
             case b"id" if b"\0" not in value:
-                self._event_id = value.decode(errors="replace")
+                self.last_event_id = value.decode(errors="replace")
             case b"retry" if value.isdigit() and len(value) < 10:
                 self.retry_ms = int(value)
             case _:  # a comment, or a field that nobody knows

@@ -92,6 +92,8 @@ def from_aiohttp(error: Exception) -> LinkFault:
             return LinkFault("the server's answer is compressed in a way that cannot be read")
         case aiohttp.ClientPayloadError() | OSError():
             return LinkFault("the server broke its answer off")
+        case ValueError():
+            return LinkFault("the server's url or headers are not usable; see mcp.json")
         case _:
             return LinkFault("the server's answer is not HTTP as it should be")
 

@@ -22,26 +22,18 @@ from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from mcp.shared.transport_context import TransportContext
 from mcp.types import REQUEST_TIMEOUT
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
-from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, OnListChanged, PeerError
 from mcp_tools_proxy.downstream.transports.event_stream import EventParser
-from mcp_tools_proxy.downstream.transports.failures import (
-    HTTP_ERRORS,
-    Refused,
-    Unreachable,
-    as_mcp_error,
-    from_aiohttp,
-)
-from mcp_tools_proxy.downstream.transports.headers import base_headers
+from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, as_mcp_error
 from mcp_tools_proxy.downstream.transports.http_body import (
-    EVENT_STREAM,
     drain,
+    is_event_stream,
     read_answer,
     read_events,
 )
+from mcp_tools_proxy.downstream.transports.http_endpoint import VERSION, Endpoint
 from mcp_tools_proxy.downstream.transports.messages import (
     LIST_CHANGED,
     MAX_ANSWER_BYTES,
@@ -49,13 +41,11 @@ from mcp_tools_proxy.downstream.transports.messages import (
     read_object,
     take_result,
 )
-from mcp_tools_proxy.downstream.transports.reopen import keep_open
+from mcp_tools_proxy.downstream.transports.reopen import LONGEST_DELAY_S, keep_open
 
 _ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
-_FAREWELL_S = 2.0
-_SESSION = "Mcp-Session-Id"
-_VERSION = "mcp-protocol-version"
-_NO_STREAM = frozenset({404, 405, 501})
+_RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
+_NO_STREAM = frozenset({200, 404, 405, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +59,22 @@ class _Asked:
 async def open_http(
     http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
 ) -> AsyncIterator["HttpWire"]:
-    """Yield the wire to one server; a legacy session is given up at the end."""
-    wire = HttpWire(http, config, on_list_changed)
+    """Yield the wire to one server; a legacy session is given up at the end. Raises LinkFault."""
+    endpoint = Endpoint(http, config)
     try:
-        yield wire
+        yield HttpWire(endpoint, on_list_changed)
     finally:
-        await wire.end_session()
+        await endpoint.end_session()
 
 
 class HttpWire:
-    """Requests to one server over HTTP; each fails for itself.
-
-    The link is lost when the server has lost the session, or when nobody listens any more.
-    """
+    """Requests to one server over HTTP; each fails for itself."""
 
     transport = Transport.STREAMABLE_HTTP
 
-    def __init__(
-        self, http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
-    ) -> None:
-        self._http = http
-        self._url = URL(config.url)
+    def __init__(self, endpoint: Endpoint, on_list_changed: OnListChanged) -> None:
+        self._endpoint = endpoint
         self._on_list_changed = on_list_changed
-        self._headers = base_headers(config) | {
-            "Accept": f"application/json, {EVENT_STREAM}",
-            "Content-Type": "application/json",
-        }
-        self._session_id: str | None = None
-        self._version: dict[str, str] = {}
         self._legacy = False
         self._last_id = 0
         self._last_event_id: str | None = None
@@ -104,21 +82,18 @@ class HttpWire:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._on_request: OnRequest | None = None
         self._intercept: OnNotifyIntercept | None = None
-        self._lost = asyncio.Event()
-        self._reason = ""
 
     def __repr__(self) -> str:
-        return f"<HttpWire legacy={self._legacy} lost={self._reason!r}>"
+        return f"<HttpWire legacy={self._legacy} {self._endpoint}>"
 
     @property
     def ended(self) -> bool:
         """Whether the link is lost."""
-        return self._lost.is_set()
+        return self._endpoint.is_lost
 
     async def down(self) -> str:
         """Wait until the link is lost, and say why."""
-        await self._lost.wait()
-        return self._reason
+        return await self._endpoint.lost()
 
     async def run(
         self,
@@ -155,11 +130,13 @@ class HttpWire:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> None:
-        """Send one notification of the SDK's; after ``initialized`` listen for the server's."""
-        self._version = {_VERSION: (opts or {}).get("headers", {}).get(_VERSION, "")}
-        message = {"jsonrpc": "2.0", "method": method}
+        """Send one notification of the SDK's; after ``initialized``, listen for the server's."""
+        self._endpoint.beside = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params:
+            message["params"] = params
         try:
-            response = await self._post(message | ({"params": params} if params else {}), {})
+            response = await self._endpoint.post(message, self._endpoint.beside)
         except LinkFault as fault:
             raise as_mcp_error(fault) from None
         response.release()
@@ -183,98 +160,74 @@ class HttpWire:
         if params is not None:
             message["params"] = params
         try:
-            response = await self._post(message, headers)
-            try:
-                if method == "initialize":
-                    self._begin_session(response)
-                return await self._result(response, request_id)
-            except BaseException:
-                response.close()
-                raise
+            response = await self._endpoint.post(message, headers)
+            if method == "initialize":
+                self._endpoint.begin_session(response)
+            return await self._result(response, request_id)
         except HTTP_ERRORS as error:
-            raise self._fault(error) from None
+            raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
-            if self._legacy:
+            if self._legacy and self._tasks is not None:
                 cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
-                self._aside({"method": "notifications/cancelled", "params": cancelled})
+                aside = {"method": "notifications/cancelled", "params": cancelled}
+                self._tasks.start_soon(self._send_aside, aside)
             raise
-
-    async def end_session(self) -> None:
-        """Tell the server that its session may go; bounded, and its answer does not matter."""
-        if self._session_id is None or self._lost.is_set():
-            return
-        with suppress(*HTTP_ERRORS):
-            async with asyncio.timeout(_FAREWELL_S):
-                headers = self._headers | self._version
-                async with self._http.delete(self._url, headers=headers, allow_redirects=False):
-                    pass
-
-    async def _post(
-        self, message: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await self._http.post(
-                self._url,
-                data=to_json(message),
-                headers={**self._headers, **headers},
-                allow_redirects=False,
-            )
-        except PydanticSerializationError:
-            raise LinkFault("the request has text that is not Unicode") from None
-        except (*HTTP_ERRORS, ValueError) as error:
-            raise self._fault(error) from None
 
     async def _result(
         self, response: aiohttp.ClientResponse, request_id: int | str
     ) -> dict[str, Any]:
-        if response.status == 200 and response.content_type == EVENT_STREAM:
+        if is_event_stream(response):
             return await self._follow(response, request_id)
         try:
             return take_result(await read_answer(response), request_id)
-        except (Refused, PeerError) as fault:
-            self._check_session(response.status, fault)
+        except BaseException as fault:
+            response.close()
+            if isinstance(fault, Refused | PeerError):
+                self._endpoint.check_session(response.status, fault)
             raise
 
     async def _follow(
         self, response: aiohttp.ClientResponse, request_id: int | str
     ) -> dict[str, Any]:
-        """Read the stream that ends in our answer; what comes before it is the server's own."""
-        async with aclosing(read_events(response, EventParser(MAX_ANSWER_BYTES))) as events:
+        """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
+        while True:
+            parser = EventParser(MAX_ANSWER_BYTES)
+            try:
+                answer = await self._find_answer(response, parser, request_id)
+            except BaseException:
+                response.close()
+                raise
+            if answer is not None:
+                if self._tasks is not None and not response.content.at_eof():
+                    self._tasks.start_soon(drain, response)
+                return take_result(answer, request_id)
+            response = await self._continuation(parser)
+
+    async def _find_answer(
+        self, response: aiohttp.ClientResponse, parser: EventParser, request_id: int | str
+    ) -> dict[str, Any] | None:
+        """Read up to our answer; what comes before it is the server's own."""
+        async with aclosing(read_events(response, parser)) as events:
             async for event in events:
                 if event.cut:
                     raise AnswerTooLarge(MAX_ANSWER_BYTES)
                 message = read_object(event.data)
                 if not is_answer(message):
                     await self._take(message)
-                elif str(message["id"]) == str(request_id) or message["id"] is None:
-                    if self._tasks is not None and not response.content.at_eof():
-                        self._tasks.start_soon(drain, response)
-                    return take_result(message, request_id)
+                elif message["id"] is None or str(message["id"]) == str(request_id):
+                    return message
+        return None
+
+    async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
+        """Go on with a stream that the server ended early, to be asked for the rest later."""
+        if self._legacy and ended.last_event_id is not None:
+            wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
+            await asyncio.sleep(min(wait_ms / 1000, LONGEST_DELAY_S))
+            response = await self._endpoint.get(ended.last_event_id)
+            if is_event_stream(response):
+                return response
+            response.close()
         raise LinkFault("the server ended its answer's stream before the answer")
-
-    def _begin_session(self, response: aiohttp.ClientResponse) -> None:
-        session_id = response.headers.get(_SESSION, "")
-        if session_id and session_id.isascii() and session_id.isprintable():
-            self._session_id = session_id
-            self._headers[_SESSION] = session_id
-
-    def _check_session(self, status: int, fault: Refused | PeerError) -> None:
-        """Raise LinkFault when the refusal means that the server does not know our session."""
-        if self._session_id is None or status not in (400, 404):
-            return
-        if status == 404 or (isinstance(fault, PeerError) and "session" in fault.message.lower()):
-            self._lose("the server has lost the session")
-            raise LinkFault(self._reason)
-
-    def _fault(self, error: Exception) -> LinkFault:
-        fault = from_aiohttp(error)
-        if isinstance(fault, Unreachable):
-            self._lose(fault.reason)
-        return fault
-
-    def _lose(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        self._lost.set()
 
     async def _take(self, message: dict[str, Any]) -> None:
         """Hear the server's own message: answer a request, note that a list changed."""
@@ -300,19 +253,16 @@ class HttpWire:
             reply = {"error": {} if data is None else data.model_dump(exclude_none=True)}
         await self._send_aside({"id": request_id, **reply})
 
-    def _aside(self, message: Mapping[str, Any]) -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(self._send_aside, message)
-
     async def _send_aside(self, message: Mapping[str, Any]) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""
         with suppress(LinkFault, TimeoutError):
             async with asyncio.timeout(_ASIDE_S):
-                response = await self._post({"jsonrpc": "2.0", **message}, self._version)
+                message = {"jsonrpc": "2.0", **message}
+                response = await self._endpoint.post(message, self._endpoint.beside)
                 response.release()
 
     async def _hear(self) -> None:
-        """Hold the legacy stream of notifications open."""
+        """Hold the older eras' stream of notifications open."""
         await keep_open(
             self._hear_once,
             on_gap=self._on_list_changed,
@@ -320,29 +270,23 @@ class HttpWire:
         )
 
     async def _hear_once(self, opened: Callable[[], None]) -> bool:
-        headers = self._headers | self._version | {"Accept": EVENT_STREAM}
-        if self._last_event_id is not None:
-            headers["Last-Event-ID"] = self._last_event_id
+        """Live one life of that stream; False when the server offers none, or all is lost."""
         parser = EventParser(MAX_ANSWER_BYTES)
         try:
-            async with self._http.get(
-                self._url, headers=headers, allow_redirects=False
-            ) as response:
-                if response.status != 200 or response.content_type != EVENT_STREAM:
-                    return self._may_hear_later(response.status)
+            async with await self._endpoint.get(self._last_event_id) as response:
+                if not is_event_stream(response):
+                    self._endpoint.check_session(response.status)
+                    return response.status not in _NO_STREAM
                 opened()
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
-                        self._last_event_id = event.event_id
                         with suppress(LinkFault):
                             await self._take(read_object(event.data))
-        except (*HTTP_ERRORS, ValueError) as error:
-            self._fault(error)
+        except LinkFault:
+            return not self.ended
+        except HTTP_ERRORS as error:
+            self._endpoint.fault(error)
         finally:
+            self._last_event_id = parser.last_event_id or self._last_event_id
             self._retry_ms = parser.retry_ms
         return not self.ended
-
-    def _may_hear_later(self, status: int) -> bool:
-        if status == 404 and self._session_id is not None:
-            self._lose("the server has lost the session")
-        return status not in _NO_STREAM and status != 200

@@ -20,6 +20,11 @@ _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
 
+def is_event_stream(response: aiohttp.ClientResponse) -> bool:
+    """Tell whether the answer is a stream of events."""
+    return response.status == 200 and response.content_type == EVENT_STREAM
+
+
 async def read_answer(response: aiohttp.ClientResponse) -> dict[str, Any]:
     """Give the JSON-RPC message in a body, whatever the status.
 

@@ -9,10 +9,14 @@ from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.transports.entry import address_of, headers_of
 from mcp_tools_proxy.downstream.transports.event_stream import EventParser
 from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, from_aiohttp
-from mcp_tools_proxy.downstream.transports.headers import base_headers
-from mcp_tools_proxy.downstream.transports.http_body import EVENT_STREAM, read_events
+from mcp_tools_proxy.downstream.transports.http_body import (
+    EVENT_STREAM,
+    is_event_stream,
+    read_events,
+)
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
@@ -24,20 +28,20 @@ async def open_sse(
     http: aiohttp.ClientSession, config: ServerConfig
 ) -> AsyncIterator["EventStream"]:
     """Open the stream, learn where to POST, and yield the connection. Raises LinkFault."""
-    headers = base_headers(config)
+    url, headers = address_of(config), headers_of(config)
     try:
         response = await http.get(
-            URL(config.url), headers=headers | {"Accept": EVENT_STREAM}, allow_redirects=False
+            url, headers=headers | {"Accept": EVENT_STREAM}, allow_redirects=False
         )
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
     try:
         if response.status != 200:
             raise Refused(response.status)
-        if response.content_type != EVENT_STREAM:
+        if not is_event_stream(response):
             raise LinkFault("the server has no event stream at this address")
         stream = EventStream(http, headers, response)
-        await stream.learn_endpoint(URL(config.url))
+        await stream.learn_endpoint(url)
         yield stream
     finally:
         response.close()

@@ -8,8 +8,8 @@ import aiohttp
 import anyio
 
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.transports.entry import address_of, headers_of
 from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, from_aiohttp
-from mcp_tools_proxy.downstream.transports.headers import base_headers
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _CLOSE_S = 1.0
@@ -41,9 +41,9 @@ async def open_websocket(
     """
     try:
         socket = await http.ws_connect(
-            config.url,
+            address_of(config),
             protocols=("mcp",),
-            headers=base_headers(config),
+            headers=headers_of(config),
             max_msg_size=MAX_ANSWER_BYTES,
             heartbeat=_HEARTBEAT_S,
             timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
