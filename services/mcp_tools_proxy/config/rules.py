@@ -36,6 +36,7 @@ HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
 
 _CONTROL = r"\u0000-\u0008\u000a-\u001f\u007f"
+_NOT_UTF8 = r"\ud800-\udfff"  # how Python shows bytes of the environment that are no UTF-8
 _NOT_IN_URL = r"\s\u0000-\u001f\u007f"
 _HOST_ON = (
     rf"://(?:[^{_NOT_IN_URL}/?#@]*@)?"
@@ -59,7 +60,7 @@ def environment_for(info: ValidationInfo) -> Mapping[str, str] | None:
 
 def check_url(url: str, pattern: str, schemes: str) -> None:
     """Raise ValueError unless ``url`` matches ``pattern`` and has a possible host and port."""
-    if not re.fullmatch(pattern, url):
+    if not re.fullmatch(pattern, url) or re.search(f"[{_NOT_UTF8}]", url):
         raise ValueError(f"should be a URL with a host, beginning with {schemes}")
     try:
         urlsplit(url).port  # noqa: B018 - reading it checks it
@@ -82,8 +83,8 @@ def _fill_in(text: str, info: ValidationInfo) -> str:
 
 
 def _without_control(text: str) -> str:
-    if re.search(f"[{_CONTROL}]", text):
-        raise ValueError("holds a line break or another control character")
+    if re.search(f"[{_CONTROL}{_NOT_UTF8}]", text):
+        raise ValueError("holds a line break, another control character, or bytes that are no text")
     return text
 
 

@@ -208,6 +208,12 @@ def test_a_nul_from_a_variable_is_refused(tmp_path: Path) -> None:
     assert problems == {"$.mcpServers.a.args[0]": "holds a NUL character"}
 
 
+def test_bytes_from_a_variable_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    entry = {"url": "http://h/${RAW}", "headers": {"X": "${RAW}"}}
+    problems = refused(tmp_path, {"mcpServers": {"a": entry}}, {"RAW": "\udcff"})
+    assert list(problems) == ["$.mcpServers.a.url", "$.mcpServers.a.headers.X"]
+
+
 def test_a_disabled_server_may_lack_its_variables(tmp_path: Path) -> None:
     entry = {"disabled": True, "url": "${WHERE}/mcp", "headers": {"X": "${TOKEN}"}}
     loaded = load(tmp_path, {"mcpServers": {"notes": entry}}, {"TOKEN": "t"})
