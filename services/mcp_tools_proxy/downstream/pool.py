@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import structlog
 
@@ -148,13 +149,16 @@ class Pool:
 
 
 async def _keep(session: Session) -> None:
-    """Run a session until cancelled; a defect in it is logged, and takes nothing else down."""
-    while True:
+    """Run a session until cancelled; a defect in it is logged, and takes nothing else down.
+
+    Libraries may raise CancelledError, or swallow it: what counts is what was asked of the task.
+    """
+    task = cast("asyncio.Task[None]", asyncio.current_task())
+    while not task.cancelling():
         try:
             await session.run()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if task.cancelling():
                 raise
             log.exception("server.crashed", server_id=session.config.server_id)
         except Exception:

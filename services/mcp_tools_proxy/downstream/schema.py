@@ -118,6 +118,8 @@ def _told(problem: ValidationError) -> str:
             rule = f"{_quoted(names)} not allowed here"
         case ValidationErrorKind.Required(property=name):
             rule = f"{quote(name)} is missing"
+        case ValidationErrorKind.FalseSchema():
+            rule = "nothing is allowed here"
         case ValidationErrorKind.PropertyNames():
             rule = "holds a name that is not allowed"
         case ValidationErrorKind.BacktrackLimitExceeded():

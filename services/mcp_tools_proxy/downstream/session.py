@@ -36,10 +36,6 @@ _CLOSED = "its session is closed"
 log = structlog.get_logger()
 
 
-class _Lost(Exception):
-    """The link is of no more use; its text says why."""
-
-
 class Session:
     """What there is of one server: its link, its last good snapshot, the calls in flight.
 
@@ -190,21 +186,19 @@ class Session:
 
     async def _serve(self, link: Link) -> str:
         """Keep the snapshot fresh until the link is lost, and say why it was."""
-        reason = ""
-        try:
-            async with asyncio.TaskGroup() as chores:
-                chores.create_task(self._notice_loss(link))
-                chores.create_task(self._look_into_suspicions(link))
-                chores.create_task(self._keep_fresh(link))
-        except* _Lost as lost:
-            reason = str(lost.exceptions[0])
-        return reason
+        async with asyncio.TaskGroup() as chores:
+            refreshing = chores.create_task(self._keep_fresh(link))
+            losses = [chores.create_task(link.down()), chores.create_task(self._found_dead(link))]
+            lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
+            for chore in (refreshing, *losses):
+                chore.cancel()
+        return lost.pop().result()
 
-    async def _notice_loss(self, link: Link) -> None:
-        raise _Lost(await link.down())
+    async def _found_dead(self, link: Link) -> str:
+        """Ask for a sign of life whenever a request got no answer; say so when there is none.
 
-    async def _look_into_suspicions(self, link: Link) -> None:
-        """Ask for a sign of life whenever a request got no answer; an error is one, too."""
+        An error is a sign of life, too.
+        """
         timeout_s = min(PING_S, self.config.connect_timeout_s)
         while True:
             await self._current.suspected.wait()
@@ -213,9 +207,9 @@ class Session:
                 with suppress(PeerError, AnswerTooLarge):
                     await link.ping(timeout_s=timeout_s)
             except TimeoutError:
-                raise _Lost(f"it hung: no sign of life within {timeout_s:g} s") from None
+                return f"it hung: no sign of life within {timeout_s:g} s"
             except LinkFault as fault:
-                raise _Lost(f"no sign of life: {fault.reason}") from fault
+                return f"no sign of life: {fault.reason}"
             self._current.trusted()
 
     async def _keep_fresh(self, link: Link) -> None:

@@ -1,0 +1,12 @@
+"""Sessions are tested on virtual time."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.downstream.virtual_time import BACKEND
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, Mapping[str, object]]:
+    return BACKEND

@@ -1,0 +1,161 @@
+"""A scripted server behind the seam of ``downstream.link``."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged, PeerError
+
+Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+FIELDS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+def tool(name: str, **fields: object) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, **fields}
+
+
+async def hang(params: Mapping[str, Any] = {}) -> dict[str, Any]:
+    await asyncio.Event().wait()
+    return {}
+
+
+class FakeServer:
+    """A server: what it lists, how it answers, what was asked of it. ``dial`` is its Dial.
+
+    ``lists`` has items by method, ``answers`` what to do for a method; ``refusals`` are raised by
+    the next dials, one each; ``dial_takes_s`` and ``ping`` say how long and how.
+    """
+
+    def __init__(self, *tools: dict[str, Any]) -> None:
+        self.capabilities: JsonObject = {"tools": {"listChanged": True}}
+        self.lists: dict[str, list[Any]] = {"tools/list": list(tools)}
+        self.answers: dict[str, Answer] = {}
+        self.refusals: list[Exception] = []
+        self.refuses_with: Exception | None = None
+        self.dial_takes_s = 0.0
+        self.ping: Callable[[], Awaitable[None]] = self._pong
+        self.dials: list[float] = []
+        self.requests: list[tuple[str, Mapping[str, Any]]] = []
+        self.timeouts: list[float] = []
+        self.pings = 0
+        self.cancelled = 0
+        self.links: list[FakeLink] = []
+        self.closed = 0
+
+    @asynccontextmanager
+    async def dial(
+        self, config: ServerConfig, on_list_changed: OnListChanged
+    ) -> AsyncIterator["FakeLink"]:
+        self.dials.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self.dial_takes_s)
+        if self.refuses_with is not None:
+            raise self.refuses_with
+        if self.refusals:
+            raise self.refusals.pop(0)
+        link = FakeLink(self, on_list_changed)
+        self.links.append(link)
+        try:
+            yield link
+        finally:
+            self.closed += 1
+
+    @property
+    def link(self) -> "FakeLink":
+        return self.links[-1]
+
+    def calls(self, method: str = "tools/call") -> list[Mapping[str, Any]]:
+        return [params for asked, params in self.requests if asked == method]
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.requests.append((method, params))
+        if method in self.answers:
+            return await self.answers[method](params)
+        if method in FIELDS:
+            return {FIELDS[method]: self.lists.get(method, [])}
+        return {"content": [{"type": "text", "text": "done"}]}
+
+    async def _pong(self) -> None:
+        return
+
+
+class FakeLink:
+    """One link with a FakeServer."""
+
+    era = "2025-11-25"
+    transport = Transport.STREAMABLE_HTTP
+
+    def __init__(self, server: FakeServer, on_list_changed: OnListChanged) -> None:
+        self.capabilities = server.capabilities
+        self.lists_changed = on_list_changed
+        self._server = server
+        self._down: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def lose(self, reason: str = "the process ended") -> None:
+        """Be lost for good, with all requests in flight."""
+        if not self._down.done():
+            self._down.set_result(reason)
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float
+    ) -> dict[str, Any]:
+        self._server.timeouts.append(timeout_s)
+        try:
+            answer = self._server.answer(method, params)
+            return cast("dict[str, Any]", await self._within(answer, timeout_s))
+        except asyncio.CancelledError:
+            self._server.cancelled += 1
+            raise
+
+    async def ping(self, *, timeout_s: float) -> None:
+        self._server.pings += 1
+        await self._within(self._server.ping(), timeout_s)
+
+    async def down(self) -> str:
+        return await asyncio.shield(self._down)
+
+    async def _within(self, answer: Awaitable[Any], timeout_s: float) -> Any:
+        async with asyncio.timeout(timeout_s):
+            answering = asyncio.ensure_future(answer)
+            try:
+                await asyncio.wait({answering, self._down}, return_when="FIRST_COMPLETED")
+                if answering.done():
+                    return answering.result()
+                raise LinkFault(self._down.result())
+            finally:
+                answering.cancel()
+
+
+def failing_with(error: Exception) -> Answer:
+    async def fail(params: Mapping[str, Any]) -> dict[str, Any]:
+        raise error
+
+    return fail
+
+
+def answering(result: dict[str, Any]) -> Answer:
+    async def answer(params: Mapping[str, Any]) -> dict[str, Any]:
+        return result
+
+    return answer
+
+
+def in_turn(*answers: Answer) -> Answer:
+    """Answer each request by the next of ``answers``, the last one again and again."""
+    left = list(answers)
+
+    async def answer(params: Mapping[str, Any]) -> dict[str, Any]:
+        return await (left.pop(0) if len(left) > 1 else left[0])(params)
+
+    return answer
+
+
+METHOD_NOT_FOUND = PeerError(-32601, "Method not found")

@@ -1,0 +1,253 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.downstream.discovery import discover
+from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from tests.unit.downstream.fake_link import (
+    METHOD_NOT_FOUND,
+    FakeLink,
+    FakeServer,
+    answering,
+    failing_with,
+    hang,
+    in_turn,
+    tool,
+)
+from tests.unit.downstream.virtual_time import clock
+
+NOT_JSON = "it is nested too deeply, or holds text that is not Unicode"
+EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
+
+
+async def found(server: FakeServer, previous: Snapshot | None = None) -> Snapshot:
+    link = FakeLink(server, lambda: None)
+    return await discover(link, previous, timeout_s=5)
+
+
+def dropped(*tools: Any) -> Any:
+    async def reasons() -> list[tuple[str, str]]:
+        snapshot = await found(FakeServer(*tools))
+        return [(item.name, item.reason) for item in snapshot.dropped]
+
+    return reasons()
+
+
+@pytest.fixture
+def full() -> FakeServer:
+    server = FakeServer(tool("add"))
+    server.capabilities = EVERYTHING
+    server.lists["prompts/list"] = [{"name": "hello"}]
+    server.lists["resources/list"] = [{"uri": "test://a", "name": "a"}, {"name": "nameless"}]
+    server.lists["resources/templates/list"] = [{"uriTemplate": "test://a/{id}", "name": "t"}]
+    return server
+
+
+async def test_all_four_categories_are_found_under_their_keys(full: FakeServer) -> None:
+    snapshot = await found(full)
+    assert (
+        [*snapshot.tools],
+        [*snapshot.prompts],
+        [*snapshot.resources],
+        [*snapshot.templates],
+    ) == (["add"], ["hello"], ["test://a", "nameless"], ["test://a/{id}"])
+
+
+async def test_descriptors_are_kept_as_they_came() -> None:
+    raw = tool(
+        "add",
+        title="Add",
+        inputSchema={"type": "object", "$defs": {"N": {"type": "number"}}, "x-vendor": 1},
+        annotations={"readOnlyHint": False, "vendor": [1]},
+        _meta={"k": "v"},
+        newField=None,
+    )
+    assert (await found(FakeServer(raw))).tools["add"] == raw
+
+
+async def test_every_page_is_fetched() -> None:
+    server = FakeServer()
+    server.answers["tools/list"] = in_turn(
+        answering({"tools": [tool("a")], "nextCursor": "2"}),
+        answering({"tools": [tool("b")], "nextCursor": "3"}),
+        answering({"tools": [tool("c")]}),
+    )
+    snapshot = await found(server)
+    assert ([*snapshot.tools], server.calls("tools/list")) == (
+        ["a", "b", "c"],
+        [{}, {"cursor": "2"}, {"cursor": "3"}],
+    )
+
+
+async def test_a_category_that_is_not_declared_is_not_asked_for() -> None:
+    server = FakeServer(tool("add"))
+    await found(server)
+    assert [method for method, _ in server.requests] == ["tools/list"]
+
+
+async def test_a_list_that_the_server_does_not_know_is_not_offered(full: FakeServer) -> None:
+    full.answers["resources/templates/list"] = failing_with(METHOD_NOT_FOUND)
+    snapshot = await found(full)
+    assert (snapshot.templates, snapshot.failed) == ({}, {})
+
+
+@pytest.mark.requirement("P-15")
+async def test_one_failing_list_keeps_what_was_known_of_it(full: FakeServer) -> None:
+    previous = await found(full)
+    full.answers["prompts/list"] = failing_with(PeerError(-32603, "boom"))
+    full.lists["tools/list"] = [tool("new")]
+    snapshot = await found(full, previous)
+    assert ([*snapshot.tools], [*snapshot.prompts], snapshot.failed) == (
+        ["new"],
+        ["hello"],
+        {"prompts": 'it answered with error -32603: "boom"'},
+    )
+
+
+async def test_a_failing_list_keeps_its_compiled_checks(full: FakeServer) -> None:
+    previous = await found(full)
+    full.answers["tools/list"] = hang
+    assert [*(await found(full, previous)).checks] == ["add"]
+
+
+@pytest.mark.requirement("P-15")
+async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
+    for method in ("tools/list", "prompts/list", "resources/list"):
+        full.answers[method] = hang
+    started = clock()
+    snapshot = await found(full)
+    assert (round(clock() - started, 1), len(snapshot.failed)) == (5, 3)
+
+
+async def test_nothing_but_failing_lists_is_a_fault() -> None:
+    server = FakeServer()
+    server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+    with pytest.raises(LinkFault, match="tools: garbage"):
+        await found(server)
+
+
+async def test_a_server_that_offers_nothing_is_fine() -> None:
+    server = FakeServer()
+    server.capabilities = {}
+    assert await found(server) == Snapshot()
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ({"tools": [], "nextCursor": "same"}, "circles"),
+        ({"tools": {}}, "no list of tools"),
+        ({}, "no list of tools"),
+        ({"tools": [1] * 20_001}, "more than 20000 items"),
+    ],
+)
+async def test_a_list_without_sense_or_end_is_a_fault(page: dict[str, Any], reason: str) -> None:
+    server = FakeServer()
+    server.answers["tools/list"] = answering(page)
+    with pytest.raises(LinkFault, match=reason):
+        await found(server)
+
+
+async def test_endless_new_pages_end() -> None:
+    server = FakeServer()
+
+    async def next_page(params: Any) -> dict[str, Any]:
+        return {"tools": [], "nextCursor": params.get("cursor", "") + "x"}
+
+    server.answers["tools/list"] = next_page
+    with pytest.raises(LinkFault, match="pages"):
+        await found(server)
+
+
+async def test_slow_pages_are_bounded_together() -> None:
+    server = FakeServer()
+
+    async def next_page(params: Any) -> dict[str, Any]:
+        await asyncio.sleep(2)
+        return {"tools": [], "nextCursor": params.get("cursor", "") + "x"}
+
+    server.answers["tools/list"] = next_page
+    started = clock()
+    with pytest.raises(LinkFault, match="within 5 s"):
+        await found(server)
+    assert clock() - started == pytest.approx(5.0)
+
+
+async def test_a_bad_item_is_dropped_and_named_and_the_others_stay() -> None:
+    snapshot = await found(FakeServer(tool("a"), tool("b", inputSchema=[]), tool("c")))
+    assert ([*snapshot.tools], snapshot.dropped) == (
+        ["a", "c"],
+        (Dropped(kind=Kind.TOOL, name="b", reason="its inputSchema is not an object"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "reason"),
+    [
+        (7, "item 1", "it is not an object"),
+        ({}, "item 1", "it has no name"),
+        (tool(""), "item 1", "it has no name"),
+        ({"name": 7}, "item 1", "it has no name"),
+        (tool("a\nb"), r"a\nb", "its name holds a control character"),
+        (tool("x" * 1025), "x" * 128, "its name is over 1024 characters"),
+        (tool("a", description=1), "a", "its description is not a string"),
+        (tool("a", annotations=[]), "a", "its annotations is not an object"),
+        (tool("a", inputSchema=True), "a", "its inputSchema is not an object"),
+        (tool("a", inputSchema={"type": "array"}), "a", 'its inputSchema is not of type "object"'),
+        (tool("a", title="\ud800"), "a", NOT_JSON),
+    ],
+)  # fmt: skip
+async def test_an_unusable_tool_is_dropped_with_the_reason(
+    item: Any, name: str, reason: str
+) -> None:
+    assert await dropped(item) == [(name, reason)]
+
+
+async def test_a_tool_whose_schema_cannot_be_compiled_is_dropped() -> None:
+    broken = tool("a", inputSchema={"type": "object", "properties": {"x": {"pattern": "("}}})
+    [(_, reason)] = await dropped(broken)
+    assert reason.startswith("its inputSchema cannot be compiled")
+
+
+async def test_a_missing_input_schema_takes_any_object() -> None:
+    snapshot = await found(FakeServer({"name": "a"}))
+    snapshot.checks["a"]({"anything": 1})
+
+
+async def test_of_two_tools_with_one_name_the_first_counts() -> None:
+    server = FakeServer(tool("a", title="first"), tool("a", title="second"))
+    snapshot = await found(server)
+    assert (snapshot.tools["a"]["title"], [item.name for item in snapshot.dropped]) == (
+        "first",
+        ["a"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "item", "reason"),
+    [
+        ("prompts/list", {"name": "p", "arguments": {}}, "its arguments are not a list"),
+        ("prompts/list", {"name": "p", "arguments": [{}]}, "one of its arguments has no name"),
+        ("resources/list", {}, "it has no name"),
+        ("resources/list", {"uri": 7, "name": "r"}, "it has no uri"),
+        ("resources/templates/list", {"name": "t"}, "it has no uriTemplate"),
+    ],
+)
+async def test_unusable_prompts_and_resources_are_dropped(
+    full: FakeServer, method: str, item: dict[str, Any], reason: str
+) -> None:
+    full.lists[method] = [item]
+    assert [one.reason for one in (await found(full)).dropped] == [reason]
+
+
+async def test_a_template_that_cannot_be_parsed_is_dropped(full: FakeServer) -> None:
+    full.lists["resources/templates/list"] = [{"uriTemplate": "test://{", "name": "t"}]
+    [item] = (await found(full)).dropped
+    assert item.reason.startswith("its uriTemplate cannot be parsed")
+
+
+async def test_the_same_lists_make_equal_snapshots(full: FakeServer) -> None:
+    assert await found(full) == await found(full)

@@ -1,0 +1,280 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import to_json
+
+from mcp_tools_proxy.downstream.result import (
+    ToolAnswer,
+    asks_for_input,
+    failure_of,
+    normalise_prompt_result,
+    normalise_resource_result,
+    normalise_tool_result,
+)
+from mcp_tools_proxy.policy.bounds import utf8_len
+
+F_17 = pytest.mark.requirement("F-17")
+F_18 = pytest.mark.requirement("F-18")
+F_19 = pytest.mark.requirement("F-19")
+
+MAX = 1000
+TEXT = {"type": "text", "text": "hello world"}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+EMBEDDED = {"type": "resource", "resource": {"uri": "test://a", "text": "hello world"}}
+
+
+def normalised(raw: object, max_text_bytes: int = MAX) -> ToolAnswer:
+    return normalise_tool_result(raw, max_text_bytes=max_text_bytes)
+
+
+@F_17
+@pytest.mark.parametrize(
+    "block",
+    [
+        TEXT,
+        {**TEXT, "annotations": {"audience": ["user"], "vendor": False}, "_meta": {}, "new": 1},
+        IMAGE,
+        {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+        EMBEDDED,
+        {"type": "resource", "resource": {"uri": "test://a", "blob": "aGk="}},
+        {"type": "resource_link", "uri": "test://a", "name": "a"},
+        {"type": "of-tomorrow", "anything": [1]},
+    ],
+)
+def test_a_valid_block_is_passed_on_unchanged(block: dict[str, Any]) -> None:
+    answer = normalised({"content": [block]})
+    assert (answer.value["content"], answer.decode_failed) == ([block], False)
+
+
+@F_17
+def test_structured_content_and_meta_are_passed_on() -> None:
+    raw = {"content": [], "structuredContent": {"a": [1]}, "_meta": {"k": "v"}, "isError": False}
+    value = normalised(raw).value
+    assert (value["structured_content"], value["meta"]) == ({"a": [1]}, {"k": "v"})
+
+
+@F_17
+def test_what_is_absent_stays_absent() -> None:
+    assert normalised({"content": [TEXT]}).value == {
+        "content": [TEXT],
+        "tokens": 2,
+        "truncated": False,
+    }
+
+
+@F_18
+@pytest.mark.parametrize(
+    ("block", "kind"),
+    [
+        ({"text": "hello world"}, "text"),
+        ({"data": "aGk=", "mimeType": "image/png"}, "image"),
+        ({"data": "aGk=", "mimeType": "audio/wav"}, "audio"),
+        ({"resource": {"uri": "test://a", "text": "x"}}, "resource"),
+    ],
+)
+def test_a_missing_type_is_inferred(block: dict[str, Any], kind: str) -> None:
+    answer = normalised({"content": [block]})
+    assert (answer.value["content"], answer.decode_failed) == ([{**block, "type": kind}], False)
+
+
+@F_19
+@pytest.mark.parametrize("raw", [{"answer": 42}, {"content": "text"}, {"content": None}])
+def test_an_object_that_is_no_result_is_shown_as_text_and_as_structure(raw: dict[str, Any]) -> None:
+    answer = normalised(raw)
+    text = to_json(raw).decode()
+    assert (answer.value["content"], answer.value["structured_content"], answer.decode_failed) == (
+        [{"type": "text", "text": text}],
+        raw,
+        True,
+    )
+
+
+@F_19
+@pytest.mark.parametrize("raw", [[1, 2], None, "text", 7])
+def test_what_is_no_object_is_wrapped(raw: object) -> None:
+    answer = normalised(raw)
+    assert (answer.value["structured_content"], answer.decode_failed) == ({"raw": raw}, True)
+
+
+@F_19
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        ("plain", "plain"),
+        (42, "42"),
+        ({"type": "text", "text": {"a": 1}}, '{"a":1}'),
+        ({"type": "image"}, '{"type":"image"}'),
+        ({"unknown": 1}, '{"unknown":1}'),
+    ],
+)
+def test_an_invalid_block_becomes_text(item: object, text: str) -> None:
+    assert normalised({"content": [item]}).value["content"] == [{"type": "text", "text": text}]
+
+
+@F_19
+def test_valid_blocks_beside_an_invalid_one_stay() -> None:
+    assert normalised({"content": [IMAGE, "odd"]}).value["content"][0] == IMAGE
+
+
+@F_19
+def test_a_broken_result_keeps_its_own_structure_and_error_flag() -> None:
+    answer = normalised({"structuredContent": {"a": 1}, "isError": True, "meta": {"k": 1}})
+    assert (answer.value["structured_content"], answer.value["meta"], answer.is_error) == (
+        {"a": 1},
+        {"k": 1},
+        True,
+    )
+
+
+def test_an_error_spelt_in_snake_case_is_an_error() -> None:
+    assert normalised({"content": [TEXT], "is_error": True}).is_error
+
+
+def test_texts_are_cut_together() -> None:
+    answer = normalised({"content": [TEXT, IMAGE, EMBEDDED]}, max_text_bytes=16)
+    assert (answer.value["content"], answer.value["truncated"]) == (
+        [TEXT, IMAGE, {**EMBEDDED, "resource": {"uri": "test://a", "text": "hello"}}],
+        True,
+    )
+
+
+def test_a_text_block_of_which_nothing_is_left_is_left_out() -> None:
+    answer = normalised({"content": [TEXT, TEXT, IMAGE]}, max_text_bytes=11)
+    assert (answer.value["content"], answer.value["truncated"]) == ([TEXT, IMAGE], True)
+
+
+@given(texts=st.lists(st.text()), max_bytes=st.integers(4, 60))
+def test_all_text_together_is_within_the_limit(texts: list[str], max_bytes: int) -> None:
+    raw = {"content": [{"type": "text", "text": text} for text in texts]}
+    value = normalised(raw, max_bytes).value
+    shown = "".join(block["text"] for block in value["content"])
+    whole = "".join(texts)
+    fits = utf8_len(whole) <= max_bytes
+    assert (utf8_len(shown) <= max_bytes, whole.startswith(shown), value["truncated"]) == (
+        True,
+        True,
+        not fits,
+    )
+
+
+def test_tokens_are_a_quarter_of_the_characters_of_text() -> None:
+    assert normalised({"content": [{"type": "text", "text": "я" * 40}, EMBEDDED]}).tokens == 12
+
+
+def test_without_text_tokens_are_a_quarter_of_the_bytes_of_json() -> None:
+    value = {"content": [IMAGE]}
+    assert normalised(value).tokens == len(to_json(value)) // 4
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"content": [{"type": "text", "text": "half \ud83d"}]},
+        {"content": [], "structuredContent": {"\ud83d": ["\udc00"]}},
+        {"odd": "\ud83d"},
+    ],
+)
+def test_half_characters_do_no_harm(raw: dict[str, Any]) -> None:
+    assert "�".encode() in to_json(normalised(raw).value)
+
+
+def test_a_result_nested_too_deeply_does_no_harm() -> None:
+    deep: Any = "bottom"
+    for _ in range(500):
+        deep = [deep]
+    answer = normalised({"content": [], "structuredContent": deep})
+    assert b"nested too deeply" in to_json(answer.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters()),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+ODD = st.dictionaries(
+    st.sampled_from(["content", "structuredContent", "_meta", "isError", "text"]), JSON
+)
+
+
+@given(raw=JSON | ODD)
+def test_whatever_comes_can_be_shown(raw: object) -> None:
+    to_json(normalised(raw).value)
+
+
+@given(
+    raw=JSON | st.fixed_dictionaries({"messages": JSON}) | st.fixed_dictionaries({"contents": JSON})
+)
+def test_odd_prompts_and_resources_do_no_harm(raw: object) -> None:
+    normalise_prompt_result(raw, max_text_bytes=MAX)
+    normalise_resource_result(raw, max_text_bytes=MAX)
+
+
+@pytest.mark.requirement("F-21")
+def test_a_failure_tells_the_first_text_and_keeps_the_content() -> None:
+    raw = {"content": [IMAGE, TEXT], "structuredContent": {"a": 1}, "isError": True}
+    error = failure_of(normalised(raw), "notes:add")
+    assert (error.message, error.details) == (
+        'notes:add failed: "hello world"',
+        {"content": [IMAGE, TEXT], "structured_content": {"a": 1}},
+    )
+
+
+def test_a_long_failure_is_cut_in_the_message() -> None:
+    raw = {"content": [{"type": "text", "text": "x" * 900}], "isError": True}
+    assert len(failure_of(normalised(raw), "n").message) < 520
+
+
+def test_a_request_for_input_is_told_from_a_result() -> None:
+    assert (asks_for_input({"resultType": "input_required"}), asks_for_input({"content": []})) == (
+        True,
+        False,
+    )
+
+
+@F_18
+@pytest.mark.parametrize("content", [{"text": "hi"}, [{"text": "hi"}]])
+def test_types_in_prompt_messages_are_inferred(content: Any) -> None:
+    result = normalise_prompt_result(
+        {"messages": [{"role": "user", "content": content}]}, max_text_bytes=MAX
+    )
+    assert result is not None
+    assert b'"type":"text"' in to_json(result.value["messages"])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"messages": {}},
+        {"messages": [1]},
+        {"messages": [{"role": "user", "content": "text"}]},
+        {"messages": [{"role": "robot", "content": TEXT}]},
+    ],
+)
+def test_an_undecodable_prompt_is_none(raw: dict[str, Any]) -> None:
+    assert normalise_prompt_result(raw, max_text_bytes=MAX) is None
+
+
+def test_a_prompt_keeps_description_and_meta() -> None:
+    raw = {"messages": [], "description": "d", "_meta": {"k": 1}, "resultType": "complete"}
+    result = normalise_prompt_result(raw, max_text_bytes=MAX)
+    assert result is not None
+    assert [*result.value] == ["messages", "description", "meta", "tokens", "truncated"]
+
+
+def test_a_resource_gets_no_media_type_that_it_has_not() -> None:
+    contents = [{"uri": "test://a", "text": "x" * 8}]
+    result = normalise_resource_result({"contents": contents}, max_text_bytes=MAX)
+    assert result is not None
+    assert result.value == {"contents": contents, "tokens": 2, "truncated": False}
+
+
+def test_a_resources_text_is_cut() -> None:
+    raw = {"contents": [{"uri": "test://a", "text": "x" * 8}]}
+    result = normalise_resource_result(raw, max_text_bytes=4)
+    assert result is not None
+    assert (result.value["contents"], result.value["truncated"]) == (
+        [{"uri": "test://a", "text": "xxxx"}],
+        True,
+    )

@@ -1,0 +1,121 @@
+import time
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+
+SECRET = "hunter2"
+
+
+def refusal(schema: dict[str, Any], arguments: dict[str, Any]) -> InvalidArguments:
+    with pytest.raises(InvalidArguments) as caught:
+        compile_check(schema)(arguments)
+    return caught.value
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def test_fitting_arguments_are_accepted() -> None:
+    compile_check(of(a={"type": "integer"}))({"a": 1, "b": "extra"})
+
+
+def test_a_refusal_names_path_and_rule() -> None:
+    error = refusal(of(filter=of(size={"type": "integer"})), {"filter": {"size": SECRET}})
+    assert (error.message, error.details) == (
+        'arguments.filter.size: is not of type "integer"',
+        {"arguments": ["filter"]},
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"type": "integer"},
+        {"enum": ["a"]},
+        {"const": "a"},
+        {"maxLength": 2},
+        {"pattern": "^a$"},
+        {"not": {"type": "string"}},
+        {"anyOf": [{"type": "integer"}, {"maxLength": 1}]},
+        {"oneOf": [{"type": "string"}, {"maxLength": 99}]},
+        False,
+    ],
+)
+def test_a_refusal_never_tells_the_value(rule: object) -> None:
+    assert SECRET not in refusal(of(a=rule), {"a": SECRET}).message
+
+
+def test_a_missing_argument_is_named() -> None:
+    error = refusal({"type": "object", "required": ["q"]}, {})
+    assert (error.message, error.details) == ('arguments: "q" is missing', {"arguments": ["q"]})
+
+
+def test_an_argument_that_is_not_declared_is_named() -> None:
+    error = refusal({**of(a={}), "additionalProperties": False}, {"x\n": 1})
+    assert error.message == r'arguments: "x\n" is not allowed here'
+
+
+def test_five_problems_are_told_and_the_others_counted() -> None:
+    error = refusal(of(a={"items": {"type": "string"}}), {"a": list(range(8))})
+    assert (error.message.count("arguments.a."), error.message[-12:]) == (5, "; and 3 more")
+
+
+def test_many_problems_are_refused_quickly() -> None:
+    started = time.monotonic()
+    refusal(of(a={"items": {"type": "string"}}), {"a": [1] * 200_000})
+    assert time.monotonic() - started < 1
+
+
+def test_a_schema_without_a_draft_is_of_2020_12() -> None:
+    refusal(of(a={"prefixItems": [{"type": "integer"}]}), {"a": ["x"]})
+
+
+def test_an_older_draft_is_honoured() -> None:
+    draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    refusal({**draft_7, **of(a={"items": [{"type": "integer"}]})}, {"a": ["x"]})
+
+
+def test_definitions_of_the_schema_itself_are_found() -> None:
+    schema = {**of(a={"$ref": "#/$defs/N"}), "$defs": {"N": {"type": "number"}}}
+    refusal(schema, {"a": "x"})
+
+
+@pytest.mark.parametrize("ref", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/$defs/no"])
+def test_a_reference_to_elsewhere_is_never_fetched(ref: str) -> None:
+    with pytest.raises(BrokenSchema, match=r"a \$ref leads nowhere, and none is ever fetched"):
+        compile_check(of(a={"$ref": ref}))
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "nonsense"}, of(a={"pattern": "("}), {"$schema": "http://example.com/mine"}]
+)
+def test_a_schema_that_cannot_be_compiled_says_why(schema: dict[str, Any]) -> None:
+    with pytest.raises(BrokenSchema, match="cannot be compiled"):
+        compile_check(schema)
+
+
+def test_a_schema_nested_too_deeply_is_broken() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(5000):
+        schema = {"not": schema}
+    with pytest.raises(BrokenSchema, match="deeply"):
+        compile_check(schema)
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=(a+)+$)((a+)\2+)+$"])
+def test_a_pathological_pattern_is_bounded(pattern: str) -> None:
+    started = time.monotonic()
+    refusal(of(a={"pattern": pattern}), {"a": "a" * 5000 + "!"})
+    assert time.monotonic() - started < 1
+
+
+def test_equal_schemas_share_one_compiled_check() -> None:
+    assert compile_check(of(a={"type": "null"})) is compile_check(of(a={"type": "null"}))
+
+
+def test_arguments_that_are_not_unicode_are_refused() -> None:
+    assert "Unicode" in refusal(of(a={"type": "string"}), {"\ud800": 1}).message

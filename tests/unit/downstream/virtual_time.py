@@ -1,0 +1,45 @@
+"""An event loop whose clock jumps to the next timer when nothing else is to be done.
+
+What waits for seconds is over at once, in the right order; nothing is patched, and a test that
+hangs fails quickly.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+
+_Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for no time: it hands the time-out to the clock instead."""
+
+    now_s = 1000.0
+
+    def select(self, timeout: float | None = None) -> _Ready:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.now_s += timeout
+        if not ready and timeout is None:
+            return super().select(None)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A selector loop on virtual seconds."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now_s
+
+
+def clock() -> float:
+    """Give the running loop's seconds."""
+    return asyncio.get_running_loop().time()
+
+
+BACKEND: tuple[str, Mapping[str, object]] = ("asyncio", {"loop_factory": VirtualLoop})
+"""For the ``anyio_backend`` fixture."""
