@@ -3,28 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import anyio
 import anyio.abc
 from mcp.shared.dispatcher import (
     CallOptions,
-    DispatchContext,
     OnNotify,
     OnNotifyIntercept,
     OnRequest,
     run_notify_intercept,
 )
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
-from mcp.shared.transport_context import TransportContext
 from mcp.types import REQUEST_TIMEOUT
-from pydantic import ValidationError
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, OnListChanged, PeerError
+from mcp_tools_proxy.downstream.transports.asked import answer_to
 from mcp_tools_proxy.downstream.transports.event_stream import EventParser
 from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, as_mcp_error
 from mcp_tools_proxy.downstream.transports.http_body import (
@@ -45,14 +41,8 @@ from mcp_tools_proxy.downstream.transports.reopen import LONGEST_DELAY_S, keep_o
 
 _ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
 _RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
+_CLOSED = "the connection to the server was closed"
 _NO_STREAM = frozenset({200, 404, 405, 501})
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the session reads of a request that the server sends."""
-
-    request_id: int | str
 
 
 @asynccontextmanager
@@ -80,6 +70,8 @@ class HttpWire:
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._exchanging: set[asyncio.Task[Any] | None] = set()
+        self._closed = False
         self._on_request: OnRequest | None = None
         self._intercept: OnNotifyIntercept | None = None
 
@@ -111,6 +103,10 @@ class HttpWire:
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
+            self._closed = True
+            for task in self._exchanging:
+                if task is not None:
+                    task.cancel()
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -159,6 +155,10 @@ class HttpWire:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
             message["params"] = params
+        if self._closed:
+            raise LinkFault(_CLOSED)
+        task = asyncio.current_task()
+        self._exchanging.add(task)
         try:
             response = await self._endpoint.post(message, headers)
             if method == "initialize":
@@ -167,11 +167,19 @@ class HttpWire:
         except HTTP_ERRORS as error:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
-            if self._legacy and self._tasks is not None:
-                cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
-                aside = {"method": "notifications/cancelled", "params": cancelled}
-                self._tasks.start_soon(self._send_aside, aside)
+            if self._closed and task is not None and not task.uncancel():
+                raise LinkFault(_CLOSED) from None
+            self._abandon(request_id)
             raise
+        finally:
+            self._exchanging.discard(task)
+
+    def _abandon(self, request_id: int | str) -> None:
+        """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
+        if self._legacy and self._tasks is not None:
+            cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
+            aside = {"method": "notifications/cancelled", "params": cancelled}
+            self._tasks.start_soon(self._send_aside, aside)
 
     async def _result(
         self, response: aiohttp.ClientResponse, request_id: int | str
@@ -234,24 +242,12 @@ class HttpWire:
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
             return
-        if request_id is not None:
-            if self._legacy and isinstance(request_id, int | str):
-                await self._answer(request_id, method, params)
-        elif not run_notify_intercept(self._intercept, method, params) and method in LIST_CHANGED:
-            self._on_list_changed()
-
-    async def _answer(
-        self, request_id: int | str, method: str, params: dict[str, Any] | None
-    ) -> None:
-        if self._on_request is None:
-            return
-        context = cast("DispatchContext[TransportContext]", _Asked(request_id))
-        try:
-            reply = {"result": await self._on_request(context, method, params)}
-        except (MCPError, ValidationError) as error:
-            data = handler_exception_to_error_data(error)
-            reply = {"error": {} if data is None else data.model_dump(exclude_none=True)}
-        await self._send_aside({"id": request_id, **reply})
+        if request_id is None:
+            heard = run_notify_intercept(self._intercept, method, params)
+            if not heard and method in LIST_CHANGED:
+                self._on_list_changed()
+        elif self._legacy and self._on_request is not None and isinstance(request_id, int | str):
+            await self._send_aside(await answer_to(self._on_request, request_id, method, params))
 
     async def _send_aside(self, message: Mapping[str, Any]) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""
