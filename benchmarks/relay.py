@@ -34,7 +34,7 @@ _HTTP = {
     "service, HTTP, modern, answers as events": ("events", SSE_PATH),
 }
 _STDIO, _STDIO_ID = "service, stdio", "stdio"
-_LIMITS = {**dict.fromkeys(_HTTP, 1.3), _STDIO: 1.6}
+_LIMITS = {"service, HTTP, modern": 1.3, "service, HTTP, legacy": 1.3, _STDIO: 1.6}
 _TEXTS = tuple(f"message {n}: is the door of the north hall closed at night?" for n in range(20))
 _WARM_UP = 0.4
 
