@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import structlog
 
@@ -33,6 +32,8 @@ class _Kept:
 
     session: Session
     task: asyncio.Task[None] | None = None
+    ends: bool = False
+    """Whether its task is to end when cancelled."""
 
 
 class Pool:
@@ -93,8 +94,12 @@ class Pool:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 for kept in self._kept.values():
-                    kept.task = tasks.create_task(_keep(kept.session))
-                await asyncio.Event().wait()  # until cancelled
+                    kept.task = tasks.create_task(_keep(kept))
+                try:
+                    await asyncio.Event().wait()  # until cancelled
+                finally:
+                    for kept in self._kept.values():
+                        kept.ends = True
         finally:
             self._tasks = None
 
@@ -129,10 +134,11 @@ class Pool:
         kept = _Kept(session)
         self._kept[config.server_id] = kept
         if self._tasks is not None:
-            kept.task = self._tasks.create_task(_keep(session))
+            kept.task = self._tasks.create_task(_keep(kept))
 
     def _stop(self, server_id: str) -> Session:
         kept = self._kept.pop(server_id)
+        kept.ends = True
         kept.session.leave()
         if self._tasks is not None and kept.task is not None:
             self._tasks.create_task(self._let_go(kept.session, kept.task))
@@ -148,19 +154,19 @@ class Pool:
             forget_server(self._metrics, session.config.server_id)
 
 
-async def _keep(session: Session) -> None:
+async def _keep(kept: _Kept) -> None:
     """Run a session until cancelled; a defect in it is logged, and takes nothing else down.
 
-    Libraries may raise CancelledError, or swallow it: what counts is what was asked of the task.
+    Libraries raise CancelledError of their own, and anyio may take back the count of a task's
+    cancellations, so ``cancelling()`` cannot tell: what counts is whether the session is to end.
     """
-    task = cast("asyncio.Task[None]", asyncio.current_task())
-    while not task.cancelling():
+    while not kept.ends:
         try:
-            await session.run()
+            await kept.session.run()
         except asyncio.CancelledError:
-            if task.cancelling():
+            if kept.ends:
                 raise
-            log.exception("server.crashed", server_id=session.config.server_id)
+            log.exception("server.crashed", server_id=kept.session.config.server_id)
         except Exception:
-            log.exception("server.crashed", server_id=session.config.server_id)
+            log.exception("server.crashed", server_id=kept.session.config.server_id)
         await asyncio.sleep(CRASH_PAUSE_S)
