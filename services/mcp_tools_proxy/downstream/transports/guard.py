@@ -22,6 +22,7 @@ def main(parent: int, command: list[str]) -> int:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             return 1  # it died before it could be watched
+        _forget_own_locale()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores both, and exec would keep that
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
@@ -30,6 +31,13 @@ def main(parent: int, command: list[str]) -> int:
         return COMMAND_NOT_FOUND
     except (OSError, ValueError):
         return CANNOT_START
+
+
+def _forget_own_locale() -> None:
+    """Unset the LC_CTYPE that Python sets where the locale is C (PEP 538), unless it was given."""
+    with open("/proc/self/environ", "rb") as given:  # as it was when the process started
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in given.read().split(b"\0")):
+            os.unsetenv("LC_CTYPE")
 
 
 if __name__ == "__main__":
