@@ -55,6 +55,12 @@ class CurrentLink:
 
     # For callers
 
+    async def get(self, deadline: float) -> Link:
+        """Give the link; wait while it is open whether there is one. Raises as ``next``."""
+        if self.link is not None and self._decided.is_set():
+            return self.link
+        return await self.next(deadline)
+
     async def next(self, deadline: float) -> Link:
         """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
         async with asyncio.timeout(deadline - self._clock()):
@@ -63,8 +69,20 @@ class CurrentLink:
             raise self.unavailable(self.error)
         return self.link
 
+    def doubt(self, link: Link) -> None:
+        """Have the owner task look whether ``link`` still lives; callers do not wait for it.
+
+        For a request that took too long: most often it is only the request that is slow.
+        """
+        if link is self.link:
+            self.suspected.set()
+
     def suspect(self, link: Link) -> None:
-        """Have the owner task look whether ``link`` still lives, if it is still in use."""
+        """Have the owner task look whether ``link`` still lives; new callers wait for the answer.
+
+        For a request that was cut off: others would most likely be, too. Asking takes a moment,
+        and without it a caller who tries at once again would fail at once again.
+        """
         if link is self.link:
             self._decided.clear()
             self.suspected.set()

@@ -53,7 +53,7 @@ class Requests:
 
     async def _send(self, method: str, params: Mapping[str, Any], *, tries: int) -> dict[str, Any]:
         deadline = self._clock() + self._config.call_timeout_s
-        link = self._current.link or await self._current.next(deadline)
+        link = await self._current.get(deadline)
         while True:
             tries -= 1
             try:
@@ -64,7 +64,7 @@ class Requests:
                     raise self._current.unavailable(fault.reason) from fault
                 link = await self._current.next(deadline)
             except TimeoutError:
-                self._current.suspect(link)
+                self._current.doubt(link)
                 raise
             else:
                 self.answered += 1

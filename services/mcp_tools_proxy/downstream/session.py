@@ -254,7 +254,7 @@ class Session:
         self._refresh_error = reason
         self.meters.discovery_failed()
         if self._current.link is not None:
-            self._current.suspect(self._current.link)
+            self._current.doubt(self._current.link)
         self._show()
 
     def _connect_failed(self, reason: str, pause_s: float) -> None:

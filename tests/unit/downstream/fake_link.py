@@ -108,6 +108,8 @@ class FakeLink:
         self, method: str, params: Mapping[str, Any], *, timeout_s: float
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
+        if self._down.done():
+            raise LinkFault(self._down.result())
         try:
             answer = self._server.answer(method, params)
             return cast("dict[str, Any]", await self._within(answer, timeout_s))
@@ -117,6 +119,8 @@ class FakeLink:
 
     async def ping(self, *, timeout_s: float) -> None:
         self._server.pings += 1
+        if self._down.done():
+            raise LinkFault(self._down.result())
         await self._within(self._server.ping(), timeout_s)
 
     async def down(self) -> str:

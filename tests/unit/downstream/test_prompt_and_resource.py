@@ -107,3 +107,32 @@ async def test_reading_is_repeated_when_nothing_came_back(library: FakeServer) -
         with pytest.raises(ServerUnavailable):
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
     assert len(library.calls("resources/read")) == 2
+
+
+async def test_a_failing_prompt_is_a_failure(library: FakeServer) -> None:
+    library.answers["prompts/get"] = failing_with(PeerError(-32602, "no"))
+    async with offered(library) as (components, _):
+        with pytest.raises(ToolFailed, match='prompt "hello" failed'):
+            await use(
+                components.prompts[0], kind=Kind.PROMPT, name="hello", arguments={"name": "x"}
+            )
+
+
+async def test_an_undecodable_resource_is_a_failure(library: FakeServer) -> None:
+    library.answers["resources/read"] = answering({"contents": [{"text": "x"}]})
+    async with offered(library) as (components, _):
+        with pytest.raises(ToolFailed, match="not a resource's contents"):
+            await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
+
+
+async def test_any_other_error_of_a_resource_is_a_failure(library: FakeServer) -> None:
+    library.answers["resources/read"] = failing_with(PeerError(-32603, "boom"))
+    async with offered(library) as (components, _):
+        with pytest.raises(ToolFailed, match="error -32603"):
+            await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
+
+
+async def test_a_resource_takes_no_arguments(library: FakeServer) -> None:
+    async with offered(library) as (components, _):
+        with pytest.raises(InvalidArguments):
+            components.templates[0].parse({"id": "7"})

@@ -132,6 +132,16 @@ async def test_a_dropped_item_is_logged_once_for_a_change() -> None:
     assert [(line["kind"], line["name"]) for line in lines] == [("tool", "b")]
 
 
+async def test_many_dropped_items_make_few_lines() -> None:
+    server = FakeServer(tool("a"), *(tool(f"b{n}", inputSchema=[]) for n in range(50)))
+    with capture_logs() as logs:
+        async with running(server):
+            pass
+    lines = [line for line in logs if line["event"] == "server.item_dropped"]
+    [rest] = [line for line in logs if line["event"] == "server.items_dropped"]
+    assert (len(lines), rest["more"]) == (20, 30)
+
+
 @pytest.mark.parametrize("event", ["server.connected", "server.lost", "server.connect_failed"])
 async def test_each_change_of_state_is_one_line(event: str) -> None:
     server = FakeServer(tool("a"))

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -73,6 +74,40 @@ async def test_a_server_killed_between_calls_costs_no_call_when_the_link_notices
         server.link.lose()
         await asyncio.sleep(0.01)
         assert await call(watched.session) == DONE
+
+
+async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
+    server = FakeServer(tool("add"))
+    async with running(server) as watched:
+        await call(watched.session)
+        server.link.lose()
+        with pytest.raises(ServerUnavailable):  # nobody had noticed yet
+            await call(watched.session)
+        assert await call(watched.session) == DONE
+
+
+async def test_calls_wait_while_a_cut_off_link_is_looked_at() -> None:
+    server = FakeServer(tool("add"))
+    server.answers["tools/call"] = in_turn(failing_with(LinkFault("cut off")), answering(DONE))
+    server.ping = _pong_after(2.0)
+    async with running(server) as watched:
+        with pytest.raises(ServerUnavailable):
+            await call(watched.session)
+        started = clock()
+        await call(watched.session)
+        assert clock() - started == pytest.approx(2.0)
+
+
+async def test_calls_do_not_wait_while_a_slow_link_is_looked_at() -> None:
+    server = FakeServer(tool("add"))
+    server.answers["tools/call"] = in_turn(hang, answering(DONE))
+    server.ping = _pong_after(2.0)
+    async with running(server) as watched:
+        with pytest.raises(ToolTimeout):
+            await call(watched.session)
+        started = clock()
+        await call(watched.session)
+        assert clock() - started == 0
 
 
 async def test_a_cut_off_call_says_which_server_and_why() -> None:
@@ -204,3 +239,10 @@ def _after(seconds: float) -> Answer:
         return DONE
 
     return answer
+
+
+def _pong_after(seconds: float) -> Callable[[], Awaitable[None]]:
+    async def pong() -> None:
+        await asyncio.sleep(seconds)
+
+    return pong

@@ -59,6 +59,18 @@ def test_an_argument_that_is_not_declared_is_named() -> None:
     assert error.message == r'arguments: "x\n" is not allowed here'
 
 
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({**of(a={}), "unevaluatedProperties": False}, 'arguments: "b" is not allowed here'),
+        ({"propertyNames": {"maxLength": 0}}, "arguments: holds a name that is not allowed"),
+        ({"additionalProperties": False}, "nothing is allowed here"),
+    ],
+)
+def test_rules_about_names_are_told(schema: dict[str, Any], message: str) -> None:
+    assert message in refusal(schema, {"b": 1}).message
+
+
 def test_five_problems_are_told_and_the_others_counted() -> None:
     error = refusal(of(a={"items": {"type": "string"}}), {"a": list(range(8))})
     assert (error.message.count("arguments.a."), error.message[-12:]) == (5, "; and 3 more")
@@ -103,6 +115,14 @@ def test_a_schema_nested_too_deeply_is_broken() -> None:
     for _ in range(5000):
         schema = {"not": schema}
     with pytest.raises(BrokenSchema, match="deeply"):
+        compile_check(schema)
+
+
+def test_a_schema_nested_too_deeply_for_the_library_is_broken() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(180):
+        schema = {"not": schema}
+    with pytest.raises(BrokenSchema, match="cannot be compiled"):
         compile_check(schema)
 
 

@@ -1,3 +1,4 @@
+import asyncio
 from contextlib import suppress
 from typing import Any, cast
 
@@ -13,8 +14,16 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.downstream.exchange import TRACE_ID_KEY
 from mcp_tools_proxy.downstream.link import LinkFault, PeerError
 from mcp_tools_proxy.policy.alias import alias_of
-from tests.unit.downstream.fake_link import Answer, FakeServer, answering, failing_with, tool
+from tests.unit.downstream.fake_link import (
+    Answer,
+    FakeServer,
+    answering,
+    failing_with,
+    hang,
+    tool,
+)
 from tests.unit.downstream.offering import offered, use
+from tests.unit.downstream.sessions import until
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 TEXT = {"content": [{"type": "text", "text": "done"}]}
@@ -180,3 +189,16 @@ async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(
         {line["trace_id"] for line in lines},
         "hunter2" in str(lines),
     ) == (["facade_to_downstream.request", last], ["a"], {"trace-1"}, False)
+
+
+async def test_a_cancelled_call_is_counted_as_such() -> None:
+    server = FakeServer(tool("add"))
+    server.answers["tools/call"] = hang
+    async with offered(server) as (components, fleet), asyncio.TaskGroup() as tasks:
+        caller = tasks.create_task(use(components.tools[0]))
+        await until(server.calls)
+        caller.cancel()
+        await asyncio.wait([caller])
+        labels = {"server": "notes", "kind": "tool", "code": "CANCELLED"}
+        value = fleet.metrics.registry.get_sample_value("mcp_proxy_server_calls_total", labels)
+        assert value == 1
