@@ -31,6 +31,9 @@ PROVEN_S = 5.0
 COALESCE_S = 0.2
 """How long a server's words that its lists changed are collected before they are looked at."""
 
+REFRESH_RETRY_S = 30.0
+"""The pause before a discovery that failed is tried again, if it is not due sooner."""
+
 _CLOSED = "its session is closed"
 
 log = structlog.get_logger()
@@ -214,10 +217,9 @@ class Session:
 
     async def _keep_fresh(self, link: Link) -> None:
         """Discover again when the server says that its lists changed, and now and then anyway."""
-        interval_s = self.config.refresh_interval_s * (0.9 + 0.2 * self._jitter())
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(interval_s or None):
+                async with asyncio.timeout(self._refresh_pause_s()):
                     await self._lists_changed.wait()
                     await asyncio.sleep(COALESCE_S)
             self._lists_changed.clear()
@@ -230,12 +232,20 @@ class Session:
             else:
                 self._take(snapshot)
 
+    def _refresh_pause_s(self) -> float | None:
+        """Give seconds to the next discovery, not the same for all servers; None is never."""
+        interval_s = self.config.refresh_interval_s or None
+        if self._refresh_error is not None:
+            interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)
+        return None if interval_s is None else interval_s * (0.9 + 0.2 * self._jitter())
+
     def _take(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; tell others only if it says something new."""
         known = self.snapshot
-        self._refresh_error = None
         if snapshot.failed:
             self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed.items()))
+        else:
+            self._refresh_error = None
         if not snapshot.failed or self._status.discovered_at is None:
             self._status = replace(self._status, discovered_at=self._now())
         if known is not None and snapshot == known:  # keep the objects that others hold

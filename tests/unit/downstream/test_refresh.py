@@ -113,6 +113,16 @@ async def test_a_good_refresh_after_a_failed_one_is_fresh_again() -> None:
         assert watched.session.status.last_error is None
 
 
+async def test_a_failed_refresh_is_tried_again_by_itself() -> None:
+    server = FakeServer(tool("a"))
+    async with running(server, refresh_interval_s=0.0) as watched:
+        server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+        server.link.lists_changed()
+        await until(lambda: watched.session.status.stale)
+        del server.answers["tools/list"]
+        await until(lambda: not watched.session.status.stale, within_s=40)
+
+
 async def test_a_failed_refresh_makes_the_link_suspect() -> None:
     server = FakeServer(tool("a"))
     async with running(server, connect_timeout_s=4):
@@ -130,6 +140,16 @@ async def test_a_dropped_item_is_logged_once_for_a_change() -> None:
             await until(lambda: watched.changes == 2)
     lines = [line for line in logs if line["event"] == "server.item_dropped"]
     assert [(line["kind"], line["name"]) for line in lines] == [("tool", "b")]
+
+
+async def test_a_list_that_keeps_failing_is_logged_once() -> None:
+    server = FakeServer(tool("a"))
+    server.capabilities = {"tools": {}, "prompts": {}}
+    server.answers["prompts/list"] = failing_with(LinkFault("garbage"))
+    with capture_logs() as logs:
+        async with running(server):
+            await asyncio.sleep(100)
+    assert [line["event"] for line in logs].count("server.discovery_failed") == 1
 
 
 async def test_many_dropped_items_make_few_lines() -> None:
