@@ -16,6 +16,9 @@ from benchmarks.echo import LEGACY, MODERN, Answers
 
 MODERN_PATH, LEGACY_PATH, SSE_PATH = "/modern", "/legacy", "/sse"
 
+KEEP_ALIVE_S = 600
+"""Longer than the forwarder waits for its turn: it would meet connections that are being closed."""
+
 _SESSION = (b"mcp-session-id", b"the-only-session")
 _NO_SESSION = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session id"}}'
 _JSON = (b"content-type", b"application/json")
@@ -78,7 +81,13 @@ def serve(app: Responder, ports: Sequence[int]) -> None:
     """Serve on all ports until SIGTERM."""
     sockets = [socket.create_server(("127.0.0.1", port), backlog=2048) for port in ports]
     config = uvicorn.Config(
-        app, loop="uvloop", http="httptools", lifespan="off", log_level="warning", access_log=False
+        app,
+        loop="uvloop",
+        http="httptools",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     uvicorn.Server(config).run(sockets)
 
