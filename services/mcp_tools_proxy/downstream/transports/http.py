@@ -40,6 +40,7 @@ from mcp_tools_proxy.downstream.transports.messages import (
 from mcp_tools_proxy.downstream.transports.reopen import LONGEST_DELAY_S, keep_open
 
 _ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
+_SETTLE_S = 0.05  # a cancelled request may be on its way still, over another connection
 _RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
 _CLOSED = "the connection to the server was closed"
 _NO_STREAM = frozenset({200, 404, 405, 501})
@@ -71,6 +72,8 @@ class HttpWire:
         self._retry_ms: int | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._exchanging: set[asyncio.Task[Any] | None] = set()
+        self._cut: set[asyncio.Task[Any] | None] = set()
+        """Those whose exchange the end of the link cut off."""
         self._closed = False
         self._on_request: OnRequest | None = None
         self._intercept: OnNotifyIntercept | None = None
@@ -104,7 +107,8 @@ class HttpWire:
         finally:
             self._tasks = None
             self._closed = True
-            for task in self._exchanging:
+            self._cut = set(self._exchanging)
+            for task in self._cut:
                 if task is not None:
                     task.cancel()
 
@@ -167,7 +171,7 @@ class HttpWire:
         except HTTP_ERRORS as error:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
-            if self._closed and task is not None and not task.uncancel():
+            if task is not None and task in self._cut and not task.uncancel():
                 raise LinkFault(_CLOSED) from None
             self._abandon(request_id)
             raise
@@ -179,7 +183,7 @@ class HttpWire:
         if self._legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
             aside = {"method": "notifications/cancelled", "params": cancelled}
-            self._tasks.start_soon(self._send_aside, aside)
+            self._tasks.start_soon(self._send_aside, aside, _SETTLE_S)
 
     async def _result(
         self, response: aiohttp.ClientResponse, request_id: int | str
@@ -249,8 +253,9 @@ class HttpWire:
         elif self._legacy and self._on_request is not None and isinstance(request_id, int | str):
             await self._send_aside(await answer_to(self._on_request, request_id, method, params))
 
-    async def _send_aside(self, message: Mapping[str, Any]) -> None:
+    async def _send_aside(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""
+        await asyncio.sleep(delay_s)
         with suppress(LinkFault, TimeoutError):
             async with asyncio.timeout(_ASIDE_S):
                 message = {"jsonrpc": "2.0", **message}

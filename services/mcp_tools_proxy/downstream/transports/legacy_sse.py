@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 
 import aiohttp
+import anyio
+import anyio.abc
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -20,7 +23,18 @@ from mcp_tools_proxy.downstream.transports.http_body import (
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
+_POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
 _EVENTS = frozenset({"endpoint", "message"})
+
+
+@dataclass(eq=False, slots=True)
+class _Post:
+    """A message on its way, not before those it comes ``after`` have arrived."""
+
+    data: bytes
+    after: tuple["_Post", ...]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    fault: LinkFault | None = None
 
 
 @asynccontextmanager
@@ -40,9 +54,11 @@ async def open_sse(
             raise Refused(response.status)
         if not is_event_stream(response):
             raise LinkFault("the server has no event stream at this address")
-        stream = EventStream(http, headers, response)
-        await stream.learn_endpoint(url)
-        yield stream
+        async with anyio.create_task_group() as tasks:
+            stream = EventStream(http, headers, response, tasks)
+            await stream.learn_endpoint(url)
+            yield stream
+            tasks.cancel_scope.cancel()
     finally:
         response.close()
 
@@ -55,10 +71,14 @@ class EventStream:
         http: aiohttp.ClientSession,
         headers: dict[str, str],
         response: aiohttp.ClientResponse,
+        tasks: anyio.abc.TaskGroup,
     ) -> None:
         self._http = http
         self._headers = headers | {"Content-Type": "application/json"}
         self._events = read_events(response, EventParser(MAX_ANSWER_BYTES), _EVENTS)
+        self._tasks = tasks
+        self._posts: set[_Post] = set()
+        """Those on their way."""
         self._endpoint = URL()
         self._reason = "the server closed its event stream"
 
@@ -92,16 +112,39 @@ class EventStream:
         except HTTP_ERRORS:
             self._reason = "the server's event stream broke"
 
-    async def send(self, data: bytes) -> None:
-        """POST one message. Raises LinkFault, for this message only."""
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        """POST one message. Raises LinkFault, for this message only.
+
+        A request that is given up goes on its way: what cancels it has to come after it.
+        """
+        post = _Post(data, after=() if is_request else tuple(self._posts))
+        self._posts.add(post)
+        self._tasks.start_soon(self._deliver, post)
+        if is_request:
+            await post.done.wait()
+            if post.fault is not None:
+                raise post.fault
+
+    async def _deliver(self, post: "_Post") -> None:
         try:
-            async with self._http.post(
-                self._endpoint, data=data, headers=self._headers, allow_redirects=False
-            ) as response:
-                if response.status >= 300:
-                    raise Refused(response.status)
+            async with asyncio.timeout(_POST_S):
+                for earlier in post.after:
+                    await earlier.done.wait()
+                await self._post(post.data)
+        except LinkFault as fault:
+            post.fault = fault
         except (*HTTP_ERRORS, ValueError) as error:
-            raise from_aiohttp(error) from None
+            post.fault = from_aiohttp(error)
+        finally:
+            self._posts.discard(post)
+            post.done.set()
+
+    async def _post(self, data: bytes) -> None:
+        async with self._http.post(
+            self._endpoint, data=data, headers=self._headers, allow_redirects=False
+        ) as response:
+            if response.status >= 300:
+                raise Refused(response.status)
 
     async def why(self) -> str:
         """Say how the stream ended."""

@@ -79,7 +79,7 @@ class ServerProcess:
                     if line.data.strip():
                         yield line.data, line.cut
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, *, is_request: bool) -> None:
         """Write one line to stdin, waiting while the server does not read."""
         try:
             await self._stdin.drain()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -9,7 +10,6 @@ import anyio
 import anyio.abc
 import structlog
 from mcp.shared.dispatcher import (
-    CallOptions,
     DispatchContext,
     OnNotify,
     OnNotifyIntercept,
@@ -29,7 +29,7 @@ from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_sess
 
 log = structlog.get_logger()
 
-_ASIDE_S = 0.5  # for a notification: a server that does not read must not hold up its callers
+_ASIDE_S = 0.5  # for what is no request: a server that does not read must not hold up callers
 
 
 class Duplex(Protocol):
@@ -42,8 +42,11 @@ class Duplex(Protocol):
         """
         ...
 
-    async def send(self, data: bytes) -> None:
-        """Send one message, without line end. Raises LinkFault, anyio.BrokenResourceError."""
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        """Send one message, without line end. Raises LinkFault, anyio.BrokenResourceError.
+
+        What is no request is sent after the requests before it.
+        """
         ...
 
     async def why(self) -> str:
@@ -109,17 +112,6 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         except PydanticSerializationError:
             raise LinkFault("the request has text that is not Unicode") from None
 
-    async def notify(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        opts: CallOptions | None = None,
-        **private: Any,
-    ) -> None:
-        """Send one notification, or give up soon: it also runs after a call's time is over."""
-        with anyio.move_on_after(_ASIDE_S):
-            await super().notify(method, params, opts, **private)
-
 
 class _Incoming:
     """What the server sends, as the SDK's stream of messages; garbage is left out."""
@@ -179,13 +171,15 @@ class _Outgoing:
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
+        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        if not isinstance(message, JSONRPCRequest):
+            with anyio.move_on_after(_ASIDE_S), suppress(LinkFault):  # nobody waits for it
+                await self._duplex.send(data, is_request=False)
+            return
         try:
-            await self._duplex.send(
-                message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-            )
+            await self._duplex.send(data, is_request=True)
         except LinkFault as fault:
-            if isinstance(message, JSONRPCRequest):  # else nobody waits for it
-                raise as_mcp_error(fault) from None
+            raise as_mcp_error(fault) from None
 
     async def aclose(self) -> None:
         """Do nothing: who opened the connection closes it."""

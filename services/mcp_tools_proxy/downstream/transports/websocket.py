@@ -80,7 +80,7 @@ class WebSocket:
                 case _:  # an error; the socket is closed then
                     return
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, *, is_request: bool) -> None:
         """Send one text frame."""
         try:
             await self._socket.send_frame(data, aiohttp.WSMsgType.TEXT)
