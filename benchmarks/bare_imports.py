@@ -3,10 +3,13 @@
 import sys
 from pathlib import Path
 
+import aiohttp
 import httptools
 import httpx
+import jsonschema_rs
 import limits.aio.storage
 import limits.aio.strategies
+import mcp
 import prometheus_client
 import pydantic_settings
 import redis.asyncio
@@ -19,10 +22,13 @@ import watchfiles
 from benchmarks.bare import fastapi_app, serve
 
 IMPORTED = (
+    aiohttp,
     httptools,
     httpx,
+    jsonschema_rs,
     limits.aio.storage,
     limits.aio.strategies,
+    mcp,
     prometheus_client,
     pydantic_settings,
     redis.asyncio,
