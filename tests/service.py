@@ -1,7 +1,9 @@
 """The whole service in process, over ASGI: the public seam of most tests."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -11,9 +13,23 @@ from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.settings import Settings
+from tests.configuration import Config
 
 EXECUTE = "/internal/mcp/execute"
 BATCH = "/internal/mcp/execute/batch"
+TOOLS = "/internal/mcp/tools"
+PROMPTS = "/internal/mcp/prompts"
+RESOURCES = "/internal/mcp/resources"
+SERVERS = "/internal/mcp/servers"
+PRESETS = "/internal/mcp/presets"
+ACTIVE = "/internal/mcp/presets/active"
+READY = "/health/ready"
+
+CONFIG_DIR = Path("config")
+"""The setting's default, in the test's own folder."""
+
+BOUND_S = 15.0
+"""Longest wait for anything."""
 
 Envelope = dict[str, Any]
 """An envelope as JSON; Any, since each test knows the shape that it asks for."""
@@ -44,6 +60,19 @@ class Service:
             EXECUTE, json=request_of(tool_name, arguments, tenant_id=tenant_id, **top_level)
         )
         return cast("Envelope", response.json())
+
+    async def get(self, path: str, **query: str) -> Envelope:
+        """GET a route and give its JSON, whatever the status."""
+        return cast("Envelope", (await self.http.get(path, params=query)).json())
+
+    async def listed(self) -> list[str]:
+        """Name the downstream tools that are listed."""
+        tools = (await self.get(TOOLS))["tools"]
+        return [tool["name"] for tool in tools if ":" in tool["name"]]
+
+    async def discovered(self) -> None:
+        """Wait until every server was connected to, or could not be, and the registry knows."""
+        await self.gateway.pool.settled(BOUND_S)
 
     async def result(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
@@ -82,12 +111,17 @@ async def running(
     *documents: Document,
     retrieval_transport: httpx.AsyncBaseTransport | None = None,
     unlimited: bool = True,
+    config: Config | None = None,
+    discovered: bool = True,
     **settings: object,
 ) -> AsyncIterator[Service]:
     """Start the service with ``documents`` beside the seed one.
 
-    ``unlimited`` turns the budgets off, for tests that are not about them.
+    ``unlimited`` turns the budgets off, for tests that are not about them. ``config`` is written
+    into the test's own folder; with ``discovered`` the service is given once it tried each server.
     """
+    if config is not None:
+        config.write(CONFIG_DIR)
     if unlimited:
         budgets = ("calls", "tokens", "tenant_calls", "tenant_tokens")
         settings = {f"rate_limit_{name}": 0 for name in budgets} | settings
@@ -96,7 +130,16 @@ async def running(
         service = Service(app, client_of(app))
         put_all(service, documents)
         async with service.http:
+            if config is not None and discovered:
+                await service.discovered()
             yield service
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it is true, at most BOUND_S."""
+    async with asyncio.timeout(BOUND_S):
+        while not await condition():  # noqa: ASYNC110 - asked over HTTP, nobody tells
+            await asyncio.sleep(0.01)
 
 
 def client_of(app: FastAPI) -> httpx.AsyncClient:

@@ -7,11 +7,14 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from httpx import AsyncBaseTransport
 
+from mcp_tools_proxy.api.admin import AdminGate
 from mcp_tools_proxy.api.catalog import catalog_routes
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.failures import add_failure_handlers
 from mcp_tools_proxy.api.intake import Intake
 from mcp_tools_proxy.api.operations import operations_routes
+from mcp_tools_proxy.api.presets import preset_routes
+from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.settings import Settings
 
@@ -46,6 +49,11 @@ def create_app(
     )
     app.router.routes[:0] = execute.routes()
     app.include_router(catalog_routes(gateway.registry))
+    admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
+    app.include_router(
+        preset_routes(gateway.reloader, intake, AdminGate(admin_token, host=settings.host))
+    )
+    app.include_router(servers_routes(lambda: gateway.pool.statuses))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
     return app

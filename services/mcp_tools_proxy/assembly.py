@@ -6,18 +6,27 @@ What is built here knows nothing of HTTP routes: ``app`` puts them in front.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
+from mcp_tools_proxy.config.files import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.documents.memory import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.downstream.components import build_components
+from mcp_tools_proxy.downstream.dial import Dialer
+from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.execute import Executor
-from mcp_tools_proxy.gateway.health import Health
+from mcp_tools_proxy.gateway.health import Check, Health
+from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
@@ -30,6 +39,9 @@ from mcp_tools_proxy.tools.pages import pages_tool
 from mcp_tools_proxy.tools.search import search_tool
 from mcp_tools_proxy.tools.sections import section_tool
 from mcp_tools_proxy.tools.windows import window_tool
+
+PROBLEMS_SHOWN = 20
+"""How many problems of the configuration a readiness report tells."""
 
 
 class Gateway:
@@ -64,74 +76,114 @@ class Gateway:
             storage_url=_secret(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
-        self.registry = self._build_registry(settings)
+        self.registry = RegistryHolder(Registry.build(()))
+        local_tools = self._local_tools(settings)
+        self.registry.current = Registry.build(local_tools)
+        self.dialer = Dialer()
+        self.pool = Pool(self.dialer.dial, self.metrics, on_change=self._servers_changed)
+        self.reloader = self._build_reloader(settings, local_tools)
+        telemetry = CallTelemetry(self.metrics)
         self.executor = Executor(
             registry=self.registry,
             limiter=self.limiter,
             blocklist=Blocklist(settings.blocklist_keywords),
             lifecycle=self.lifecycle,
             max_result_bytes=settings.max_result_bytes,
-            record=CallTelemetry(self.metrics),
+            record=telemetry,
+            entered=telemetry.entered,
         )
-        self.health = Health(
-            self.lifecycle,
-            {
-                "documents": lambda: _documents_check(self.repository, self.folder),
-                "limit_store": lambda: _limit_store_check(self.limiter),
-                **(
-                    {"retrieval": lambda: _retrieval_check(self.retrieval)}
-                    if self.retrieval.configured
-                    else {}
-                ),
-            },
+        self.health = Health(self.lifecycle, self._checks(), lambda: self.pool.statuses)
+
+    def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
+        max_text_bytes = settings.max_text_bytes
+        return (
+            section_tool(self.repository, max_text_bytes=max_text_bytes),
+            pages_tool(
+                self.repository,
+                max_pages_per_call=settings.max_pages_per_call,
+                max_text_bytes=max_text_bytes,
+            ),
+            metadata_tool(self.repository),
+            search_tool(self.repository, max_text_bytes=max_text_bytes),
+            window_tool(
+                self.repository,
+                self.retrieval,
+                radius=settings.window_radius,
+                mock_mode=settings.mock_mode,
+                max_text_bytes=max_text_bytes,
+            ),
+            catalog_tool(self.registry.visible_to),
         )
 
-    def _build_registry(self, settings: Settings) -> RegistryHolder:
-        max_text_bytes = settings.max_text_bytes
-        holder = RegistryHolder(Registry.build(()))
-        holder.current = Registry.build(
-            (
-                section_tool(self.repository, max_text_bytes=max_text_bytes),
-                pages_tool(
-                    self.repository,
-                    max_pages_per_call=settings.max_pages_per_call,
-                    max_text_bytes=max_text_bytes,
-                ),
-                metadata_tool(self.repository),
-                search_tool(self.repository, max_text_bytes=max_text_bytes),
-                window_tool(
-                    self.repository,
-                    self.retrieval,
-                    radius=settings.window_radius,
-                    mock_mode=settings.mock_mode,
-                    max_text_bytes=max_text_bytes,
-                ),
-                catalog_tool(holder.visible_to),
-            )
+    def _build_reloader(self, settings: Settings, local_tools: tuple[Tool, ...]) -> Reloader:
+        return Reloader(
+            holder=self.registry,
+            local_tools=local_tools,
+            pool=self.pool,
+            build_components=partial(
+                build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
+            ),
+            files=build_config_folder(settings, settings.config_dir),
+            metrics=self.metrics,
         )
-        return holder
+
+    def _servers_changed(self) -> None:
+        self.reloader.rebuild()
+
+    def _checks(self) -> Mapping[str, Check]:
+        checks: dict[str, Check] = {
+            "documents": lambda: _documents_check(self.repository, self.folder),
+            "limit_store": lambda: _limit_store_check(self.limiter),
+            "config": lambda: _config_check(self.reloader),
+            "preset": lambda: _preset_check(self.reloader),
+        }
+        if self.retrieval.configured:
+            checks["retrieval"] = lambda: _retrieval_check(self.retrieval)
+        return checks
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Load the documents, then serve until left; what was opened is closed."""
+        """Load documents and configuration, then serve until left; what was opened is closed.
+
+        The downstream servers are connected to meanwhile: nothing waits for them.
+        """
         try:
             await self.folder.load()
+            await self.reloader.load()
             async with asyncio.TaskGroup() as group:
-                watchers = [
+                background = [
                     group.create_task(self.folder.watch()),
                     group.create_task(self.limiter.run()),
+                    group.create_task(self.pool.run()),
+                    group.create_task(self.reloader.run()),
                 ]
                 self.lifecycle.phase = Phase.SERVING
                 try:
                     yield
                 finally:
                     self.lifecycle.phase = Phase.STOPPING
-                    for watcher in watchers:
-                        watcher.cancel()
+                    for task in background:
+                        task.cancel()
         finally:
+            await self.dialer.close()
             await self.retrieval.aclose()
             await self.limiter.close()
             self.repository.close()
+
+
+def build_config_folder(settings: Settings, path: Path) -> ConfigFolder:
+    """Give the configuration folder at ``path``, with the defaults that the settings name."""
+    return ConfigFolder(
+        path,
+        load_configuration=partial(
+            load_configuration,
+            path,
+            process_environment(),
+            call_timeout_s=settings.tool_timeout_s,
+            max_result_bytes=settings.max_result_bytes,
+        ),
+        pinned=settings.preset,
+    )
 
 
 def _secret(value: SecretStr | None) -> str | None:
@@ -167,3 +219,22 @@ def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
 def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
     last = retrieval.last_call
     return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
+
+
+def _config_check(reloader: Reloader) -> Mapping[str, object]:
+    last = reloader.last_reload
+    problems = [str(problem) for problem in reloader.problems[:PROBLEMS_SHOWN]]
+    return {
+        "status": "ok" if last is not None and last.ok and not problems else "degraded",
+        "last_reload": None if last is None else last.at,
+        "problems": problems,
+    }
+
+
+def _preset_check(reloader: Reloader) -> Mapping[str, object]:
+    missing = len(reloader.missing)
+    return {
+        "status": "degraded" if missing else "ok",
+        "active": reloader.active.preset_id,
+        "missing": missing,
+    }

@@ -1,6 +1,7 @@
-"""The ``mcp-tools-proxy`` command: serve, documents (contract §8)."""
+"""The ``mcp-tools-proxy`` command: serve, check, documents (contract §8)."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,6 +14,12 @@ from mcp_tools_proxy.telemetry.logging import configure_logging
 USAGE_ERROR = 2
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")]
+ConfigDir = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, file_okay=False, help="The configuration folder [MCP_PROXY_CONFIG_DIR]."
+    ),
+]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
 ]
@@ -55,6 +62,19 @@ def serve_command(host: Host = None, port: Port = None) -> None:
             f"{error.strerror}"
         )
     server.run(sockets=[listener])
+
+
+@app.command("check")
+def check_command(config_dir: ConfigDir = None) -> None:
+    """Validate the configuration, connect to every server, show what each preset gives.
+
+    Exits with 1 when anything is wrong; warnings alone are well.
+    """
+    settings = _settings()
+    from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it
+
+    if not check(settings, config_dir or settings.config_dir):
+        raise typer.Exit(1)
 
 
 app.add_typer(documents_app(lambda: _settings().documents_path), name="documents")

@@ -1,5 +1,7 @@
 """Puts the framework's own errors into the envelope."""
 
+from collections.abc import Mapping
+
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -30,7 +32,7 @@ def add_failure_handlers(app: FastAPI) -> None:
         return error_response(
             _of_status(error.status_code, request),
             trace_id_from(None, request.headers),
-            error.headers,
+            _allowed(request) if error.status_code == 405 else error.headers,
         )
 
     async def invalid_query(request: Request, error: RequestValidationError) -> Response:
@@ -50,6 +52,12 @@ def add_failure_handlers(app: FastAPI) -> None:
     app.exception_handler(RequestValidationError)(invalid_query)
     app.exception_handler(ClientDisconnect)(gone)
     app.exception_handler(Exception)(crashed)
+
+
+def _allowed(request: Request) -> Mapping[str, str]:
+    """Name every method of the path: the framework names those of its first route only."""
+    described = request.app.openapi()["paths"].get(request.url.path, {"get": {}, "head": {}})
+    return {"Allow": ", ".join(sorted(method.upper() for method in described))}
 
 
 def _of_status(status: int, request: Request) -> ProxyError:

@@ -1,0 +1,135 @@
+"""What ``check`` finds: the files, the servers they name, and what each preset gives of these."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic_core import to_json
+
+from mcp_tools_proxy.config.files import (
+    CONFIGURATION_FILE,
+    NO_FILE,
+    list_presets,
+    load_preset,
+)
+from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.domain.config import Configuration, Problem
+from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.policy.alias import alias_of
+from mcp_tools_proxy.policy.bounds import estimate_tokens
+from mcp_tools_proxy.policy.filtering import filter_capabilities
+
+_MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""What the MCP specification recommends of a tool's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What the files of a configuration folder say; ``active`` is the preset of a start now."""
+
+    configuration: Configuration
+    presets: tuple[Preset, ...]
+    active: str
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetFindings:
+    """What a preset gives: its view, and its names that model APIs refuse, with their aliases."""
+
+    preset: Preset
+    active: bool
+    view: View
+    refused_names: Mapping[str, str]
+    tokens: int
+    """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that a check found; ``dropped`` has each item with the id of its server."""
+
+    servers: tuple[ServerStatus, ...]
+    dropped: tuple[tuple[str, Dropped], ...]
+    presets: tuple[PresetFindings, ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong; warnings alone are well."""
+        return (
+            not self.problems
+            and not self.dropped
+            and not any(found.view.missing for found in self.presets)
+            and all(_is_well(server) for server in self.servers)
+        )
+
+
+def read_files(folder: ConfigFolder) -> Files:
+    """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
+    found = folder.look(InForce())
+    listing = list_presets(folder.path)
+    loaded = [load_preset(folder.path, summary.preset_id) for summary in listing.presets]
+    warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
+    if found.configuration is NO_FILE:
+        message = "is not there, so there are no servers"
+        warnings.append(Problem(file=CONFIGURATION_FILE, path="$", message=message))
+    return Files(
+        configuration=found.configuration or NO_FILE,
+        presets=tuple(one.preset for one in loaded),
+        active=found.preset.preset_id,
+        problems=_each_once((*found.problems, *listing.problems)),
+        warnings=_each_once(warnings),
+    )
+
+
+def build_findings(
+    files: Files, servers: Iterable[ServerStatus], snapshots: Mapping[str, Snapshot]
+) -> Findings:
+    """Put together what the files say and what the servers offer."""
+    return Findings(
+        servers=tuple(servers),
+        dropped=tuple(
+            (server_id, item)
+            for server_id, snapshot in snapshots.items()
+            for item in snapshot.dropped
+        ),
+        presets=tuple(
+            _look_at(preset, snapshots, active=preset.preset_id == files.active)
+            for preset in files.presets
+        ),
+        problems=files.problems,
+        warnings=files.warnings,
+    )
+
+
+def _each_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(dict.fromkeys(problems))
+
+
+def _look_at(preset: Preset, snapshots: Mapping[str, Snapshot], *, active: bool) -> PresetFindings:
+    view = filter_capabilities(snapshots, preset)
+    definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
+    aliases = {name: alias_of(route.server_id, route.name) for name, route in view.tools.items()}
+    return PresetFindings(
+        preset=preset,
+        active=active,
+        view=view,
+        refused_names={
+            name: alias
+            for name, alias in aliases.items()
+            if alias != name.replace(":", "__", 1) or not _MCP_NAME.fullmatch(view.tools[name].name)
+        },
+        tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
+    )
+
+
+def _is_well(server: ServerStatus) -> bool:
+    if server.state is ServerState.DISABLED:
+        return True
+    return server.state is ServerState.READY and server.last_error is None

@@ -1,0 +1,125 @@
+"""Resources and templates of downstream servers: listed and read as the active preset says."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.configuration import Config, Pair, make_preset
+from tests.mcp_servers.raw_web import running_raw
+from tests.service import RESOURCES, Envelope, Service, running
+
+USER = {"user_id": "u", "tenant_id": "t"}
+MINE = "raw://mine"
+TEXT = "raw://text"
+ITEM = "raw://item/{id}"
+
+
+@asynccontextmanager
+async def two_servers(era: str = "both", **preset: Any) -> AsyncIterator[Service]:
+    """Serve servers one and two, which share raw://text and a template; two has mine as well."""
+    mine = {"resources": [{"uri": MINE, "name": "mine"}]}
+    async with (
+        running_raw(name="first", era=era) as one,
+        running_raw(name="second", era=era, extra=mine) as two,
+    ):
+        config = Config(
+            servers={"one": one.entry, "two": two.entry}, presets=[make_preset(**preset)]
+        )
+        async with running(config=config) as service:
+            yield service
+
+
+async def listed(service: Service) -> tuple[list[str], list[str]]:
+    answer = await service.get(RESOURCES)
+    return (
+        [resource["uri"] for resource in answer["resources"]],
+        [template["uriTemplate"] for template in answer["resource_templates"]],
+    )
+
+
+async def read(service: Service, uri: str, **more: object) -> Envelope:
+    body = {"uri": uri, "user": USER, **more}
+    envelope: Envelope = (await service.http.post(f"{RESOURCES}/read", json=body)).json()
+    return envelope
+
+
+def text_of(envelope: Envelope) -> str:
+    text: str = envelope["result"]["contents"][0]["text"]
+    return text
+
+
+@pytest.mark.requirement("P-12")
+async def test_unrestricted_resources_are_all_of_the_servers_in_scope() -> None:
+    async with two_servers(tools=[("two", "echo")]) as service:
+        assert await listed(service) == ([TEXT, MINE], [ITEM])
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ([], ([], [])),
+        ([("two", MINE)], ([MINE], [])),
+        ([("one", ITEM)], ([], [ITEM])),
+        ([("one", TEXT), ("two", MINE)], ([TEXT, MINE], [])),
+    ],
+)
+@pytest.mark.requirement("P-12")
+async def test_named_resources_are_all_there_is(
+    named: list[Pair], expected: tuple[list[str], list[str]]
+) -> None:
+    async with two_servers(tools=[("one", "echo")], resources=named) as service:
+        assert await listed(service) == expected
+
+
+@pytest.mark.requirement("P-12", "F-14")
+async def test_a_resource_outside_the_preset_cannot_be_read() -> None:
+    async with two_servers(resources=[("one", TEXT)]) as service:
+        codes = [(await read(service, u))["error"]["code"] for u in (MINE, "raw://item/1")]
+        assert codes == ["RESOURCE_NOT_FOUND", "RESOURCE_NOT_FOUND"]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.requirement("F-13")
+async def test_a_resource_is_read_from_its_server(era: str) -> None:
+    async with two_servers(era, resources=[("two", MINE)]) as service:
+        assert text_of(await read(service, MINE)) == f"{MINE} of second"
+
+
+@pytest.mark.requirement("P-13")
+async def test_of_two_resources_of_one_uri_the_first_server_in_scope_wins() -> None:
+    async with two_servers(tools=[("two", "echo"), ("one", "echo")]) as service:
+        assert text_of(await read(service, TEXT)) == f"{TEXT} of second"
+
+
+async def test_a_templates_uri_is_read_whole() -> None:
+    async with two_servers(resources=[("two", ITEM)]) as service:
+        assert text_of(await read(service, "raw://item/7")) == "raw://item/7 of second"
+
+
+@pytest.mark.requirement("F-15")
+async def test_an_unknown_resource_is_not_found() -> None:
+    async with two_servers(tools=[("one", "echo")]) as service:
+        assert (await read(service, "raw://nowhere"))["error"]["code"] == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("uri", [None, "", 1, "x" * 8193])
+async def test_a_uri_is_a_string_that_is_neither_empty_nor_huge(uri: object) -> None:
+    async with running() as service:
+        body = {"uri": uri, "user": USER}
+        response = await service.http.post(f"{RESOURCES}/read", json=body)
+        assert (response.status_code, response.json()["error"]["details"]) == (
+            422,
+            {"field": "uri"},
+        )
+
+
+async def test_an_unknown_agents_resources_are_refused() -> None:
+    async with running() as service:
+        assert (await service.get(RESOURCES, agent="a"))["error"]["code"] == "AGENT_NOT_FOUND"
+
+
+async def test_without_servers_there_are_none() -> None:
+    async with running() as service:
+        assert await listed(service) == ([], [])

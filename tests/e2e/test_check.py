@@ -1,0 +1,169 @@
+"""``mcp-tools-proxy check``: what it prints, and how it ends (contract §8)."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.configuration import Config, Json, make_preset
+from tests.mcp_servers.programs import raw_entry
+
+pytestmark = pytest.mark.e2e
+
+BOUND_S = 25.0
+DEAD: Json = {"url": "http://127.0.0.1:9/mcp"}
+ECHO = make_preset("echo", tools=[("s1", "echo")])
+
+
+def check(*options: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run the command in the test's own folder; give its exit code, stdout and stderr."""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "mcp_tools_proxy.cli", "check", *options],
+        env={"PATH": "/usr/bin:/bin", **(environment or {})},
+        capture_output=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def write(folder: Path, *presets: Json, **servers: Json) -> None:
+    Config(servers=servers, presets=presets).write(folder)
+
+
+def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo", "meta"]))
+    code, out, err = check()
+    servers, presets = out.split("Presets")
+    assert (code, err) == (0, "")
+    assert "s1      ready  stdio      2026-07-28      2        2          1          1" in servers
+    assert "*  echo" in presets
+
+
+def test_the_folder_may_be_named(tmp_path: Path) -> None:
+    write(tmp_path / "other", ECHO, s1=raw_entry(only=["echo"]))
+    code, out, _ = check("--config-dir", "other")
+    assert (code, "ready" in out) == (0, True)
+
+
+def test_no_configuration_is_a_warning(tmp_path: Path) -> None:
+    code, out, _ = check()
+    assert (code, "mcp.json: $: is not there" in out) == (0, True)
+
+
+def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
+    Config(more={"mystery": 1}).write(tmp_path / "config")
+    code, out, _ = check()
+    assert (code, "$.mystery" in out) == (0, True)
+
+
+def test_a_server_that_does_not_connect_exits_1_and_says_why(tmp_path: Path) -> None:
+    write(tmp_path / "config", dead=DEAD)
+    code, out, _ = check()
+    assert (code, "no connection to the server" in out) == (1, True)
+
+
+def test_a_disabled_server_is_well(tmp_path: Path) -> None:
+    write(tmp_path / "config", dead={**DEAD, "enabled": False})
+    code, out, _ = check()
+    assert (code, "disabled" in out) == (0, True)
+
+
+@pytest.mark.requirement("P-07")
+def test_a_missing_item_exits_1_and_is_named(tmp_path: Path) -> None:
+    preset = make_preset("work", tools=[("s1", "gone")])
+    write(tmp_path / "config", preset, s1=raw_entry(only=["echo"]))
+    code, out, _ = check()
+    assert (code, "work    tool  s1      gone" in out) == (1, True)
+
+
+def test_a_dropped_tool_exits_1_with_the_reason(tmp_path: Path) -> None:
+    broken = '{"tools": [{"name": "broken", "inputSchema": {"type": "nonsense"}}]}'
+    write(tmp_path / "config", s1=raw_entry(only=["echo"], extra=broken))
+    code, out, _ = check()
+    assert (code, "s1      tool  broken" in out) == (1, True)
+
+
+def test_a_name_that_model_apis_refuse_is_shown_with_its_alias(tmp_path: Path) -> None:
+    odd = '{"tools": [{"name": "odd name", "inputSchema": {"type": "object"}}]}'
+    preset = make_preset("work", tools=[("s1", "odd name")])
+    write(tmp_path / "config", preset, s1=raw_entry(only=["echo"], extra=odd))
+    code, out, _ = check()
+    assert (code, "s1:odd name  s1_odd_name_" in out) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["mcp.json", "preset_bad.json"])
+def test_a_broken_file_exits_1_and_is_named(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
+    (tmp_path / "config" / name).write_text("{")
+    code, out, _ = check()
+    assert (code, f"{name}: $: is not valid JSON" in out) == (1, True)
+
+
+def test_a_default_preset_that_is_not_there_exits_1(tmp_path: Path) -> None:
+    Config(more={"defaultPresetId": "nowhere"}).write(tmp_path / "config")
+    code, out, _ = check()
+    assert (code, "preset_nowhere.json" in out) == (1, True)
+
+
+def test_a_pinned_preset_is_the_active_one(tmp_path: Path) -> None:
+    other = make_preset("other", tools=[("s1", "echo")])
+    write(tmp_path / "config", ECHO, other, s1=raw_entry(only=["echo"]))
+    code, out, _ = check(environment={"MCP_PROXY_PRESET": "other"})
+    assert (code, "*  other" in out) == (0, True)
+
+
+def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
+    entry = {**DEAD, "headers": {"Authorization": "Bearer ${HUSH}"}}
+    preset = {**make_preset("work"), "name": "\x1b[31mred\u202e"}
+    write(tmp_path / "config", preset, dead=entry)
+    _, out, err = check(environment={"HUSH": "tell-nobody"})
+    assert "tell-nobody" not in out + err
+    assert r"\x1b[31mred\u202e" in out
+    assert all(char == "\n" or char.isprintable() for char in out)
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (["--nonsense"], {}),
+        (["--config-dir", "nowhere"], {}),
+        ([], {"MCP_PROXY_TOOL_TIMEOUT_S": "never"}),
+    ],
+)
+def test_bad_usage_and_bad_settings_exit_2_in_one_line(
+    options: list[str], environment: dict[str, str]
+) -> None:
+    code, out, err = check(*options, environment=environment)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
+    write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_tools_proxy.cli", "check"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        wait_for(pid_file)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=BOUND_S)
+    assert (process.returncode, b"Traceback" in err) == (128 + number, False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def wait_for(file: Path) -> None:
+    """Wait until a file is there."""
+    deadline = time.monotonic() + BOUND_S
+    while not file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
