@@ -91,3 +91,5 @@ def configure_logging(level: str, stream: TextIO) -> None:
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for noisy in ("watchfiles", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    for talkative in ("mcp.client", "mcp.shared", "aiohttp"):  # they log what servers send
+        logging.getLogger(talkative).setLevel(logging.CRITICAL)

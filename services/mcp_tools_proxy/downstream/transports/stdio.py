@@ -25,6 +25,7 @@ _GUARD = guard.__file__
 _CHUNK_BYTES = 256 * 1024
 _EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
 _TERM_S = 1.0  # after SIGTERM
+_LAST_WORDS_S = 0.2  # to log what it wrote before its end
 _LOOK_S = 0.01
 
 
@@ -39,13 +40,16 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
     log.info("server.spawned", server_id=config.server_id, command=config.command, pid=process.pid)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(log_stderr, process.stderr, config.server_id)
+            said_all = anyio.Event()
+            tasks.start_soon(log_stderr, process.stderr, config.server_id, said_all.set)
             try:
                 yield server
             finally:
                 with anyio.CancelScope(shield=True):
                     tasks.start_soon(server.drain)
                     await server.stop()
+                    with anyio.move_on_after(_LAST_WORDS_S):
+                        await said_all.wait()
                 tasks.cancel_scope.cancel()
     finally:
         server.kill()

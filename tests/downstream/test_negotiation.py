@@ -1,0 +1,178 @@
+"""Finding out what a server speaks: its era, its transport."""
+
+import asyncio
+import socket
+import time
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from aiohttp import web
+
+from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.downstream.dial import Dialer
+from mcp_tools_proxy.downstream.link import Link, LinkFault, PeerError
+from tests.downstream.answering import Json, answering, result_of
+from tests.downstream.dialling import config_of, dialled, until
+from tests.mcp_servers.programs import raw_entry
+from tests.mcp_servers.raw_web import running_raw
+from tests.mcp_servers.running import running_server
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+
+
+async def fine(_: web.Request, message: Json) -> web.StreamResponse:
+    return result_of(message, {"n": 1})
+
+
+AGREED = {"both": MODERN, "modern": MODERN, "legacy": LEGACY}
+SPOKEN = {
+    "http": Transport.STREAMABLE_HTTP,
+    "sse": Transport.SSE,
+    "ws": Transport.WEBSOCKET,
+}
+
+
+@pytest.mark.parametrize("mode", SPOKEN)
+@pytest.mark.parametrize("era", AGREED)
+async def test_the_sdk_s_servers_are_spoken_to_in_the_newest_era_they_know(
+    mode: str, era: str
+) -> None:
+    async with running_server(mode, era=era) as server, dialled(server.entry) as line:
+        assert (line.link.transport, line.link.era) == (SPOKEN[mode], AGREED[era])
+        tools = await line.link.request("tools/list", {}, timeout_s=10)
+        assert len(tools["tools"]) == 1
+
+
+@pytest.mark.parametrize("mode", ["http", "sse"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_http_finds_out_which_transport_the_server_has(mode: str, era: str) -> None:
+    async with (
+        running_raw(mode, era=era) as server,
+        dialled(server.entry, transport="http") as line,
+    ):
+        assert line.link.transport is SPOKEN[mode]
+        assert await line.call("echo", text="x")
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 406, 415, 500])
+async def test_any_refusal_of_the_newer_question_leads_to_the_older_one(status: int) -> None:
+    async def discovered(_: web.Request, __: Json) -> web.StreamResponse:
+        return web.Response(status=status, text="?")
+
+    async with (
+        answering(fine, era="legacy", on_discover=discovered) as server,
+        dialled({"transport": "http", "url": server.url}) as line,
+    ):
+        assert line.link.era == LEGACY
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 429, 503])
+async def test_a_refusal_that_is_no_matter_of_era_ends_the_attempt_at_once(status: int) -> None:
+    async def discovered(_: web.Request, __: Json) -> web.StreamResponse:
+        return web.Response(status=status, text="?")
+
+    async with answering(fine, on_discover=discovered) as server:
+        with pytest.raises(LinkFault) as caught:
+            async with dialled({"transport": "http", "url": server.url}):
+                pass
+        assert f"HTTP status {status}" in caught.value.reason
+        assert len(server.seen) == 1
+
+
+async def test_a_server_that_is_mute_at_the_newer_question_is_asked_in_the_older_way() -> None:
+    async with running_raw(
+        "http", era="legacy", mute=("server/discover",), stateless=True
+    ) as server:
+        started = time.monotonic()
+        async with dialled(server.entry, connect_timeout_s=1.5) as line:
+            assert line.link.era == LEGACY
+        assert time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize("transport", ["stdio", "ws", "sse"])
+async def test_a_server_that_dies_of_the_newer_question_is_connected_to_again(
+    transport: str,
+) -> None:
+    options: Json = {"era": "legacy", "die_on": ("server/discover",)}
+    if transport == "stdio":
+        async with dialled(raw_entry(**options)) as line:
+            assert line.link.era == LEGACY
+        return
+    async with running_raw(transport, **options) as server, dialled(server.entry) as line:
+        assert line.link.era == LEGACY
+
+
+async def test_what_worked_is_tried_first_the_next_time() -> None:
+    async with running_raw("sse", era="legacy", die_on=("server/discover",)) as server:
+        config = config_of(server.entry, transport="http")
+        async with Dialer() as dialer:
+            for _ in range(2):
+                async with dialer.dial(config, lambda: None) as link:
+                    assert link.transport is Transport.SSE
+        assert server.script.requests["server/discover"] == 1
+
+
+async def test_what_worked_is_forgotten_when_it_works_no_more() -> None:
+    async with Dialer() as dialer:
+        async with running_raw("sse") as before:
+            config, port = config_of(before.entry, transport="http"), before.port
+            assert await spoken_by(dialer.dial(config, lambda: None)) is Transport.SSE
+        async with running_raw("http", port=port):
+            assert await spoken_by(dialer.dial(config, lambda: None)) is Transport.STREAMABLE_HTTP
+
+
+async def test_a_server_of_versions_unknown_to_us_is_refused() -> None:
+    async def discovered(_: web.Request, message: Json) -> web.StreamResponse:
+        data = {"supported": ["2099-01-01"], "requested": MODERN}
+        error = {"code": -32022, "message": "No.", "data": data}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        return web.json_response(answer, status=400)
+
+    async with answering(fine, on_discover=discovered) as server:
+        with pytest.raises(PeerError):
+            async with dialled({"transport": "http", "url": server.url}):
+                pass
+
+
+async def test_nobody_there_is_a_fault_that_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    for transport, scheme in (("http", "http"), ("sse", "http"), ("websocket", "ws")):
+        url = f"{scheme}://u:pa55@127.0.0.1:{port}/?key=t0ken"
+        with pytest.raises(LinkFault) as caught:
+            async with dialled({"transport": transport, "url": url}):
+                pass
+        assert caught.value.reason.startswith("no connection to the server")
+
+
+@pytest.mark.parametrize("entry", [
+    {"transport": "http", "url": "http://[oops/"},
+    {"transport": "sse", "url": "nothing"},
+    {"transport": "websocket", "url": "http://127.0.0.1:99999/"},
+    {"transport": "http", "url": "http://127.0.0.1:1/", "headers": {"X": "a\r\nb"}},
+], ids=["no-host", "no-scheme", "no-port", "bad-header"])  # fmt: skip
+async def test_an_unusable_entry_is_a_fault(entry: Json) -> None:
+    with pytest.raises(LinkFault):
+        async with dialled(entry):
+            pass
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+async def test_giving_up_a_dial_to_a_server_that_hangs_leaves_nothing_open(transport: str) -> None:
+    async with running_raw(transport, mute=("*",)) as server:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2), dialled(server.entry):
+                pass
+        await until(lambda: server.connection_count == 0, "no connection is open")
+
+
+async def test_what_goes_wrong_inside_leaves_the_link_as_it_is() -> None:
+    async with running_raw("http") as server:
+        with pytest.raises(KeyError):
+            async with dialled(server.entry):
+                raise KeyError("mine")
+
+
+async def spoken_by(dialling: AbstractAsyncContextManager[Link]) -> Transport:
+    async with dialling as link:
+        return link.transport

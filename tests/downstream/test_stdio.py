@@ -1,0 +1,236 @@
+"""stdio: processes, and what is left of them."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.transports.stderr import LINES_PER_SECOND
+from tests.downstream.answering import Json
+from tests.downstream.dialling import BOUND_S, dialled, until
+from tests.mcp_servers.programs import ROOT, raw_entry
+
+WITH_A_CHILD = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "300"])
+open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}")
+os.execv(sys.executable, [sys.executable, "-m", "tests.mcp_servers.raw", *sys.argv[2:]])
+"""
+DISCOVERED = (
+    '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],'
+    '"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}'
+)
+GATEWAY = """
+import asyncio, json, sys
+from mcp_tools_proxy.downstream.dial import Dialer
+from tests.downstream.dialling import config_of
+
+async def main():
+    async with Dialer() as dialer:
+        async with dialer.dial(config_of(json.loads(sys.argv[1])), lambda: None):
+            sys.stderr.write("ready\\n")
+            await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+def shell(script: str) -> Json:
+    return {"command": "sh", "args": ["-c", script]}
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+async def fault_of(entry: Json) -> str:
+    with pytest.raises(LinkFault) as caught:
+        async with asyncio.timeout(BOUND_S), dialled(entry):
+            pass
+    return caught.value.reason
+
+
+def words_in(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+async def pids_in(file: Path) -> list[int]:
+    await until(lambda: len(words_in(file)) == 2, "it has started")
+    return [int(word) for word in words_in(file)]
+
+
+def with_a_child(file: Path, *options: str) -> Json:
+    """Give the entry of a server that has a child; both write their ids to a file."""
+    args = ["-c", WITH_A_CHILD, str(file), *options]
+    return {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}
+
+
+async def test_a_server_gets_the_allowed_environment_and_its_own_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    entry = raw_entry()
+    entry["env"] = entry["env"] | {"MINE": "1"}
+    async with dialled(entry) as line:
+        names = set((await line.call("env"))["structuredContent"]["names"])
+    allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "MINE", "PYTHONPATH"}
+    assert names - {"LC_CTYPE"} <= allowed  # Python sets that one for itself
+    assert {"MINE", "PATH"} <= names
+
+
+async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+    await fault_of({"command": f"touch {tmp_path}/made; true"})
+    await fault_of({"command": "true", "args": [f"; touch {tmp_path}/made"]})
+    assert not (tmp_path / "made").exists()
+
+
+async def test_a_server_runs_in_its_own_directory(tmp_path: Path) -> None:
+    reason = await fault_of(shell("pwd > here; exit 3") | {"cwd": str(tmp_path)})
+    assert "exit code 3" in reason
+    assert (tmp_path / "here").read_text().strip() == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"command": "no-such-command"}, 'the command "no-such-command" was not found'),
+        ({"command": "/etc/passwd"}, 'the command "/etc/passwd" cannot be started'),
+        ({"command": "true", "cwd": "/no/such/place"}, "see its command, args and cwd"),
+        ({"command": "nul\0"}, "see its command, args and cwd"),
+        (shell("exit 7"), "exit code 7"),
+        (shell("kill -9 $$"), "ended by signal 9"),
+    ],
+    ids=["missing", "no-program", "no-directory", "nul", "exit", "signal"],
+)
+async def test_a_server_that_does_not_start_says_why(entry: Json, words: str) -> None:
+    reason = await fault_of(entry)
+    assert words in reason
+
+
+async def test_a_killed_server_fails_its_calls_and_the_link_at_once() -> None:
+    with capture_logs() as logs:
+        async with dialled(raw_entry()) as line:
+            call = asyncio.ensure_future(line.call("hang"))
+            await asyncio.sleep(0.05)
+            (spawned,) = [log for log in logs if log["event"] == "server.spawned"]
+            os.kill(spawned["pid"], signal.SIGKILL)
+            started = time.monotonic()
+            with pytest.raises(LinkFault):
+                await call
+            assert await line.link.down() == "the server's process was ended by signal 9"
+            assert time.monotonic() - started < 1
+
+
+async def test_nothing_of_the_process_group_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    async with dialled(with_a_child(file)):
+        pids = await pids_in(file)
+        assert all(runs(pid) for pid in pids)
+    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+
+
+async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    started = time.monotonic()
+    async with dialled(with_a_child(file, "--stubborn")):
+        pids = await pids_in(file)
+    assert time.monotonic() - started < 6
+    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+
+
+async def test_nothing_is_left_when_the_owner_is_cancelled(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+
+    async def own() -> None:
+        async with dialled(with_a_child(file, "--mute", "*")):
+            raise AssertionError("it never answers")
+
+    owner = asyncio.ensure_future(own())
+    pids = await pids_in(file)
+    owner.cancel()
+    owner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await owner
+    await until(lambda: not any(runs(pid) for pid in pids), "all of them are gone")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")
+async def test_a_server_does_not_outlive_a_gateway_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    entry = with_a_child(file, "--stubborn") | {"transport": "stdio"}
+    gateway = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", GATEWAY, json.dumps(entry)),
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    server, child = await pids_in(file)
+    assert runs(server)
+    gateway.kill()
+    await gateway.communicate()
+    await until(lambda: not runs(server), "the server is gone")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)  # Linux kills direct children only
+
+
+async def test_the_server_s_stderr_is_logged_in_lines_that_are_cut() -> None:
+    entry = shell("printf 'one\\n' >&2; head -c 100000 /dev/zero | tr '\\0' x >&2; echo >&2")
+    with capture_logs() as logs:
+        await fault_of(entry)
+    lines = [log for log in logs if log["event"] == "server.stderr"]
+    assert {log["server_id"] for log in lines} == {"notes"}
+    assert [len(log["line"]) for log in lines[:2]] == [3, 2000]
+
+
+async def test_the_last_words_of_a_server_are_logged() -> None:
+    with capture_logs() as logs:
+        await fault_of(shell("printf 'no config file' >&2; exit 1"))
+    assert "no config file" in [log.get("line") for log in logs]
+
+
+async def test_a_flood_on_stderr_is_counted_not_logged() -> None:
+    with capture_logs() as logs:
+        await fault_of(shell("yes spam | head -n 100000 >&2; sleep 1.1; echo last >&2"))
+    lines = [log for log in logs if log["event"] == "server.stderr"]
+    assert len(lines) <= 4 * (LINES_PER_SECOND + 1)
+    assert any(log.get("skipped_lines", 0) > 10_000 for log in lines)
+
+
+async def test_garbage_on_stdout_is_logged_once_without_what_it_says() -> None:
+    with capture_logs() as logs:
+        async with dialled(raw_entry(banner="hello secret")) as line:
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await line.call("garbage", 0.05)
+            await line.call("echo", text="x")
+    garbage = [log for log in logs if log["event"] == "server.garbage"]
+    assert len(garbage) == 1
+    assert "secret" not in str(garbage)
+
+
+async def test_what_is_logged_of_a_start_has_no_arguments() -> None:
+    with capture_logs() as logs:
+        await fault_of(shell("exit 1 # s3cr3t"))
+    assert "s3cr3t" not in str(logs)
+    assert {log["command"] for log in logs if log["event"] == "server.spawned"} == {"sh"}
+
+
+async def test_a_call_to_a_server_that_does_not_read_ends_in_its_time() -> None:
+    script = "read x; printf '%s\\n' '" + DISCOVERED + "'; sleep 60"
+    async with dialled(shell(script)) as line:
+        started = time.monotonic()
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await line.call("any", 0.1, text="x" * 500_000)
+        assert time.monotonic() - started < 4
