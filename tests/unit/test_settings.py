@@ -28,6 +28,11 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_MOCK_MODE", "perhaps"),
         ("MCP_PROXY_MAX_CHUNK_WINDOW", "0"),
         ("RAG_WINDOW_RADIUS", "-1"),
+        ("MCP_PROXY_CONFIG_DIR", ""),
+        ("MCP_PROXY_ADMIN_TOKEN", "two secret words"),
+        ("MCP_PROXY_ADMIN_TOKEN", "secrät"),
+        ("MCP_PROXY_TOOL_TIMEOUT_S", "0"),
+        ("MCP_PROXY_TOOL_TIMEOUT_S", "inf"),
     ],
 )
 def test_a_bad_value_is_one_line_naming_the_variable(
@@ -68,7 +73,8 @@ def test_by_default_three_keywords_are_blocked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["RETRIEVAL_WINDOW_URL", "RETRIEVAL_TOKEN", "RATE_LIMIT_STORAGE_URL"]
+    "name",
+    ["RETRIEVAL_WINDOW_URL", "RETRIEVAL_TOKEN", "RATE_LIMIT_STORAGE_URL", "PRESET", "ADMIN_TOKEN"],
 )
 def test_an_empty_optional_setting_is_unset(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"MCP_PROXY_{name}", "")
@@ -98,6 +104,7 @@ def test_the_environment_wins_over_the_dotenv_file(
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "hush")
     monkeypatch.setenv("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:hush@h")
+    monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "hush")
     assert "hush" not in repr(load_settings())
 
 

@@ -1,0 +1,68 @@
+"""The example configurations and what OpenAPI shows of them are true."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.api.examples import PRESET_EXAMPLES, PROMPT_EXAMPLES, RESOURCE_EXAMPLES
+from mcp_tools_proxy.config.files import list_presets, load_configuration, load_preset
+from tests.configuration import Config
+from tests.service import ACTIVE, PROMPTS, RESOURCES, Service, running
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDERS = (ROOT / "examples/config", ROOT / "docker/config")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
+def test_an_example_folder_has_neither_problems_nor_warnings(folder: Path) -> None:
+    configuration = load_configuration(folder, {}, call_timeout_s=60, max_result_bytes=1_000_000)
+    listing = list_presets(folder)
+    default = load_preset(folder, configuration.default_preset_id or "")
+    assert (configuration.warnings, listing.problems, default.warnings) == ((), (), ())
+
+
+def test_compose_runs_the_server_that_its_configuration_names() -> None:
+    compose = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    servers = json.loads((FOLDERS[1] / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+    host = servers["notes"]["url"].removeprefix("http://").removesuffix("/mcp")
+    assert (f'--allow-host, "{host}"' in compose, "./config}:/data/config:ro" in compose) == (
+        True,
+        True,
+    )
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    """Serve examples/config, with the interpreter of the tests."""
+    server = {"command": sys.executable, "args": [str(ROOT / "examples/notes_server.py")]}
+    preset = json.loads((FOLDERS[0] / "preset_notes.json").read_text())
+    async with running(config=Config(servers={"notes": server}, presets=[preset])) as started:
+        yield started
+
+
+async def test_every_example_for_the_notes_runs(service: Service) -> None:
+    asked = [
+        *[(f"{PROMPTS}/get", body) for body in PROMPT_EXAMPLES.values()],
+        *[(f"{RESOURCES}/read", body) for body in RESOURCE_EXAMPLES.values()],
+    ]
+    answers = [(await service.http.post(path, json=body)).json() for path, body in asked]
+    assert {answer["status"] for answer in answers} == {"ok"}
+
+
+async def test_every_example_of_a_switch_runs(service: Service) -> None:
+    for body in PRESET_EXAMPLES.values():
+        assert (await service.http.put(ACTIVE, json=body)).status_code == 200
+
+
+async def test_the_example_preset_misses_nothing_and_leaves_deleting_out(service: Service) -> None:
+    assert (await service.get(ACTIVE))["missing"] == []
+    assert await service.listed() == ["notes:search_notes", "notes:add_note"]
+
+
+async def test_the_notes_can_be_searched_and_written(service: Service) -> None:
+    await service.result("notes:add_note", {"title": "tea", "text": "Green, 80 degrees."})
+    found = await service.result("notes:search_notes", {"query": "GREEN tea"})
+    assert found["structured_content"] == {"tea": "Green, 80 degrees."}

@@ -1,0 +1,85 @@
+"""The started program with a downstream server over stdio: it serves, and leaves nothing behind."""
+
+import json
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.configuration import Config, Json, make_preset
+from tests.e2e.program import Program, started
+from tests.mcp_servers.programs import raw_entry
+from tests.service import EXECUTE, SERVERS, request_of
+
+pytestmark = pytest.mark.e2e
+
+BOUND_S = 20.0
+
+
+def telling_its_pid(entry: Json, file: Path) -> Json:
+    """Have a server write its process id before it starts."""
+    command = shlex.join([entry["command"], *entry["args"]])
+    return {**entry, "command": "/bin/sh", "args": ["-c", f"echo $$ > {file}; exec {command}"]}
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Ask until it is true, at most BOUND_S."""
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_ready(program: Program) -> bool:
+    servers = program.http.get(SERVERS).json()["servers"]
+    return bool(servers[0]["state"] == "ready")
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def write_config(folder: Path) -> Path:
+    pid_file = folder / "server.pid"
+    entry = telling_its_pid(raw_entry(only=["echo", "hang"]), pid_file)
+    preset = make_preset(tools=[("s1", "echo"), ("s1", "hang")])
+    Config(servers={"s1": entry}, presets=[preset]).write(folder / "config")
+    return pid_file
+
+
+def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    with started(tmp_path) as program:
+        eventually(lambda: is_ready(program))
+        answer = program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hi"}))
+        assert answer.json()["result"]["structured_content"] == {"text": "hi"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    pid_file = write_config(tmp_path)
+    with started(tmp_path) as program:
+        eventually(lambda: is_ready(program))
+        pid = int(pid_file.read_text())
+        program.stop(number)
+        eventually(lambda: is_gone(pid))
+
+
+@pytest.mark.requirement("F-20", "F-23")
+def test_a_call_leaves_one_line_without_its_values(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    with started(tmp_path) as program:
+        eventually(lambda: is_ready(program))
+        program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hush-hush"}))
+        program.stop()
+        lines = program.log_lines()
+    (line,) = [line for line in lines if line["event"] == "facade_to_llm.response"]
+    assert (line["payload"]["toolName"], "hush-hush" in json.dumps(lines)) == ("s1:echo", False)
