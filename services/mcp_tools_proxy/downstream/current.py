@@ -64,7 +64,8 @@ class CurrentLink:
     async def next(self, deadline: float) -> Link:
         """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
         async with asyncio.timeout(deadline - self._clock()):
-            await self._decided.wait()
+            while not self._decided.is_set():  # it may be open again before who waits is heard
+                await self._decided.wait()
         if self.link is None:
             raise self.unavailable(self.error)
         return self.link

@@ -17,6 +17,7 @@ from mcp_tools_proxy.downstream.current import CurrentLink
 from mcp_tools_proxy.downstream.discovery import discover
 from mcp_tools_proxy.downstream.events import counts_of, log_change, log_connected
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.downstream.holding import Hold, holding_links
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, Dial, Link, LinkFault, PeerError
 from mcp_tools_proxy.downstream.pauses import pause_before_connecting
 from mcp_tools_proxy.downstream.requests import Requests
@@ -42,9 +43,10 @@ log = structlog.get_logger()
 class Session:
     """What there is of one server: its link, its last good snapshot, the calls in flight.
 
-    ``run`` is the owner task; it alone opens and closes links. ``on_change`` is called when the
-    snapshot really changed. ``inherited`` is what an earlier session of the server knew, stale
-    until the first discovery. ``clock`` gives seconds, ``jitter`` 0 … 1.
+    ``run`` is the owner task: it connects, and decides when a link is lost; how long that takes to
+    close does not hold up the next one. ``on_change`` is called when the snapshot really changed.
+    ``inherited`` is what an earlier session of the server knew, stale until the first discovery.
+    ``clock`` gives seconds, ``jitter`` 0 … 1.
     """
 
     def __init__(
@@ -119,34 +121,38 @@ class Session:
 
     async def run(self) -> None:
         """Connect, stay connected, connect again: until cancelled, whatever the server does."""
-        setbacks = 0
-        try:
-            while True:
-                self._current.connecting()
-                failure: LinkFault | None = None
-                try:
-                    proven = await self._live()
-                    setbacks = 0 if proven else setbacks
-                except LinkFault as fault:
-                    failure = fault
-                pause_s = pause_before_connecting(setbacks, self._jitter)
-                if failure is not None:
-                    self._connect_failed(failure.reason, pause_s)
-                elif setbacks:
-                    self._current.given_up_until(self.clock() + pause_s)
-                setbacks += 1
-                await asyncio.sleep(pause_s)
-        finally:
-            self._current.lost(_CLOSED)
-            self._current.given_up_until(self.clock())
+        async with holding_links() as hold:
+            try:
+                await self._stay_connected(hold)
+            finally:
+                self._current.lost(_CLOSED)
+                self._current.given_up_until(self.clock())
 
-    async def _live(self) -> bool:
+    async def _stay_connected(self, hold: Hold) -> None:
+        setbacks = 0
+        while True:
+            self._current.connecting()
+            failure: LinkFault | None = None
+            try:
+                proven = await self._live(hold)
+                setbacks = 0 if proven else setbacks
+            except LinkFault as fault:
+                failure = fault
+            pause_s = pause_before_connecting(setbacks, self._jitter)
+            if failure is not None:
+                self._connect_failed(failure.reason, pause_s)
+            elif setbacks:
+                self._current.given_up_until(self.clock() + pause_s)
+            setbacks += 1
+            await asyncio.sleep(pause_s)
+
+    async def _live(self, hold: Hold) -> bool:
         """Connect and serve until the link is lost; tell whether the link had proven itself.
 
         Raises LinkFault when it did not even connect.
         """
         async with AsyncExitStack() as stack:
-            link = await self._connect(stack)
+            link = await self._connect(stack, hold)
             since, answered = self.clock(), self._requests.answered
             reason = _CLOSED
             try:
@@ -158,15 +164,14 @@ class Session:
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
         return self._requests.answered > answered or self.clock() - since >= PROVEN_S
 
-    async def _connect(self, stack: AsyncExitStack) -> Link:
+    async def _connect(self, stack: AsyncExitStack, hold: Hold) -> Link:
         """Dial and discover, both within the connect time-out. Raises LinkFault."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
         try:
             async with asyncio.timeout(timeout_s):
-                link = await stack.enter_async_context(
-                    self._dial(self.config, self._lists_changed.set)
-                )
+                dialled = self._dial(self.config, self._lists_changed.set)
+                link = await stack.enter_async_context(hold(dialled))
                 snapshot = await discover(link, self.snapshot, timeout_s=timeout_s)
         except FAULTS as fault:
             raise LinkFault(reason_of(fault, timeout_s=timeout_s)) from fault

@@ -32,7 +32,8 @@ class FakeServer:
     """A server: what it lists, how it answers, what was asked of it. ``dial`` is its Dial.
 
     ``lists`` has items by method, ``answers`` what to do for a method; ``refusals`` are raised by
-    the next dials, one each; ``dial_takes_s`` and ``ping`` say how long and how.
+    the next dials, one each; ``dial_takes_s``, ``closing_takes_s`` and ``ping`` say how long and
+    how.
     """
 
     def __init__(self, *tools: dict[str, Any]) -> None:
@@ -42,6 +43,7 @@ class FakeServer:
         self.refusals: list[Exception] = []
         self.refuses_with: Exception | None = None
         self.dial_takes_s = 0.0
+        self.closing_takes_s = 0.0
         self.ping: Callable[[], Awaitable[None]] = self._pong
         self.dials: list[float] = []
         self.requests: list[tuple[str, Mapping[str, Any]]] = []
@@ -66,6 +68,7 @@ class FakeServer:
         try:
             yield link
         finally:
+            await asyncio.sleep(self.closing_takes_s)
             self.closed += 1
 
     @property

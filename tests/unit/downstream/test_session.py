@@ -46,6 +46,27 @@ async def test_the_first_reconnect_comes_within_half_a_second() -> None:
         assert server.dials[1] - lost_at < 0.5
 
 
+async def test_a_link_that_is_slow_to_close_does_not_hold_up_the_next_one() -> None:
+    server = FakeServer(tool("add"))
+    server.closing_takes_s = 4
+    async with running(server) as watched:
+        await call(watched.session)
+        lost_at = clock()
+        server.link.lose()
+        await until(lambda: len(server.dials) == 2)
+        assert (server.dials[1] - lost_at < 0.5, server.closed) == (True, 0)
+
+
+async def test_a_session_ends_when_all_its_links_are_closed() -> None:
+    server = FakeServer(tool("add"))
+    server.closing_takes_s = 4
+    async with running(server) as watched:
+        await call(watched.session)
+        server.link.lose()
+        await until(lambda: len(server.links) == 2)
+    assert server.closed == 2
+
+
 async def test_pauses_grow_up_to_thirty_seconds() -> None:
     server = FakeServer()
     server.refuses_with = LinkFault("connection refused")
@@ -85,7 +106,8 @@ async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
     server.answers["tools/list"] = hang
     async with running(server, ready=False, connect_timeout_s=4) as watched:
         await watched.session.tried.wait()
-        assert (watched.session.status.state, server.closed) == (ServerState.CONNECTING, 1)
+        await until(lambda: server.closed)
+        assert (watched.session.status.state, len(server.dials)) == (ServerState.CONNECTING, 1)
 
 
 async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_down() -> None:

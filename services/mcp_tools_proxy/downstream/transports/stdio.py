@@ -21,8 +21,10 @@ from mcp_tools_proxy.policy.bounds import quote
 
 log = structlog.get_logger()
 
+_NO_START = "the server's process cannot be started; see its command, args and cwd in mcp.json"
 _GUARD = guard.__file__
 _CHUNK_BYTES = 256 * 1024
+_LAST_WORD_S = 0.2  # for a server that closed its stdout to end, so that its exit code can be told
 _EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
 _TERM_S = 1.0  # after SIGTERM
 _LAST_WORDS_S = 0.2  # to log what it wrote before its end
@@ -95,7 +97,7 @@ class ServerProcess:
 
     async def why(self) -> str:
         """Say how the server ended."""
-        await self._exited_within(_EXIT_S)
+        await self._exited_within(_LAST_WORD_S)
         match self.exit_code:
             case None:
                 return "the server closed its stdout"
@@ -148,6 +150,8 @@ class ServerProcess:
 
 
 async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
+    if "\0" in "".join((config.command, *config.args)):  # uvloop would cut them there
+        raise LinkFault(_NO_START)
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -163,6 +167,4 @@ async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
             limit=_CHUNK_BYTES,
         )
     except (OSError, ValueError):
-        raise LinkFault(
-            "the server's process cannot be started; see its command, args and cwd in mcp.json"
-        ) from None
+        raise LinkFault(_NO_START) from None
