@@ -68,7 +68,7 @@ def all_notes() -> str:
 @server.resource("notes://note/{title}", mime_type="text/plain")
 def one_note(title: str) -> str:
     """Give one note."""
-    return notes[title]
+    return notes.get(title, f"There is no note {title!r}.")
 
 
 @server.custom_route("/health", methods=["GET"])

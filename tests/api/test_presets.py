@@ -86,6 +86,21 @@ async def test_switching_changes_the_view_at_once(service: Service) -> None:
     )
 
 
+@pytest.mark.requirement("P-22", "F-12")
+async def test_every_list_shows_the_new_view_to_the_client_that_had_the_old(
+    service: Service,
+) -> None:
+    await service.listed()
+    await put(service, "play")
+    from_the_tool = (await service.result("list_available_tools"))["tools"]
+    remote = [name for name in from_the_tool if ":" in name]
+    assert (remote, await service.listed(), await service.code("s1:whoami")) == (
+        ["s1:whoami"],
+        ["s1:whoami"],
+        "OK",
+    )
+
+
 @pytest.mark.requirement("P-18")
 async def test_a_tool_of_the_preset_before_is_refused(service: Service) -> None:
     before = await service.code("s1:echo")
