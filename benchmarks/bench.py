@@ -22,6 +22,7 @@ class Sizes:
     rounds: int
     section_calls: int
     search_calls: int
+    relay_rounds: int
     relay_calls: int
     list_calls: int
     pairs: tuple[int, ...]
@@ -36,7 +37,8 @@ FULL = Sizes(
     rounds=5,
     section_calls=1_500,
     search_calls=300,
-    relay_calls=1_000,
+    relay_rounds=11,
+    relay_calls=400,
     list_calls=20,
     pairs=(1, 5_000, 50_000),
     pages=2_000,
@@ -49,6 +51,7 @@ QUICK = Sizes(
     rounds=2,
     section_calls=300,
     search_calls=60,
+    relay_rounds=2,
     relay_calls=100,
     list_calls=5,
     pairs=(1, 500),

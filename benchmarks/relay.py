@@ -74,8 +74,8 @@ def measure_relay(bench: Bench) -> Result:
         for name, connections in rounds:
             warm_up = candidates[name].job(connections, int(calls * _WARM_UP))
             bench.measure(candidates[name].server, warm_up)
-        for number in range(bench.sizes.rounds):
-            bench.say(f"  relay: round {number + 1} of {bench.sizes.rounds}")
+        for number in range(bench.sizes.relay_rounds):
+            bench.say(f"  relay: round {number + 1} of {bench.sizes.relay_rounds}")
             for (name, connections), found in rounds.items():
                 candidate = candidates[name]
                 found.append(bench.measure(candidate.server, candidate.job(connections, calls)))
