@@ -54,6 +54,14 @@ class Line:
         params = {"name": tool, "arguments": arguments}
         return await self.link.request("tools/call", params, timeout_s=timeout_s)
 
+    async def until_running(self, calls: int) -> None:
+        """Wait until so many calls run at the server; over stdio they arrive in order."""
+        server = self.server
+        if server is None:
+            await self.call("echo", text="x")
+        else:
+            await until(lambda: server.script.running_count >= calls, "the calls run")
+
     async def until_cancelled(self, calls: int) -> None:
         """Wait until so many calls were cancelled at the server."""
         ends = time.monotonic() + BOUND_S

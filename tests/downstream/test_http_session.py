@@ -226,3 +226,16 @@ async def test_leaving_is_quick_with_a_server_that_does_not_let_its_session_go()
         async with asyncio.timeout(5):
             async with dialled(entry_of(server.url)):
                 server.on_delete = never
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_no_connection_is_left_after_many_cancelled_calls(transport: str, era: str) -> None:
+    async with running_raw(transport, era=era) as server:
+        async with dialled(server.entry) as line:
+            calls = [asyncio.ensure_future(line.call("hang")) for _ in range(200)]
+            await asyncio.sleep(0.05)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+        await until(lambda: server.connection_count == 0, "every connection is closed")

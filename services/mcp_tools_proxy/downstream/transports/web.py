@@ -1,11 +1,15 @@
 """The HTTP connections to all servers: one pool, one TLS context, no cookies, no redirects."""
 
+import socket
+
 import aiohttp
+from aiohttp import AddrInfoType
 
 from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
 
 _KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
 _NAMES_KEPT_S = 60  # host names
+_WATCH = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
 
 
 class Web:
@@ -24,7 +28,10 @@ class Web:
         if self._http is None:
             self._http = _session(
                 aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=_NAMES_KEPT_S
+                    limit=0,
+                    keepalive_timeout=_KEEP_ALIVE_S,
+                    ttl_dns_cache=_NAMES_KEPT_S,
+                    socket_factory=_watched_socket,
                 )
             )
         return self._http
@@ -54,3 +61,14 @@ def _session(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         trace_configs=list(traces),
     )
+
+
+def _watched_socket(address: AddrInfoType) -> socket.socket:
+    """Open a socket whose peer is noticed when it vanishes: a stream of events may be silent."""
+    family, kind, protocol, _, _ = address
+    watched = socket.socket(family, kind, protocol)
+    watched.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _WATCH.items():
+        if hasattr(socket, option):  # not everywhere
+            watched.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return watched
