@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,9 +191,17 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    way: str, *, alive: bool = True, entry: Json | None = None, **options: Any
+    way: str,
+    *,
+    alive: bool = True,
+    entry: Json | None = None,
+    tools: Sequence[str] = tuple(BEHAVIOURS),
+    **options: Any,
 ) -> AsyncIterator[Scene]:
-    """Run both servers and the service; ``entry`` has more keys of the faulty server's entry."""
+    """Run both servers and the service, which shows ``tools`` of both.
+
+    ``entry`` has more keys of the faulty server's entry.
+    """
     async with AsyncExitStack() as stack:
         bad = _faulty(WAYS[way] | {"name": "bad"} | options)
         await bad.start()
@@ -209,9 +217,7 @@ async def scene(
         }
         config = Config(
             servers={"bad": {**bad.entry, **limits, **(entry or {})}, "good": good.entry},
-            presets=[
-                make_preset(tools=[(s, tool) for s in ("bad", "good") for tool in BEHAVIOURS])
-            ],
+            presets=[make_preset(tools=[(s, tool) for s in ("bad", "good") for tool in tools])],
         )
         service = await stack.enter_async_context(running(config=config))
         yield Scene(service, bad, good)

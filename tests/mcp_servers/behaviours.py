@@ -110,6 +110,11 @@ async def big(run: Run) -> Json:
     return said("x" * int(run.arguments.get("bytes", 1000)))
 
 
+async def big_image(run: Run) -> Json:
+    image = {"type": "image", "mimeType": "image/png", "data": "A" * int(run.arguments["bytes"])}
+    return {"content": [image]}
+
+
 async def flood(run: Run) -> Json:
     for _ in range(int(run.arguments.get("count", 1000))):
         run.script.notify_list_changed()
@@ -179,6 +184,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "counter_crash": count_then_crash,
     "counter_crash_safe": count_then_crash,
     "big": big,
+    "big_image": big_image,
     "flood": flood,
     "progress": progress,
     "error": error,
@@ -195,11 +201,12 @@ PROPERTIES: dict[str, Json] = {
     "echo": {"text": {"type": "string"}},
     "sleep": {"seconds": NUMBER},
     "big": {"bytes": NUMBER},
+    "big_image": {"bytes": NUMBER},
     "flood": {"count": NUMBER},
     "error": {"code": NUMBER, "message": {"type": "string"}},
     "undecodable": {"result": {}},
 }
-REQUIRED = {"sleep": ["seconds"]}
+REQUIRED = {"sleep": ["seconds"], "big_image": ["bytes"]}
 
 
 def descriptor(name: str) -> Json:

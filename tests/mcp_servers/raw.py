@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--no-list-changed", action="store_true")
     words.add_argument("--sse", action="store_true", help="http: answer as event streams")
     words.add_argument("--stateless", action="store_true", help="http: no session ids")
+    words.add_argument("--journal", default="", help="a file that gets a line for what is asked")
     words.add_argument("--banner", help="a line on stdout before anything else")
     words.add_argument("--stubborn", action="store_true", help="outlive stdin's end and SIGTERM")
     return words
@@ -74,6 +75,7 @@ def options_of(chosen: argparse.Namespace) -> Options:
         list_changed=not chosen.no_list_changed,
         sse=chosen.sse,
         stateless=chosen.stateless,
+        journal=chosen.journal,
     )
 
 

@@ -20,6 +20,7 @@ from tests.mcp_servers.behaviours import (
 
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+CANCELLED = "cancelled"
 PREFIX = "io.modelcontextprotocol/"
 LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 METHOD_OF_LIST = {
@@ -59,6 +60,9 @@ class Options:
     """Streamable HTTP: whether it answers as an event stream, not as JSON."""
     stateless: bool = False
     """Streamable HTTP, legacy era: whether it does without session ids."""
+    journal: str = ""
+    """A file that gets a line for each method asked for, each tool that runs, each cancelled call;
+    it tells of a process what ``requests`` and ``calls`` tell in process."""
 
 
 @dataclass(kw_only=True)
@@ -108,6 +112,7 @@ class Script:
         """Answer one request; cancelling it is counted when it is a tool call."""
         method, params = str(request["method"]), request.get("params") or {}
         self.requests[method] += 1
+        self._journal(method)
         if method in self.options.mute or "*" in self.options.mute:
             await asyncio.Event().wait()
         if method in self.options.die_on:
@@ -205,6 +210,7 @@ class Script:
         if name not in self.tools:
             raise RpcError(-32602, f"Unknown tool: {name}")
         self.calls[name] += 1
+        self._journal(name)
         self.running_count += 1
         run = Run(
             script=self,
@@ -218,9 +224,15 @@ class Script:
             return await BEHAVIOURS.get(name, identify)(run)
         except asyncio.CancelledError:
             self.cancelled_count += 1
+            self._journal(CANCELLED)
             raise
         finally:
             self.running_count -= 1
+
+    def _journal(self, word: str) -> None:
+        if self.options.journal:
+            with open(self.options.journal, "a", encoding="utf-8") as journal:
+                journal.write(f"{word}\n")
 
     def _prompt(self, params: Json) -> Json:
         self._offered("prompts")

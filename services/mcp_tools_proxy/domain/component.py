@@ -11,10 +11,14 @@ JsonObject = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2)."""
+    """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2).
+
+    ``max_bytes`` is what it may have as JSON; None is the gateway's own limit.
+    """
 
     value: JsonObject
     tokens: int
+    max_bytes: int | None = None
 
 
 class ComponentSpec(Protocol):

@@ -9,14 +9,14 @@ import logging
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ToolFailed
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.session import Session
@@ -33,8 +33,6 @@ _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 log = structlog.get_logger()
 
-AnswerT = TypeVar("AnswerT")
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -50,13 +48,14 @@ class Exchange:
         method: str,
         params: dict[str, Any],
         *,
-        read: Callable[[dict[str, Any]], AnswerT],
+        read: Callable[[dict[str, Any]], Result],
         refuse: Callable[[PeerError], ProxyError],
         repeatable: bool = False,
-    ) -> AnswerT:
+    ) -> Result:
         """Send one request for ``call`` and give what ``read`` makes of the raw answer.
 
-        ``refuse`` makes our error of the server's. Raises those, ``read``'s and the session's.
+        It may be as large as its server's results may. ``refuse`` makes our error of the server's.
+        Raises those, ``read``'s and the session's.
         """
         params["_meta"] = trace_of(call)
         telling = log.is_enabled_for(logging.DEBUG)
@@ -70,7 +69,7 @@ class Exchange:
         code, raw = InternalError.code, None
         try:
             raw = await self.session.request(method, params, repeatable=repeatable)
-            answer = read(raw)
+            result = replace(read(raw), max_bytes=self.session.config.max_result_bytes)
             code = "OK"
         except PeerError as error:
             refusal = refuse(error)
@@ -87,7 +86,7 @@ class Exchange:
             self.session.meters.called(call.kind, code, seconds)
             if telling:
                 self._tell_outcome(call, code, raw, seconds)
-        return answer
+        return result
 
     def _told(self, call: Call) -> dict[str, object]:
         told: dict[str, object] = {

@@ -101,20 +101,19 @@ class Executor:
         admission = await self._limiter.admit(call.caller.tenant_id, _scope(spec, call))
         result = await component.run(parsed, call)
         result_json = to_json(result.value)
-        self._check_size(len(result_json), spec)
+        self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
         await self._limiter.charge(admission, result.tokens)
         return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
 
-    def _check_size(self, size: int, spec: ComponentSpec) -> None:
-        if size <= self._max_result_bytes:
+    def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
+        if size <= max_bytes:
             return
         ways_out = "ask for less at a time"
         if spec.server_id is None:
             ways_out += ", or read pages with read_doc_pages"
         raise ResultTooLarge(
-            f"the result is {size} bytes as JSON, the limit is {self._max_result_bytes}; "
-            + ways_out,
-            details={"bytes": size, "max_result_bytes": self._max_result_bytes},
+            f"the result is {size} bytes as JSON, the limit is {max_bytes}; " + ways_out,
+            details={"bytes": size, "max_result_bytes": max_bytes},
         )
 
     async def _is_blocked(self, arguments: JsonObject) -> bool:
