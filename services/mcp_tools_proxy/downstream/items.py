@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic_core import to_json
 
@@ -75,6 +76,8 @@ def _tool_key(tool: JsonObject) -> str:
     _expect(tool, "description", str, "a string")
     _expect(tool, "annotations", dict, "an object")
     check_of(tool)
+    if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
+        raise Unusable(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
     return key
 
 

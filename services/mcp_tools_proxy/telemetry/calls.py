@@ -7,6 +7,8 @@ line ``llm_to_facade.request`` when it enters, those of the downstream room, and
 and results.
 """
 
+import logging
+
 import structlog
 from prometheus_client import Counter, Histogram
 
@@ -46,6 +48,8 @@ class CallTelemetry:
 
     def entered(self, call: Call, spec: ComponentSpec) -> None:
         """Write the debug line of a call that is for a downstream server."""
+        if not self._log.is_enabled_for(logging.DEBUG):
+            return
         self._log.debug(
             ENTERED,
             trace_id=call.trace_id,

@@ -19,6 +19,11 @@ from tests.unit.downstream.fake_link import (
 )
 from tests.unit.downstream.virtual_time import clock
 
+MIRRORS_AN_OBJECT = {"type": "object", "properties": {"x": {"type": "object", "x-mcp-header": "X"}}}
+NOT_MIRRORED = (
+    "its inputSchema is not one of MCP's: property 'x': x-mcp-header is only permitted on "
+    "integer/string/boolean properties (got 'object')"
+)
 NOT_JSON = "it is nested too deeply, or holds text that is not Unicode"
 EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
 
@@ -198,6 +203,7 @@ async def test_a_bad_item_is_dropped_and_named_and_the_others_stay() -> None:
         (tool("a", inputSchema=True), "a", "its inputSchema is not an object"),
         (tool("a", inputSchema={"type": "array"}), "a", 'its inputSchema is not of type "object"'),
         (tool("a", title="\ud800"), "a", NOT_JSON),
+        (tool("a", inputSchema=MIRRORS_AN_OBJECT), "a", NOT_MIRRORED),
     ],
 )  # fmt: skip
 async def test_an_unusable_tool_is_dropped_with_the_reason(
