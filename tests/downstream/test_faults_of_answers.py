@@ -1,6 +1,7 @@
 """Bad answers to one call: its own clear error, and nothing else is touched, on any transport."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -116,7 +117,7 @@ async def test_a_changed_list_is_in_force_by_itself(way: str) -> None:
         )
         for code in ("OK", "TOOL_NOT_ALLOWED"):
             await it.call("tools_swap")
-            await eventually(lambda code=code: _answers(it, "swapped", code))
+            await eventually(partial(_answers, it, "swapped", code))
             assert ("bad:swapped" in await it.service.listed()) == (code == "OK")
 
 

@@ -77,7 +77,7 @@ async def test_a_server_killed_among_many_callers_costs_each_one_call_at_most(wa
         ends = asyncio.Event()
 
         async def keep_calling() -> list[str]:
-            codes = []
+            codes: list[str] = []
             while not ends.is_set() or len(codes) < 10:
                 codes.append(await it.call("echo"))
             return codes
@@ -144,7 +144,7 @@ async def _is_down(it: Scene) -> bool:
 
 async def _was_left(it: Scene) -> bool:
     status = await it.status()
-    return status["state"] == "reconnecting" or status["reconnects"] > 0
+    return bool(status["state"] == "reconnecting" or status["reconnects"] > 0)
 
 
 async def _has_reconnected(it: Scene) -> bool:

@@ -1,0 +1,37 @@
+"""What a gateway in this process holds: tasks, open files, processes; to show that none leak."""
+
+import asyncio
+import os
+from pathlib import Path
+
+
+def tasks() -> int:
+    """Count the tasks, but for those of servers in the test's loop: one for each connection."""
+    return sum("RequestHandler" not in repr(task) for task in asyncio.all_tasks())
+
+
+def open_files() -> int:
+    """Count the open file descriptors, sockets and pipes among them."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def children() -> set[int]:
+    """Give the processes that this one has started and that still run."""
+    return {pid for pid in _pids() if _parent_of(pid) == os.getpid()}
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    return _parent_of(pid) is not None
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else int(parent)

@@ -1,0 +1,74 @@
+"""The started program ends in the middle of a call: its stdio servers end with it."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.configuration import Config, make_preset
+from tests.downstream import remains
+from tests.downstream.faulty import FaultyProcess
+from tests.e2e.program import Program, started
+from tests.service import EXECUTE, SERVERS, request_of
+
+pytestmark = pytest.mark.e2e
+
+START_S = 20.0
+GONE_S = 2.0
+
+
+@contextmanager
+def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, FaultyProcess]]:
+    """Start the program and a call that hangs at its only server."""
+    (folder / "alive").touch()
+    server = FaultyProcess(folder, {"transport": "stdio", "stubborn": stubborn})
+    preset = make_preset(tools=[("s1", "hang")])
+    Config(servers={"s1": server.entry}, presets=[preset]).write(folder / "config")
+    with (
+        started(folder, {"MCP_PROXY_SHUTDOWN_GRACE_S": "1"}) as program,
+        ThreadPoolExecutor() as pool,
+    ):
+        within(START_S, lambda: is_ready(program))
+        pool.submit(call, program)
+        within(START_S, lambda: server.seen("hang") == 1)
+        yield program, server
+
+
+def call(program: Program) -> None:
+    with suppress(httpx.HTTPError):
+        program.http.post(EXECUTE, json=request_of("s1:hang"))
+
+
+def is_ready(program: Program) -> bool:
+    return bool(program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> None:
+    """Ask until it is true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_no_server_outlives_a_program_that_was_killed_in_a_call(
+    tmp_path: Path, stubborn: bool
+) -> None:
+    with in_a_call(tmp_path, stubborn=stubborn) as (program, server):
+        program.stop(signal.SIGKILL)
+        within(GONE_S, lambda: not remains.runs(server.pid))
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_program_that_is_told_to_stop_in_a_call_ends_its_server_first(
+    tmp_path: Path, stubborn: bool
+) -> None:
+    with in_a_call(tmp_path, stubborn=stubborn) as (program, server):
+        program.stop(signal.SIGTERM)
+        assert not remains.runs(server.pid)
