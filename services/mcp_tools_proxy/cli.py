@@ -20,6 +20,9 @@ ConfigDir = Annotated[
         exists=True, file_okay=False, help="The configuration folder [MCP_PROXY_CONFIG_DIR]."
     ),
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
+]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
 ]
@@ -65,7 +68,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 
 @app.command("check")
-def check_command(config_dir: ConfigDir = None) -> None:
+def check_command(config_dir: ConfigDir = None, verbose: Verbose = False) -> None:
     """Validate the configuration, connect to every server, show what each preset gives.
 
     Exits with 1 when anything is wrong; warnings alone are well.
@@ -73,7 +76,7 @@ def check_command(config_dir: ConfigDir = None) -> None:
     settings = _settings()
     from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it
 
-    if not check(settings, config_dir or settings.config_dir):
+    if not check(settings, config_dir or settings.config_dir, verbose=verbose):
         raise typer.Exit(1)
 
 

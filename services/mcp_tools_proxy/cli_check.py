@@ -1,12 +1,12 @@
 """The ``check`` command: is the configuration good, and does every server answer (contract §8)?
 
-Tables go to stdout, progress to stderr. What servers and files say is shown escaped.
+Tables go to stdout, progress and the log to stderr. What servers and files say is shown escaped.
 """
 
 import asyncio
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_tools_proxy.assembly import build_config_folder
-from mcp_tools_proxy.domain.config import Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
@@ -38,9 +37,12 @@ EXTRA_S = 5.0
 """What a connect time-out is given beyond itself before a server counts as not connecting."""
 
 
-def check(settings: Settings, folder: Path) -> bool:
-    """Check a configuration folder and print what was found; say whether all is well."""
-    configure_logging("error", sys.stderr)
+def check(settings: Settings, folder: Path, *, verbose: bool) -> bool:
+    """Check a configuration folder and print what was found; say whether all is well.
+
+    With ``verbose`` the log is there, too: in it is what servers write to their stderr.
+    """
+    configure_logging(settings.log_level if verbose else "error", sys.stderr)
     files = read_files(build_config_folder(settings, folder))
     try:
         findings = asyncio.run(_inspect(files))
@@ -89,6 +91,11 @@ def _progress(count: int) -> Iterator[None]:
 def show(findings: Findings, console: Console) -> None:
     """Print what was found, tables first, the verdict last."""
     _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in findings.servers])
+    _lines(
+        console,
+        "Servers that are not well",
+        [f"{s.server_id}: {s.last_error or 'not connected'}" for s in findings.unwell],
+    )
     _table(
         console,
         "Dropped: offered by a server, and cannot be used",
@@ -116,36 +123,43 @@ def show(findings: Findings, console: Console) -> None:
             for name, alias in found.refused_names.items()
         ],
     )
-    _lines(console, "Problems", findings.problems)
-    _lines(console, "Warnings", findings.warnings)
+    _lines(console, "Problems", map(str, findings.problems))
+    _lines(console, "Warnings", map(str, findings.warnings))
     console.print(_verdict(findings))
 
 
-_SERVER_COLUMNS = ("server", "state", "transport", "protocol", "tools", "prompts", "resources",
-                   "templates", "connect ms", "why")  # fmt: skip
+_SERVER_COLUMNS = ("server", "state", "transport", "protocol", "offers", "connect ms")
 _PRESET_COLUMNS = ("", "preset", "name", "tools", "prompts", "resources", "templates", "missing",
                    "tokens")  # fmt: skip
 _NUMBERS = frozenset(
     {"tools", "prompts", "resources", "templates", "connect ms", "missing", "tokens"}
 )
+_SETTLED = frozenset({ServerState.READY, ServerState.DISABLED})
 
 
 def _server_row(server: ServerStatus) -> tuple[str, ...]:
-    known = server.state is ServerState.READY
-    counts = [
-        str(server.counts.get(kind, 0)) if known else "-"
-        for kind in ("tools", "prompts", "resources", "resource_templates")
-    ]
-    connect_ms = "-" if server.connect_s is None else f"{server.connect_s * 1000:.0f}"
     return (
         server.server_id,
-        server.state.value,
+        server.state.value if server.state in _SETTLED else "failed",
         server.transport.value,
         server.era or "-",
-        *counts,
-        connect_ms,
-        server.last_error or "",
+        _offers(server.counts) if server.state is ServerState.READY else "-",
+        "-" if server.connect_s is None else f"{server.connect_s * 1000:.0f}",
     )
+
+
+def _offers(counts: Mapping[str, int]) -> str:
+    """Say what a server has: ``3 tools, 1 prompt``."""
+    offered = [
+        _count(counts.get(f"{noun}s", 0), noun.replace("_", " "))
+        for noun in ("tool", "prompt", "resource", "resource_template")
+        if counts.get(f"{noun}s")
+    ]
+    return ", ".join(offered) or "nothing"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _preset_row(found: PresetFindings) -> tuple[str, ...]:
@@ -178,8 +192,8 @@ def _table(
     console.print()
 
 
-def _lines(console: Console, title: str, problems: Iterable[Problem]) -> None:
-    lines = [printable(str(problem)) for problem in problems]
+def _lines(console: Console, title: str, texts: Iterable[str]) -> None:
+    lines = [printable(text) for text in texts]
     if lines:
         console.print(Text(title, style="bold"))
         for line in lines:
@@ -190,7 +204,8 @@ def _lines(console: Console, title: str, problems: Iterable[Problem]) -> None:
 def _verdict(findings: Findings) -> Text:
     if findings.good:
         return Text("All is well.", style="green")
-    return Text("Something is wrong: see above.", style="red")
+    found = ", ".join(_count(number, noun) for noun, number in findings.faults.items() if number)
+    return Text(f"Something is wrong: {found}.", style="red")
 
 
 def printable(text: str) -> str:

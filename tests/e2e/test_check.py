@@ -41,7 +41,8 @@ def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
     code, out, err = check()
     servers, presets = out.split("Presets")
     assert (code, err) == (0, "")
-    assert "s1      ready  stdio      2026-07-28      2        2          1          1" in servers
+    offers = "2 tools, 2 prompts, 1 resource, 1 resource template"
+    assert f"s1      ready  stdio      2026-07-28  {offers}" in servers
     assert "*  echo" in presets
 
 
@@ -65,7 +66,25 @@ def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
 def test_a_server_that_does_not_connect_exits_1_and_says_why(tmp_path: Path) -> None:
     write(tmp_path / "config", dead=DEAD)
     code, out, _ = check()
-    assert (code, "no connection to the server" in out) == (1, True)
+    assert (code, "\n  dead: no connection to the server" in out) == (1, True)
+
+
+def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
+    preset = make_preset("work", tools=[("dead", "a"), ("dead", "b")])
+    write(tmp_path / "config", preset, dead=DEAD)
+    _, out, _ = check()
+    assert out.endswith("Something is wrong: 1 server, 2 missing items.\n")
+
+
+@pytest.mark.parametrize(("options", "told"), [([], False), (["--verbose"], True)])
+def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
+    tmp_path: Path, options: list[str], told: bool
+) -> None:
+    script = "echo its last words >&2; exit 3"
+    write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
+    code, out, err = check(*options)
+    assert (code, "mute: the server's process ended with exit code 3" in out) == (1, True)
+    assert ("its last words" in err) == told
 
 
 def test_a_disabled_server_is_well(tmp_path: Path) -> None:

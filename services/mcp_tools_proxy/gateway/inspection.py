@@ -60,14 +60,24 @@ class Findings:
     warnings: tuple[Problem, ...]
 
     @property
+    def unwell(self) -> tuple[ServerStatus, ...]:
+        """The servers that are wanted, and were not reached or did not tell all they offer."""
+        return tuple(server for server in self.servers if not _is_well(server))
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """How many things of each kind are wrong; warnings alone are well."""
+        return {
+            "server": len(self.unwell),
+            "dropped item": len(self.dropped),
+            "missing item": sum(len(found.view.missing) for found in self.presets),
+            "problem": len(self.problems),
+        }
+
+    @property
     def good(self) -> bool:
-        """Whether nothing is wrong; warnings alone are well."""
-        return (
-            not self.problems
-            and not self.dropped
-            and not any(found.view.missing for found in self.presets)
-            and all(_is_well(server) for server in self.servers)
-        )
+        """Whether nothing is wrong."""
+        return not any(self.faults.values())
 
 
 def read_files(folder: ConfigFolder) -> Files:

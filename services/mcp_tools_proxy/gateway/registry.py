@@ -125,8 +125,8 @@ class Registry:
         server_id, _, tool_name = name.partition(":")
         if server_id and tool_name:
             raise ToolNotAllowed(
-                f"tool {quote(name)} is not allowed by the active preset; "
-                "list_available_tools shows what is"
+                f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
+                "server does not offer it; use one that list_available_tools shows"
             )
         near = _near(name, self.by_name)
         hint = f"did you mean {near}?" if near else f"expected {EXPECTED_NAME}"

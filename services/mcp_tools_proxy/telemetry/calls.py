@@ -120,7 +120,7 @@ def _payload(event: str, record: CallRecord) -> dict[str, object]:
     if event == LOCAL:
         payload["tool"] = _shown(call.name)
     elif event == DENIED:
-        payload |= {"toolName": _shown(call.name), "reason": "not in the active preset"}
+        payload |= {"toolName": _shown(call.name), "reason": "not visible under the active preset"}
     else:
         payload |= _target(call, spec)
     payload |= _caller(call)

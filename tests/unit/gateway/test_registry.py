@@ -59,7 +59,7 @@ def test_a_name_or_an_alias_finds_its_tool(name: str, tool: FakeTool) -> None:
 @pytest.mark.requirement("F-08", "F-09", "F-10", "P-18")
 @pytest.mark.parametrize("name", ["a:c", "x:y", "a:b:c", "search:x", "a::b", "A:b"])
 def test_a_qualified_name_outside_the_view_is_not_allowed(name: str) -> None:
-    with pytest.raises(ToolNotAllowed):
+    with pytest.raises(ToolNotAllowed, match="the active preset does not allow it, or its server"):
         REGISTRY.resolve(make_call(name))
 
 

@@ -138,7 +138,7 @@ def test_a_tool_that_the_preset_refuses_is_told_with_the_reason(told: Told) -> N
         {
             "code": "TOOL_NOT_ALLOWED",
             "toolName": "notes:drop",
-            "reason": "not in the active preset",
+            "reason": "not visible under the active preset",
             "tenant_id": "tenant_1",
             "user_id": "user_1",
             "duration_ms": 1.5,

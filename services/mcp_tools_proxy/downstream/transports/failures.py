@@ -102,8 +102,10 @@ def _not_connected(error: aiohttp.ClientConnectorError | aiohttp.InvalidURL) -> 
     match error:
         case aiohttp.InvalidURL():
             return Unreachable("the server's url is not usable; see mcp.json")
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+        case aiohttp.ClientConnectorCertificateError():
             return Unreachable("the server's TLS certificate was not accepted")
+        case aiohttp.ClientConnectorSSLError():
+            return Unreachable("no TLS with the server; perhaps it speaks plain HTTP at this url")
         case aiohttp.ClientConnectorDNSError():
             return Unreachable("the server's host name is not known")
     if error.errno in (errno.EMFILE, errno.ENFILE):
