@@ -2,7 +2,32 @@
 
 import asyncio
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much is held."""
+
+    tasks: int
+    open_files: int
+    processes: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Count."""
+        return cls(tasks=tasks(), open_files=open_files(), processes=len(children()))
+
+    async def is_all(self) -> bool:
+        """Tell whether no more is held now."""
+        now = self.now()
+        return (
+            now.tasks <= self.tasks
+            and now.open_files <= self.open_files
+            and now.processes <= self.processes
+        )
 
 
 def tasks() -> int:
