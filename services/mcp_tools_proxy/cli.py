@@ -20,6 +20,9 @@ ConfigDir = Annotated[
         exists=True, file_okay=False, help="The configuration folder [MCP_PROXY_CONFIG_DIR]."
     ),
 ]
+Offers = Annotated[
+    bool, typer.Option("--offers", help="List all that the servers offer, to name it in a preset.")
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]
@@ -68,7 +71,9 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 
 @app.command("check")
-def check_command(config_dir: ConfigDir = None, verbose: Verbose = False) -> None:
+def check_command(
+    config_dir: ConfigDir = None, offers: Offers = False, verbose: Verbose = False
+) -> None:
     """Validate the configuration, connect to every server, show what each preset gives.
 
     Exits with 1 when anything is wrong; warnings alone are well.
@@ -76,7 +81,8 @@ def check_command(config_dir: ConfigDir = None, verbose: Verbose = False) -> Non
     settings = _settings()
     from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it
 
-    if not check(settings, config_dir or settings.config_dir, verbose=verbose):
+    folder = config_dir or settings.config_dir
+    if not check(settings, folder, offers=offers, verbose=verbose):
         raise typer.Exit(1)
 
 

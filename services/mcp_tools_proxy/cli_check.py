@@ -37,10 +37,11 @@ EXTRA_S = 5.0
 """What a connect time-out is given beyond itself before a server counts as not connecting."""
 
 
-def check(settings: Settings, folder: Path, *, verbose: bool) -> bool:
+def check(settings: Settings, folder: Path, *, offers: bool, verbose: bool) -> bool:
     """Check a configuration folder and print what was found; say whether all is well.
 
-    With ``verbose`` the log is there, too: in it is what servers write to their stderr.
+    With ``offers`` the names of all that the servers have are there, too; with ``verbose`` the log:
+    in it is what servers write to their stderr.
     """
     configure_logging(settings.log_level if verbose else "error", sys.stderr)
     files = read_files(build_config_folder(settings, folder))
@@ -49,7 +50,8 @@ def check(settings: Settings, folder: Path, *, verbose: bool) -> bool:
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
     console = Console()
-    show(findings, console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True))
+    console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
+    show(findings, console, offers=offers)
     return findings.good
 
 
@@ -88,9 +90,16 @@ def _progress(count: int) -> Iterator[None]:
         yield
 
 
-def show(findings: Findings, console: Console) -> None:
+def show(findings: Findings, console: Console, *, offers: bool) -> None:
     """Print what was found, tables first, the verdict last."""
     _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in findings.servers])
+    if offers:
+        _table(
+            console,
+            "Offered by the servers: what a preset may name",
+            ("server", "kind", "name"),
+            [(server_id, kind.value, name) for server_id, kind, name in findings.offers],
+        )
     _lines(
         console,
         "Servers that are not well",

@@ -93,6 +93,15 @@ def test_a_disabled_server_is_well(tmp_path: Path) -> None:
     assert (code, "disabled" in out) == (0, True)
 
 
+@pytest.mark.parametrize(("options", "named"), [([], False), (["--offers"], True)])
+def test_all_that_a_server_offers_is_named_when_asked_for(
+    tmp_path: Path, options: list[str], named: bool
+) -> None:
+    write(tmp_path / "config", s1=raw_entry(only=["echo", "meta"]))
+    _, out, _ = check(*options)
+    assert ("s1      tool      echo" in out, "s1      resource  " in out) == (named, named)
+
+
 @pytest.mark.requirement("P-07")
 def test_a_missing_item_exits_1_and_is_named(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("s1", "gone")])

@@ -28,8 +28,10 @@ def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
             last_error=REASON,
         ),
     )
-    findings = Findings(servers=servers, dropped=(), presets=(), problems=(), warnings=())
+    findings = Findings(
+        servers=servers, offers=(), dropped=(), presets=(), problems=(), warnings=()
+    )
     out = StringIO()
-    show(findings, Console(file=out, width=80))
+    show(findings, Console(file=out, width=80), offers=True)
     words = ["streamable-http", "2026-07-28", "30 tools", "template", "31", "failed", REASON]
     assert [word for word in words if word not in out.getvalue()] == []

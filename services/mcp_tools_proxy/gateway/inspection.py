@@ -12,6 +12,7 @@ from mcp_tools_proxy.config.files import (
     list_presets,
     load_preset,
 )
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Dropped, Snapshot
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset
@@ -51,9 +52,13 @@ class PresetFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything that a check found; ``dropped`` has each item with the id of its server."""
+    """Everything that a check found; ``dropped`` has each item with the id of its server.
+
+    ``offers`` is all that the servers have, whatever the presets say: server id, kind, name or key.
+    """
 
     servers: tuple[ServerStatus, ...]
+    offers: tuple[tuple[str, Kind, str], ...]
     dropped: tuple[tuple[str, Dropped], ...]
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
@@ -104,6 +109,16 @@ def build_findings(
     """Put together what the files say and what the servers offer."""
     return Findings(
         servers=tuple(servers),
+        offers=tuple(
+            (server_id, kind, name)
+            for server_id, snapshot in snapshots.items()
+            for kind, items in (
+                (Kind.TOOL, snapshot.tools),
+                (Kind.PROMPT, snapshot.prompts),
+                (Kind.RESOURCE, {**snapshot.resources, **snapshot.templates}),
+            )
+            for name in items
+        ),
         dropped=tuple(
             (server_id, item)
             for server_id, snapshot in snapshots.items()
