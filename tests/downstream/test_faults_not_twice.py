@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.downstream.faulty import WAYS, Scene, scene
+from tests.mcp_servers.script import CANCELLED
 
 every_way = pytest.mark.parametrize("way", WAYS)
 FAULTS = ("counter_crash", "crash", "half")
@@ -20,9 +21,10 @@ async def test_a_tool_whose_answer_never_came_ran_once(way: str, tool: str) -> N
 
 
 @every_way
-async def test_a_tool_that_was_out_of_time_ran_once(way: str) -> None:
+async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(way: str) -> None:
     async with scene(way) as it:
         assert await it.call("hang") == "TOOL_TIMEOUT"
+        await it.has_seen(CANCELLED)
         assert (await it.answers(), it.bad.seen("hang")) == (True, 1)
 
 

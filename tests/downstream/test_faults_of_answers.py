@@ -86,7 +86,7 @@ async def test_a_servers_own_limit_of_results_holds(way: str) -> None:
 
 @every_way
 async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
-    async with scene(way) as it:
+    async with scene(way, entry={"requestTimeoutSeconds": 10}) as it:
         await it.has_seen("tools/list")
         before = it.bad.seen("tools/list")
         codes = await asyncio.gather(
@@ -101,7 +101,7 @@ async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
 
 @every_way
 async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(way: str) -> None:
-    async with scene(way, entry={"maxCallsInFlight": 10}) as it:
+    async with scene(way, entry={"maxCallsInFlight": 10, "requestTimeoutSeconds": 10}) as it:
         codes = await asyncio.gather(*(it.call("sleep", seconds=0.3) for _ in range(30)))
         assert (codes.count("OK"), codes.count("SERVER_BUSY")) == (10, 20)
         assert await it.answers()

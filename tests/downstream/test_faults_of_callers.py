@@ -41,17 +41,10 @@ async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(way: s
 
 
 @every_way
-async def test_a_call_out_of_time_is_cancelled_at_the_server(way: str) -> None:
-    async with scene(way) as it:
-        assert await it.call("hang") == "TOOL_TIMEOUT"
-        await it.has_seen(CANCELLED)
-
-
-@every_way
 async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> None:
     async with scene(way, entry=LONG) as it:
         assert await it.answers()
-        tasks, files, children = remains.tasks(), remains.open_files(), remains.children()
+        held = remains.Held.now()
         for number in range(1, ROUNDS + 1):
             leaves = asyncio.Event()
             calls = [
@@ -63,16 +56,14 @@ async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> No
             await asyncio.gather(*calls)
             assert it.service.gateway.lifecycle.in_flight == 0
         await it.has_seen(CANCELLED, ROUNDS * EACH)
-        assert (await it.answers(), remains.children()) == (True, children)
-        await eventually(lambda: _at_most(remains.tasks, tasks + 5))
         await eventually(lambda: _idle(it))
-        # what is open now is kept alive for the next calls, for a few seconds
-        assert remains.open_files() - files <= 2 * EACH + 20
+        await eventually(held.is_all)  # connections are kept alive for a few seconds
+        assert await it.answers()
 
 
 @every_way
 async def test_a_service_that_was_stopped_leaves_nothing_behind(way: str) -> None:
-    tasks, files, children = remains.tasks(), remains.open_files(), remains.children()
+    held = remains.Held.now()
     async with scene(way, entry=LONG) as it:
         calls = [it.start("hang") for _ in range(20)]
         await it.has_seen("hang", 20)
@@ -81,9 +72,7 @@ async def test_a_service_that_was_stopped_leaves_nothing_behind(way: str) -> Non
         "SERVER_UNAVAILABLE",
         "SHUTTING_DOWN",
     }
-    await eventually(lambda: _at_most(remains.tasks, tasks))
-    await eventually(lambda: _at_most(remains.open_files, files + 2))
-    assert remains.children() == children
+    await eventually(held.is_all)
 
 
 async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_stop() -> None:
@@ -95,19 +84,6 @@ async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_sto
     assert not remains.runs(pid)
 
 
-async def test_a_process_that_is_stopped_is_gone_after_the_stop() -> None:
-    async with scene("stdio") as it:
-        assert await it.answers()
-        assert isinstance(it.bad, FaultyProcess)
-        pid = it.bad.pid
-        await it.bad.freeze()
-    assert not remains.runs(pid)
-
-
 async def _idle(it: Scene) -> bool:
     """Tell whether no call runs at the server; its answers count its own."""
     return not isinstance(it.bad, FaultyWeb) or it.bad.raw.script.running_count == 0
-
-
-async def _at_most(count: Any, limit: int) -> bool:
-    return bool(count() <= limit)

@@ -13,7 +13,7 @@ from tests.mcp_servers.raw_web import RawServer, running_raw
 from tests.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
 
 RELOADS, SWITCHES = 100, 30
-CALLS_BETWEEN = 25
+CALLS_BETWEEN = 15
 TOOLS = [f"{server}:{tool}" for server in ("s1", "s2", "s3", "s4") for tool in ("t1", "t2")]
 FIRST = {"s1:t1", "s2:t1", "s4:t1"}
 SECOND = {"s1:t1", "s2:t2", "s3:t1"}

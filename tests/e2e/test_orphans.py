@@ -56,11 +56,8 @@ def within(seconds: float, condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_no_server_outlives_a_program_that_was_killed_in_a_call(
-    tmp_path: Path, stubborn: bool
-) -> None:
-    with in_a_call(tmp_path, stubborn=stubborn) as (program, server):
+def test_no_server_outlives_a_program_that_was_killed_in_a_call(tmp_path: Path) -> None:
+    with in_a_call(tmp_path, stubborn=True) as (program, server):
         program.stop(signal.SIGKILL)
         within(GONE_S, lambda: not remains.runs(server.pid))
 
