@@ -1,13 +1,21 @@
 """What goes wrong on the way to a server, in words."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import aiohttp
 import pytest
 
-from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, from_aiohttp
+from mcp_tools_proxy.downstream.transports.failures import (
+    HTTP_ERRORS,
+    Unreachable,
+    from_aiohttp,
+)
+from mcp_tools_proxy.downstream.transports.web import Web
+
+CALLERS_THAT_FILL_IT = 4
 
 
 @asynccontextmanager
@@ -29,4 +37,34 @@ async def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> N
             await web.get(url)
     assert from_aiohttp(caught.value).reason == (
         "no TLS with the server; perhaps it speaks plain HTTP at this url"
+    )
+
+
+@contextmanager
+def answering_nobody() -> Iterator[int]:
+    """Give a port where connecting neither succeeds nor fails, like that of a host that is gone."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(CALLERS_THAT_FILL_IT):  # nobody accepts them, so the queue is full
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
+    web = Web(connect_s=0.2)
+    with answering_nobody() as port:
+        url = f"{scheme}://127.0.0.1:{port}/mcp"
+        async with asyncio.timeout(5):
+            with pytest.raises(HTTP_ERRORS) as caught:
+                await (web.websockets.ws_connect(url) if scheme == "ws" else web.http.post(url))
+        await web.close()
+    fault = from_aiohttp(caught.value)
+    assert (type(fault), fault.reason) == (
+        Unreachable,
+        "no connection to the server: nothing at its address answers",
     )

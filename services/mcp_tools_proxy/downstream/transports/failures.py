@@ -84,6 +84,8 @@ def from_aiohttp(error: Exception) -> LinkFault:
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
         return _not_connected(error)
     match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Unreachable("no connection to the server: nothing at its address answers")
         case aiohttp.WSServerHandshakeError():
             return Refused(error.status)
         case aiohttp.ServerDisconnectedError():

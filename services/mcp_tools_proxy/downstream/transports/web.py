@@ -7,6 +7,9 @@ from aiohttp import AddrInfoType
 
 from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
 
+CONNECT_S = 5.0
+"""How long one connection may take to be made: where a host is gone, nothing ever refuses it."""
+
 _KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
 _NAMES_KEPT_S = 60  # host names
 _WATCH = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
@@ -15,7 +18,8 @@ _WATCH = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds,
 class Web:
     """Opened at its first use, since it belongs to the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, connect_s: float = CONNECT_S) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
         self._http: aiohttp.ClientSession | None = None
         self._websockets: aiohttp.ClientSession | None = None
 
@@ -32,7 +36,8 @@ class Web:
                     keepalive_timeout=_KEEP_ALIVE_S,
                     ttl_dns_cache=_NAMES_KEPT_S,
                     socket_factory=_watched_socket,
-                )
+                ),
+                self._timeout,
             )
         return self._http
 
@@ -40,7 +45,7 @@ class Web:
     def websockets(self) -> aiohttp.ClientSession:
         """For WebSockets, whose handshakes follow redirects unless they are kept from it."""
         if self._websockets is None:
-            self._websockets = _session(self.http.connector, refuse_redirects())
+            self._websockets = _session(self.http.connector, self._timeout, refuse_redirects())
         return self._websockets
 
     async def close(self) -> None:
@@ -52,13 +57,15 @@ class Web:
 
 
 def _session(
-    connector: aiohttp.BaseConnector | None, *traces: aiohttp.TraceConfig
+    connector: aiohttp.BaseConnector | None,
+    timeout: aiohttp.ClientTimeout,
+    *traces: aiohttp.TraceConfig,
 ) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         connector_owner=not traces,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        timeout=timeout,
         trace_configs=list(traces),
     )
 
