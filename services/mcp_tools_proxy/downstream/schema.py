@@ -11,10 +11,12 @@ from jsonschema_rs import (
     Validator,
     validator_for,
 )
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.downstream.effort import MAX_STEPS, Steps, effort_of, steps_of
+from mcp_tools_proxy.downstream.schema_parts import Unbounded
 from mcp_tools_proxy.policy.bounds import quote
 
 MAX_PROBLEMS = 5
@@ -26,6 +28,12 @@ megabyte of wrong items takes it seconds."""
 
 REGEX_STEPS = 100_000
 """Backtracking steps of one pattern on one string; more counts as a mismatch."""
+
+CHEAP_STEPS = 20
+"""Of a schema of at most so many steps for a value, no arguments are too much."""
+
+EXPLAINED_STEPS = 10_000
+"""Where a check takes more, the library takes seconds to say what is wrong."""
 
 CACHED_SCHEMAS = 4096
 
@@ -44,11 +52,17 @@ class BrokenSchema(Exception):
 class ArgumentCheck:
     """Accepts the arguments of one tool, or raises InvalidArguments; see ``compile_check``."""
 
-    def __init__(self, validator: Validator) -> None:
+    def __init__(self, validator: Validator, steps: Steps) -> None:
         self._validator = validator
+        self._steps = steps
 
     def __call__(self, arguments: JsonObject) -> None:
         """Raise InvalidArguments that names path and rule of what is wrong, never a value."""
+        if self._steps[-1] > CHEAP_STEPS and effort_of(arguments, self._steps) > MAX_STEPS:
+            raise InvalidArguments(
+                "arguments: hold too many values, nested too deeply, to be checked against this "
+                "tool's inputSchema; send less at a time"
+            )
         try:
             if self._validator.is_valid(arguments):
                 return
@@ -57,7 +71,8 @@ class ArgumentCheck:
             raise InvalidArguments(
                 "arguments: holds text that is not valid Unicode, or is nested too deeply"
             ) from None
-        message = "; ".join(_told(problem) for problem in problems[:MAX_PROBLEMS])
+        told = [_told(problem) for problem in problems[:MAX_PROBLEMS]]
+        message = "; ".join(told) or "arguments: do not fit this tool's inputSchema"
         more = len(problems) - MAX_PROBLEMS
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
@@ -66,7 +81,11 @@ class ArgumentCheck:
         )
 
     def _problems(self, arguments: JsonObject) -> list[ValidationError]:
-        if len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
+        """Give what is wrong, as far as it can be told in good time."""
+        effort = effort_of(arguments, self._steps)
+        if min(effort, self._steps[-1]) > EXPLAINED_STEPS:
+            return []
+        if effort <= EXPLAINED_STEPS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
             return list(self._validator.iter_errors(arguments))
         try:
             self._validator.validate(arguments)
@@ -79,7 +98,7 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
     """Compile a schema: JSON Schema 2020-12, or the draft that ``$schema`` names.
 
     Nothing is ever fetched: a ``$ref`` to another document is a fault of the schema. Patterns are
-    bounded in steps. Raises BrokenSchema.
+    bounded in steps, and so is the whole check. Raises BrokenSchema.
     """
     try:
         schema_json = to_json(schema)
@@ -107,7 +126,11 @@ def _compiled(schema_json: bytes) -> ArgumentCheck:
     except ValueError as error:
         reason = str(error)[:MAX_PROBLEM_CHARS]
         raise BrokenSchema(f"its inputSchema cannot be compiled: {reason}") from None
-    return ArgumentCheck(validator)
+    try:
+        steps = steps_of(from_json(schema_json))
+    except Unbounded as error:
+        raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
+    return ArgumentCheck(validator, steps)
 
 
 def _told(problem: ValidationError) -> str:

@@ -1,0 +1,143 @@
+"""How much work a schema of a server can make of a check."""
+
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.downstream.effort import effort_of, steps_of
+from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+
+Json = dict[str, Any]
+
+TREE: Json = {
+    "type": "object",
+    "properties": {"child": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}},
+    "additionalProperties": False,
+}
+"""Each level of arguments doubles the checks."""
+
+FILTER: Json = {
+    "type": "object",
+    "properties": {"filter": {"$ref": "#/$defs/filter"}},
+    "$defs": {
+        "filter": {"anyOf": [{"$ref": "#/$defs/both"}, {"$ref": "#/$defs/leaf"}]},
+        "both": {
+            "type": "object",
+            "properties": {"and": {"type": "array", "items": {"$ref": "#/$defs/filter"}}},
+            "required": ["and"],
+        },
+        "leaf": {
+            "type": "object",
+            "properties": {"equals": {"type": "string"}},
+            "required": ["equals"],
+        },
+    },
+}
+"""As many honest servers have it."""
+
+
+def doubling(levels: int, keyword: str = "anyOf") -> Json:
+    """Make definitions of which each refers twice to the one before."""
+    definitions: Json = {"d0": {"required": ["never"]}}
+    for level in range(1, levels + 1):
+        before = {"$ref": f"#/$defs/d{level - 1}"}
+        definitions[f"d{level}"] = {keyword: [before, dict(before)]}
+    return {"type": "object", "$defs": definitions, "allOf": [{"$ref": f"#/$defs/d{levels}"}]}
+
+
+def nested(levels: int, innermost: Json) -> Json:
+    value = innermost
+    for _ in range(levels):
+        value = {"child": value}
+    return value
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_a_schema_that_unfolds_to_a_billion_checks_is_broken(keyword: str) -> None:
+    with pytest.raises(BrokenSchema, match="more than 10000000 steps"):
+        compile_check(doubling(30, keyword))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"anyOf": [{"$ref": "#"}, {"required": ["a"]}]},
+        {"$dynamicAnchor": "all", "allOf": [{"$dynamicRef": "#all"}]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}},
+    ],
+)
+def test_a_schema_that_leads_back_to_itself_is_broken(schema: Json) -> None:
+    with pytest.raises(BrokenSchema, match="leads back to itself"):
+        compile_check({"type": "object", **schema})
+
+
+def test_a_chain_of_references_that_is_too_long_is_broken() -> None:
+    chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(5000)} | {"d5000": {}}
+    with pytest.raises(BrokenSchema, match="chain"):
+        compile_check({"type": "object", "$ref": "#/$defs/d0", "$defs": chain})
+
+
+def test_a_schema_of_very_many_parts_is_broken() -> None:
+    with pytest.raises(BrokenSchema, match="more than 50000 parts"):
+        compile_check({"type": "object", "allOf": [{} for _ in range(60_000)]})
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#/$defs/a~1b", "#/$defs/a%7E1b", "#here", "https://x.example/s#/$defs/a~1b", "#/$defs/true"],
+)
+def test_references_within_the_schema_are_followed(reference: str) -> None:
+    check = compile_check(
+        {
+            "$id": "https://x.example/s",
+            "type": "object",
+            "properties": {"n": {"$ref": reference}},
+            "$defs": {"a/b": {"$anchor": "here", "type": "integer"}, "true": True},
+        }
+    )
+
+    check({"n": 1})
+
+
+def test_deep_arguments_of_a_schema_that_doubles_are_refused_at_once() -> None:
+    check = compile_check(TREE)
+
+    with pytest.raises(InvalidArguments, match="send less at a time"):
+        check(nested(40, {"wrong": 1}))
+
+
+def test_arguments_of_a_recursive_schema_are_checked_and_told_of_as_deep_as_people_go() -> None:
+    check = compile_check(FILTER)
+    good: Json = {"equals": "x"}
+    for _ in range(6):
+        good = {"and": [good, {"equals": "y"}]}
+
+    check({"filter": good})
+    with pytest.raises(InvalidArguments, match=r"arguments\.filter"):
+        check({"filter": {"and": [{"equals": 1}]}})
+
+
+def test_what_takes_long_to_explain_is_refused_without_details() -> None:
+    check = compile_check(doubling(14))
+
+    with pytest.raises(InvalidArguments, match="do not fit this tool's inputSchema"):
+        check({})
+
+
+def test_many_values_against_many_objects_of_an_enum_are_refused_at_once() -> None:
+    choices = {"enum": [{"number": number} for number in range(20_000)]}
+    check = compile_check(
+        {"type": "object", "properties": {"all": {"type": "array", "items": choices}}}
+    )
+
+    with pytest.raises(InvalidArguments, match="send less at a time"):
+        check({"all": [{"number": 19_999}] * 50_000})
+    check({"all": [{"number": 19_999}] * 100})
+
+
+def test_a_long_text_is_one_value() -> None:
+    steps = steps_of({"properties": {"text": {"pattern": "^(?!x)"}}})
+
+    assert effort_of({"text": "x" * 1_000_000}, steps) == effort_of({"text": ""}, steps)
