@@ -50,7 +50,7 @@ spell: $(VENV)/.dev
 cov: $(VENV)/.dev  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
-bench: $(VENV)/.dev  ## measure against a bare FastAPI endpoint and raw ASGI
+bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder
 	$(BIN)/python -m benchmarks
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
