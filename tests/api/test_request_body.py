@@ -35,6 +35,8 @@ def nested(depth: int) -> bytes:
         b'"text"',
         b'{"a": NaN}',
         b'{"a": Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": [-1E+999]}',
         b'{"a": "\\ud800"}',
         b'{"a": "\xff"}',
         b"\xef\xbb\xbf{}",

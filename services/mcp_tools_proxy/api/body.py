@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
+from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
 MAX_DEPTH = 64
 """Deepest nesting of a request's JSON."""
@@ -41,7 +42,7 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes) -> object:
-    """Parse strict UTF-8 JSON: no NaN, Infinity or lone surrogates, at most 64 levels.
+    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400 or lone surrogates, at most 64 levels.
 
     Raises InvalidRequest.
     """
@@ -55,6 +56,8 @@ def parse_json(data: bytes) -> object:
         raise InvalidRequest(
             f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": "body"}
         )
+    if may_overflow(data) and without_infinity(value) != value:
+        raise InvalidRequest("the body holds a number beyond 1e308", details={"field": "body"})
     return value
 
 

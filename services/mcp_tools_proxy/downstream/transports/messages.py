@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
 from mcp_tools_proxy.downstream.transports.failures import peer_error
+from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """What is read of one message; a guard of our memory, far over every ``max_result_bytes``."""
@@ -31,11 +32,13 @@ _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """Parse one JSON object. Raises LinkFault; NaN and Infinity are no JSON."""
+    """Parse one JSON object. Raises LinkFault; NaN and Infinity are no JSON, 1e400 is null."""
     try:
-        value = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
+        value: object = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
     except ValueError:
         raise LinkFault("the server's answer is not JSON") from None
+    if may_overflow(data):
+        value = without_infinity(value)
     if not isinstance(value, dict):
         raise LinkFault("the server's answer is JSON, but no JSON-RPC message")
     return value

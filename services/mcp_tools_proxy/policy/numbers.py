@@ -1,0 +1,23 @@
+"""Numbers of JSON that are too large for a float: they parse as infinity, which JSON cannot say."""
+
+import math
+import re
+
+_LARGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{309}")
+
+
+def may_overflow(data: bytes) -> bool:
+    """Tell whether the JSON in ``data`` may hold such a number; most does not, and that is fast."""
+    return _LARGE.search(data) is not None
+
+
+def without_infinity(value: object) -> object:
+    """Give parsed JSON with null in the place of each infinity, as JavaScript writes it."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: without_infinity(item) for key, item in value.items()}
+        case list():
+            return [without_infinity(item) for item in value]
+    return value

@@ -1,0 +1,14 @@
+import pytest
+
+from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.transports.messages import read_object
+
+
+def test_a_number_beyond_a_float_is_read_as_null() -> None:
+    assert read_object(b'{"a": [1e400, -1e999, 1e5]}') == {"a": [None, None, 1e5]}
+
+
+@pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": Infinity}', b"[1e400]", b"1e400"])
+def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
+    with pytest.raises(LinkFault):
+        read_object(data)
