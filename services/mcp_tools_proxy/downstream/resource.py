@@ -21,6 +21,7 @@ from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_resource_result
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.uris import is_straight
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """How servers say that they have no such resource, of old and since MCP 2026-07-28."""
@@ -94,8 +95,9 @@ class RemoteTemplate:
         return self.resource.spec
 
     def matches(self, uri: str) -> bool:
-        """Tell whether ``uri`` is one of the template's; one too long never is."""
-        return self.template.match(uri, max_uri_length=MAX_URI_CHARS) is not None
+        """Tell whether ``uri`` is one of the template's; one too long or with ``..`` never is."""
+        matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
+        return matched is not None and is_straight(uri)
 
     def parse(self, arguments: JsonObject) -> None:
         """Accept no arguments."""

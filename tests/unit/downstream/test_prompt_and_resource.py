@@ -136,3 +136,12 @@ async def test_a_resource_takes_no_arguments(library: FakeServer) -> None:
     async with offered(library) as (components, _):
         with pytest.raises(InvalidArguments):
             components.templates[0].parse({"id": "7"})
+
+
+@pytest.mark.parametrize("uri", ["test://../x", "test://%2e%2E/x", "test://a%2f..%2fb/x"])
+async def test_a_template_stands_for_no_uri_that_leads_elsewhere(
+    library: FakeServer, uri: str
+) -> None:
+    async with offered(library) as (components, _):
+        [template] = components.templates
+        assert (template.matches("test://a%2Fb/x"), template.matches(uri)) == (True, False)

@@ -1,0 +1,21 @@
+"""What a URI must be to be taken for one that a template stands for."""
+
+import re
+from urllib.parse import unquote
+
+_PATH_END = re.compile(r"[?#]")
+_SEGMENT_END = re.compile(r"[/\\:]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def is_straight(uri: str) -> bool:
+    """Tell whether ``uri`` leads nowhere else than it looks.
+
+    One with a ``.`` or ``..`` in its path, encoded or not, is another URI once it is normalised
+    (RFC 3986 §5.2.4), and many servers normalise: ``notes://public/../private`` looks like one of
+    ``notes://public/{+path}``. Of control characters many parsers drop some.
+    """
+    path = unquote(_PATH_END.split(uri, maxsplit=1)[0])
+    if _CONTROL.search(uri) or _CONTROL.search(path):
+        return False
+    return not {".", ".."} & set(_SEGMENT_END.split(path))

@@ -1,0 +1,40 @@
+import pytest
+
+from mcp_tools_proxy.policy.uris import is_straight
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "notes://public/a",
+        "notes://public/a.b/..c/...",
+        "file:///public/a%2Fb",
+        "https://x/a?path=../b",
+        "notes://x#/../",
+        "notes://публично/é",
+        "urn:isbn:123",
+    ],
+)
+def test_a_plain_uri_is_straight(uri: str) -> None:
+    assert is_straight(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "notes://public/../private",
+        "notes://public/..",
+        "notes://public/./a",
+        "file:///public/%2e%2E/private",
+        "file:///public/.%2e",
+        "file:///public/..%2Fprivate",
+        "file:///public/a%5c..%5cprivate",
+        "file:///public/..\\private",
+        "notes:../private",
+        "notes://public/a\n",
+        "notes://public/.\t./private",
+        "notes://public/%00",
+    ],
+)
+def test_a_uri_that_leads_elsewhere_is_not(uri: str) -> None:
+    assert not is_straight(uri)
