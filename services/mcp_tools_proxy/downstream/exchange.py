@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec, Result
-from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ToolFailed
+from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
@@ -25,6 +25,12 @@ from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS
 
 TRACE_ID_KEY = "io.github.mcp-tools-proxy/traceId"
 """Where a request's ``_meta`` has our trace id, as it was given to us."""
+
+BLOCKS = ("content", "messages", "contents")
+"""The fields that have the parts of a tool's, a prompt's and a resource's answer."""
+
+LEAST_BLOCK_BYTES = 20
+"""``{"type":"x","y":""},`` is the least that a part takes as JSON."""
 
 MESSAGE_CHARS = 500
 """What a message shows of a server's own words."""
@@ -69,7 +75,9 @@ class Exchange:
         code, raw = InternalError.code, None
         try:
             raw = await self.session.request(method, params, repeatable=repeatable)
-            result = replace(read(raw), max_bytes=self.session.config.max_result_bytes)
+            max_bytes = self.session.config.max_result_bytes
+            _check_count(raw, max_bytes)
+            result = replace(read(raw), max_bytes=max_bytes)
             code = "OK"
         except PeerError as error:
             refusal = refuse(error)
@@ -106,6 +114,17 @@ class Exchange:
             log.debug("downstream.response.error", **told, errorMessage=code)
 
 
+def _check_count(raw: dict[str, Any], max_bytes: int) -> None:
+    """Raise ResultTooLarge for more blocks than can fit, before each is looked at."""
+    blocks = next((raw[k] for k in BLOCKS if k in raw), None)
+    if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
+        raise ResultTooLarge(
+            f"the result has {len(blocks)} parts, more than {max_bytes} bytes can hold; "
+            "ask for less at a time",
+            details={"parts": len(blocks), "max_result_bytes": max_bytes},
+        )
+
+
 def trace_of(call: Call) -> dict[str, object]:
     """Make the ``_meta`` of a request: our trace id, and W3C trace context.
 
@@ -130,7 +149,7 @@ def shape_of(raw: object) -> dict[str, object]:
     """Tell sizes and types of an answer, no text of it."""
     if not isinstance(raw, dict):
         return {"type": type(raw).__name__}
-    blocks = next((raw[k] for k in ("content", "messages", "contents") if k in raw), None)
+    blocks = next((raw[k] for k in BLOCKS if k in raw), None)
     shape: dict[str, object] = {"keys": len(raw), "structured": "structuredContent" in raw}
     try:
         shape["bytes"] = len(to_json(raw))

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import structlog
+from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.capability import Check
 from mcp_tools_proxy.domain.component import JsonObject, Result
-from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
+from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.exchange import Exchange, refused, shape_of
@@ -81,8 +82,18 @@ class RemoteTool:
                 rawResponse=shape_of(raw),
             )
         if answer.is_error:
-            raise failure_of(answer, self.spec.name)
+            raise self._bounded(failure_of(answer, self.spec.name))
         return Result(value=answer.value, tokens=answer.tokens)
+
+    def _bounded(self, failure: ToolFailed) -> ProxyError:
+        """Hold the content that an error keeps to the size of a result."""
+        size, limit = len(to_json(failure.details)), self.exchange.session.config.max_result_bytes
+        if size <= limit:
+            return failure
+        return ResultTooLarge(
+            f"{failure.message}; what else it said is {size} bytes, the limit is {limit}",
+            details={"bytes": size, "max_result_bytes": limit},
+        )
 
     def _refuse(self, error: PeerError) -> ProxyError:
         return refused(self.spec.name, error)

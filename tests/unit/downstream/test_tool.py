@@ -45,6 +45,21 @@ async def failure(answer: Answer, **fields: Any) -> ProxyError:
     return caught.value
 
 
+async def test_more_blocks_than_a_result_can_hold_are_refused_before_they_are_read() -> None:
+    error = await failure(answering({"content": [1] * 60_000}))
+    assert (error.code, error.details) == (
+        "RESULT_TOO_LARGE",
+        {"parts": 60_000, "max_result_bytes": 1_048_576},
+    )
+
+
+async def test_what_an_error_keeps_is_no_larger_than_a_result() -> None:
+    image = {"type": "image", "data": "A" * 2_000_000, "mimeType": "image/png"}
+    text = {"type": "text", "text": "no disk"}
+    error = await failure(answering({"content": [text, image], "isError": True}))
+    assert (error.code, "no disk" in error.message) == ("RESULT_TOO_LARGE", True)
+
+
 async def test_a_tool_is_described_as_its_server_does() -> None:
     raw = tool("add", description="Adds.", title="Add", annotations={"readOnlyHint": False})
     async with offered(FakeServer(raw)) as (components, _):
