@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.domain.capability import Check, Dropped, Snapshot
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.items import (
@@ -21,6 +21,8 @@ from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
 MAX_PAGES = 1_000
 MAX_ITEMS = 20_000
 """Of one list; a server that offers more has a fault, or means harm."""
+
+ITEMS_AT_ONCE = 50
 
 METHOD_NOT_FOUND = -32601
 
@@ -57,7 +59,7 @@ async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -
         prompts=items["prompts"],
         resources=items["resources"],
         templates=items["resource_templates"],
-        checks={name: check_of(tool) for name, tool in items["tools"].items()},
+        checks=await _checks(items["tools"]),
         dropped=tuple(dict.fromkeys(item for one in listings.values() for item in one.dropped)),
         failed=failed,
     )
@@ -75,7 +77,7 @@ async def _list_category(
         return _as_before(known, category, reason_of(error, timeout_s=timeout_s))
     except FAULTS as fault:
         return _as_before(known, category, reason_of(fault, timeout_s=timeout_s))
-    return _sort_out(category, items)
+    return await _sort_out(category, items)
 
 
 async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[object]:
@@ -100,11 +102,16 @@ async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[
     raise LinkFault(f"it lists more than {MAX_PAGES} pages")
 
 
-def _sort_out(category: Category, items: list[object]) -> _Listing:
-    """Tell usable items from the others; of two with one key the first counts."""
+async def _sort_out(category: Category, items: list[object]) -> _Listing:
+    """Tell usable items from the others; of two with one key the first counts.
+
+    Lets calls go on between the items of a long list.
+    """
     usable: dict[str, JsonObject] = {}
     dropped: list[Dropped] = []
     for number, item in enumerate(items, start=1):
+        if number % ITEMS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         try:
             key = key_of(category, item)
         except Unusable as unusable:
@@ -116,6 +123,16 @@ def _sort_out(category: Category, items: list[object]) -> _Listing:
             name = _shown(item, number)
             dropped.append(Dropped(kind=category.kind, name=name, reason=reason))
     return _Listing(items=usable, dropped=tuple(dropped))
+
+
+async def _checks(tools: Mapping[str, JsonObject]) -> dict[str, Check]:
+    """Give the check of each tool, compiled when it was sorted; lets calls go on meanwhile."""
+    checks: dict[str, Check] = {}
+    for number, (name, tool) in enumerate(tools.items(), start=1):
+        if number % ITEMS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        checks[name] = check_of(tool)
+    return checks
 
 
 def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:

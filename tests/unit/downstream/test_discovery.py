@@ -41,6 +41,23 @@ def dropped(*tools: Any) -> Any:
     return reasons()
 
 
+async def test_other_tasks_go_on_while_a_long_list_is_sorted_out() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(count_turns())
+        snapshot = await found(FakeServer(*(tool(f"t{i}") for i in range(2000))))
+        counting.cancel()
+
+    assert (len(snapshot.checks), turns >= 80) == (2000, True)
+
+
 @pytest.fixture
 def full() -> FakeServer:
     server = FakeServer(tool("add"))

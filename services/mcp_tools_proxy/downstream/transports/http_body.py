@@ -16,6 +16,7 @@ from mcp_tools_proxy.policy.bounds import quote
 EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
+_EVENTS_AT_ONCE = 20
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
@@ -51,10 +52,12 @@ async def read_events(
 ) -> AsyncGenerator[Event, None]:
     """Yield the stream's events of these ``names`` as they come; those without data are left out.
 
-    Raises aiohttp's errors.
+    Raises aiohttp's errors. Lets calls go on between the events of a flood.
     """
     while chunk := await response.content.readany():
-        for event in parser.feed(chunk):
+        for number, event in enumerate(parser.feed(chunk), start=1):
+            if number % _EVENTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if event.data and event.name in names:
                 yield event
     for event in parser.end():
