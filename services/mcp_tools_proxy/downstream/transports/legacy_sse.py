@@ -24,6 +24,7 @@ from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
 _POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
+_MAX_ASIDE = 100
 _EVENTS = frozenset({"endpoint", "message"})
 
 
@@ -32,6 +33,7 @@ class _Post:
     """A message on its way, not before those it comes ``after`` have arrived."""
 
     data: bytes
+    is_request: bool
     after: tuple["_Post", ...]
     done: asyncio.Event = field(default_factory=asyncio.Event)
     fault: LinkFault | None = None
@@ -115,9 +117,14 @@ class EventStream:
     async def send(self, data: bytes, *, is_request: bool) -> None:
         """POST one message. Raises LinkFault, for this message only.
 
-        A request that is given up goes on its way: what cancels it has to come after it.
+        A request that is given up goes on its way: what cancels it has to come after it. What is no
+        request is dropped while _MAX_ASIDE of its kind wait: a server that asks without end and
+        takes no answers would fill our memory.
         """
-        post = _Post(data, after=() if is_request else tuple(self._posts))
+        if not is_request and sum(not post.is_request for post in self._posts) >= _MAX_ASIDE:
+            return
+        after = () if is_request else tuple(self._posts)
+        post = _Post(data, is_request=is_request, after=after)
         self._posts.add(post)
         self._tasks.start_soon(self._deliver, post)
         if is_request:

@@ -29,6 +29,7 @@ from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_sess
 
 log = structlog.get_logger()
 
+_MESSAGES_AT_ONCE = 20
 _ASIDE_S = 0.2  # for what is no request: a server that does not read must not hold up callers
 
 
@@ -121,12 +122,16 @@ class _Incoming:
         self._server_id = server_id
         self._ended = ended
         self._had_garbage = False
+        self._count = 0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         async for data, cut in self._messages:
+            self._count += 1
+            if self._count % _MESSAGES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # a flood must not hold up other servers' calls
             try:
                 message = to_session_message(data, cut=cut)
             except LinkFault:

@@ -1,0 +1,66 @@
+"""Servers that send, or ask, without end."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+
+from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.downstream.transports.legacy_sse import EventStream
+from mcp_tools_proxy.downstream.transports.streams import StreamWire
+
+LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
+
+
+class Shouting:
+    """A connection on which thousands of messages are there at once."""
+
+    async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
+        for _ in range(5000):
+            yield LIST_CHANGED, False
+
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        return
+
+    async def why(self) -> str:
+        return "it has said everything"
+
+
+async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None:
+    on_their_way: list[object] = []
+    tasks = SimpleNamespace(start_soon=lambda _, post: on_their_way.append(post))
+    stream = EventStream(cast("Any", None), {}, cast("Any", None), cast("Any", tasks))
+
+    for _ in range(1000):
+        await stream.send(b"{}", is_request=False)
+
+    assert len(on_their_way) == 100
+
+
+async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def decline(*_: object) -> dict[str, Any]:
+        return {}
+
+    async def ignore(*_: object) -> None:
+        return
+
+    wire = StreamWire(
+        Shouting(), server_id="notes", transport=Transport.STDIO, on_list_changed=lambda: None
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        await tasks.start(wire.run, decline, ignore)
+        await wire.down()
+        tasks.cancel_scope.cancel()
+
+    assert turns >= 200
