@@ -24,7 +24,7 @@ from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
 _POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
-_MAX_ASIDE = 100
+_MAX_ASIDE = 2_000  # cancelling every call at once is still told
 _EVENTS = frozenset({"endpoint", "message"})
 
 
