@@ -7,11 +7,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import aiohttp
 import pytest
+from mcp.types import INTERNAL_ERROR
 
 from mcp_tools_proxy.downstream.transports.failures import (
     HTTP_ERRORS,
     Unreachable,
     from_aiohttp,
+    peer_error,
 )
 from mcp_tools_proxy.downstream.transports.web import Web
 
@@ -68,3 +70,8 @@ async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
         Unreachable,
         "no connection to the server: nothing at its address answers",
     )
+
+
+@pytest.mark.parametrize("code", [True, 10**4200, 2**31, "-32000", None, 1.5])
+def test_a_code_that_is_none_is_an_internal_error(code: object) -> None:
+    assert peer_error({"code": code, "message": "no"}).code == INTERNAL_ERROR

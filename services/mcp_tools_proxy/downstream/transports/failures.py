@@ -26,6 +26,7 @@ _ADVICE = {
 }
 _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _CLOSED_TEXT = "Connection closed"
+_CODES_END = 2**31
 
 
 class Unreachable(LinkFault):
@@ -72,8 +73,10 @@ def peer_error(error: object) -> PeerError:
     if not isinstance(error, dict):
         return PeerError(INTERNAL_ERROR, "the server answered with an error that says nothing")
     code, message = error.get("code"), error.get("message")
+    if type(code) is not int or abs(code) >= _CODES_END:  # a bool is an int, too
+        code = INTERNAL_ERROR
     return PeerError(
-        code if isinstance(code, int) else INTERNAL_ERROR,
+        code,
         message if isinstance(message, str) else "",
         error.get("data"),
     )

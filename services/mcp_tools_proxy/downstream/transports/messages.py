@@ -18,7 +18,7 @@ from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
 from mcp_tools_proxy.downstream.transports.failures import peer_error
 from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """What is read of one message; a guard of our memory, far over every ``max_result_bytes``."""
 
 LIST_CHANGED = frozenset(

@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 _NO_START = "the server's process cannot be started; see its command, args and cwd in mcp.json"
 _GUARD = guard.__file__
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
 _LAST_WORD_S = 0.2  # for a server that closed its stdout to end, so that its exit code can be told
 _EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
 _TERM_S = 1.0  # after SIGTERM
@@ -84,6 +84,8 @@ class ServerProcess:
                 for line in lines.feed(chunk):
                     if line.data.strip():
                         yield line.data, line.cut
+                if len(chunk) == _CHUNK_BYTES:  # there is more: let calls go on
+                    await asyncio.sleep(0)
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
         """Write one line to stdin, waiting while the server does not read."""
