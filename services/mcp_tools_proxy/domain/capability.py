@@ -36,3 +36,13 @@ class Snapshot:
     dropped: tuple[Dropped, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Which lists could not be had this time, and why; their items are those of the time before."""
+
+    @property
+    def by_category(self) -> Mapping[str, Mapping[str, JsonObject]]:
+        """The items by category, as counts, logs and ``failed`` name it."""
+        return {
+            "tools": self.tools,
+            "prompts": self.prompts,
+            "resources": self.resources,
+            "resource_templates": self.templates,
+        }

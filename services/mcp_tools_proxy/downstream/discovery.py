@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from mcp.types import METHOD_NOT_FOUND
+
 from mcp_tools_proxy.domain.capability import Check, Dropped, Snapshot
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
@@ -23,8 +25,6 @@ MAX_ITEMS = 20_000
 """Of one list; a server that offers more has a fault, or means harm."""
 
 ITEMS_AT_ONCE = 50
-
-METHOD_NOT_FOUND = -32601
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +136,8 @@ async def _checks(tools: Mapping[str, JsonObject]) -> dict[str, Check]:
 
 
 def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
-    items: Mapping[str, Mapping[str, JsonObject]] = {
-        "tools": known.tools,
-        "prompts": known.prompts,
-        "resources": known.resources,
-        "resource_templates": known.templates,
-    }
     dropped = tuple(item for item in known.dropped if item.kind is category.kind)
-    return _Listing(items=items[category.key], dropped=dropped, failed=reason)
+    return _Listing(items=known.by_category[category.key], dropped=dropped, failed=reason)
 
 
 def _shown(item: object, number: int) -> str:

@@ -15,12 +15,7 @@ log = structlog.get_logger()
 
 def counts_of(snapshot: Snapshot) -> Mapping[str, int]:
     """Count what the server offers, by category."""
-    return {
-        "tools": len(snapshot.tools),
-        "prompts": len(snapshot.prompts),
-        "resources": len(snapshot.resources),
-        "resource_templates": len(snapshot.templates),
-    }
+    return {category: len(items) for category, items in snapshot.by_category.items()}
 
 
 def log_connected(status: ServerStatus) -> None:
