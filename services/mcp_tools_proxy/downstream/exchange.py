@@ -19,9 +19,10 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.link import PeerError
+from mcp_tools_proxy.downstream.result import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
-from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS
+from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS, declared_arguments
 
 TRACE_ID_KEY = "io.github.mcp-tools-proxy/traceId"
 """Where a request's ``_meta`` has our trace id, as it was given to us."""
@@ -31,9 +32,6 @@ BLOCKS = ("content", "messages", "contents")
 
 LEAST_BLOCK_BYTES = 20
 """``{"type":"x","y":""},`` is the least that a part takes as JSON."""
-
-MESSAGE_CHARS = 500
-"""What a message shows of a server's own words."""
 
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
@@ -69,7 +67,7 @@ class Exchange:
             log.debug(
                 "facade_to_downstream.request",
                 **self._told(call),
-                arguments=_declared(self.spec, call),
+                arguments=declared_arguments(call, self.spec),
             )
         started = self.session.clock()
         code, raw = InternalError.code, None
@@ -116,7 +114,7 @@ class Exchange:
 
 def _check_count(raw: dict[str, Any], max_bytes: int) -> None:
     """Raise ResultTooLarge for more blocks than can fit, before each is looked at."""
-    blocks = next((raw[k] for k in BLOCKS if k in raw), None)
+    blocks = _blocks_of(raw)
     if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
         raise ResultTooLarge(
             f"the result has {len(blocks)} parts, more than {max_bytes} bytes can hold; "
@@ -149,7 +147,7 @@ def shape_of(raw: object) -> dict[str, object]:
     """Tell sizes and types of an answer, no text of it."""
     if not isinstance(raw, dict):
         return {"type": type(raw).__name__}
-    blocks = next((raw[k] for k in BLOCKS if k in raw), None)
+    blocks = _blocks_of(raw)
     shape: dict[str, object] = {"keys": len(raw), "structured": "structuredContent" in raw}
     try:
         shape["bytes"] = len(to_json(raw))
@@ -161,10 +159,10 @@ def shape_of(raw: object) -> dict[str, object]:
     return shape
 
 
+def _blocks_of(raw: dict[str, Any]) -> object:
+    return next((raw[field] for field in BLOCKS if field in raw), None)
+
+
 def _type_of(block: object) -> str:
     kind = block.get("type") if isinstance(block, dict) else None
     return kind[:QUOTE_CHARS] if isinstance(kind, str) else "none"
-
-
-def _declared(spec: ComponentSpec, call: Call) -> list[str]:
-    return [name for name in call.arguments if name in spec.argument_names]

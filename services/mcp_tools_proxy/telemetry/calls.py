@@ -55,7 +55,7 @@ class CallTelemetry:
             trace_id=call.trace_id,
             **_target(call, spec),
             **_caller(call),
-            arguments=_declared(call, spec),
+            arguments=declared_arguments(call, spec),
         )
 
     def __call__(self, record: CallRecord) -> None:
@@ -79,6 +79,11 @@ class CallTelemetry:
         )
         self._meters[tool, code] = meters
         return meters
+
+
+def declared_arguments(call: Call, spec: ComponentSpec) -> list[str]:
+    """Name the arguments given, of those that the component declares."""
+    return [name for name in call.arguments if name in spec.argument_names]
 
 
 def _code(record: CallRecord) -> str:
@@ -126,7 +131,7 @@ def _payload(event: str, record: CallRecord) -> dict[str, object]:
     payload |= _caller(call)
     payload["duration_ms"] = round(record.duration_s * 1000, 3)
     if spec is not None:
-        payload["arguments"] = _declared(call, spec)
+        payload["arguments"] = declared_arguments(call, spec)
         doc_id = call.arguments.get("doc_id")
         if isinstance(doc_id, str) and "doc_id" in spec.argument_names:
             payload["doc_id"] = _shown(doc_id)
@@ -160,11 +165,6 @@ def _caller(call: Call) -> dict[str, object]:
     if caller.agent is not None:
         shown["agent"] = _shown(caller.agent)
     return shown
-
-
-def _declared(call: Call, spec: ComponentSpec) -> list[str]:
-    """Name the arguments given, of those that the component declares."""
-    return [name for name in call.arguments if name in spec.argument_names]
 
 
 def _shown(text: str) -> str:
