@@ -128,6 +128,7 @@ class Gateway:
         )
 
     def _servers_changed(self) -> None:
+        """Tell the reloader, which is built after the pool that calls this."""
         self.reloader.rebuild()
 
     def _checks(self) -> Mapping[str, Check]:

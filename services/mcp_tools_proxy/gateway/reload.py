@@ -143,7 +143,7 @@ class Reloader:
         """How it went when the files were last looked at; None before the first time."""
         if self._reloaded_at is None:
             return None
-        return Reload(ok=self._built and not self.problems, at=self._reloaded_at)
+        return Reload(ok=self._is_good, at=self._reloaded_at)
 
     async def presets(self) -> tuple[PresetSummary, ...]:
         """List the presets that can be chosen, oldest first."""
@@ -191,6 +191,11 @@ class Reloader:
             self._count_reload()
         log.info("preset.switched", preset=preset_id, persisted=persist)
 
+    @property
+    def _is_good(self) -> bool:
+        """Whether nothing is wrong with what was read and built last."""
+        return self._built and not self.problems
+
     def _swap(self, wanted: InForce) -> None:
         """Filter, build and swap, without a pause between: nobody sees half of it (P-16).
 
@@ -237,6 +242,5 @@ class Reloader:
 
     def _count_reload(self) -> None:
         self._reloaded_at = self._now()
-        ok = self._built and not self.problems
-        self._metrics.config_reloads.labels("ok" if ok else "failed").inc()
+        self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
         self._metrics.config_problems.set(len(self.problems))

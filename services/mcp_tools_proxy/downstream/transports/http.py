@@ -286,7 +286,7 @@ class HttpWire:
         except LinkFault:
             return not self.ended
         except HTTP_ERRORS as error:
-            self._endpoint.fault(error)
+            self._endpoint.fault(error)  # which notices when nobody listens any more
         finally:
             self._last_event_id = parser.last_event_id or self._last_event_id
             self._retry_ms = parser.retry_ms

@@ -24,10 +24,10 @@ log = structlog.get_logger()
 _NO_START = "the server's process cannot be started; see its command, args and cwd in mcp.json"
 _GUARD = guard.__file__
 _CHUNK_BYTES = 64 * 1024
-_LAST_WORD_S = 0.2  # for a server that closed its stdout to end, so that its exit code can be told
+_EXIT_CODE_S = 0.2  # for a server that closed its stdout to end, so that its exit code can be told
 _EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
 _TERM_S = 1.0  # after SIGTERM
-_LAST_WORDS_S = 0.2  # to log what it wrote before its end
+_STDERR_S = 0.2  # to log what it wrote before its end
 _LOOK_S = 0.01
 
 
@@ -50,7 +50,7 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
                 with anyio.CancelScope(shield=True):
                     tasks.start_soon(server.drain)
                     await server.stop()
-                    with anyio.move_on_after(_LAST_WORDS_S):
+                    with anyio.move_on_after(_STDERR_S):
                         await said_all.wait()
                 tasks.cancel_scope.cancel()
     finally:
@@ -99,7 +99,7 @@ class ServerProcess:
 
     async def why(self) -> str:
         """Say how the server ended."""
-        await self._exited_within(_LAST_WORD_S)
+        await self._exited_within(_EXIT_CODE_S)
         match self.exit_code:
             case None:
                 return "the server closed its stdout"
