@@ -129,7 +129,7 @@ class Registry:
                 "server does not offer it; use one that list_available_tools shows"
             )
         near = _near(name, self.by_name)
-        hint = f"did you mean {near}?" if near else f"expected {EXPECTED_NAME}"
+        hint = _hint(near, f"expected {EXPECTED_NAME}")
         raise ToolNotFound(
             f"no tool is named {quote(name)}; {hint}",
             details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
@@ -139,7 +139,7 @@ class Registry:
         prompt = self.prompts.get(name)
         if prompt is None:
             near = _near(name, self.prompts)
-            hint = f"did you mean {quote(near)}?" if near else "list the prompts to see which are"
+            hint = _hint(near, "list the prompts to see which there are")
             raise PromptNotFound(f"no prompt is named {quote(name)}; {hint}")
         return prompt
 
@@ -151,7 +151,7 @@ class Registry:
             if template.matches(uri):
                 return template
         near = _near(uri, self.resources)
-        hint = f"did you mean {quote(near)}?" if near else "list the resources to see which are"
+        hint = _hint(near, "list the resources to see which there are")
         raise ResourceNotFound(f"no resource has the URI {quote(uri)}; {hint}")
 
 
@@ -191,8 +191,12 @@ def _table(
     return table
 
 
+def _hint(near: str | None, otherwise: str) -> str:
+    return f"did you mean {quote(near)}?" if near else otherwise
+
+
 def _near(name: str, known: Collection[str]) -> str | None:
-    """Find what ``name`` was meant to be: the tool of that bare name, else a similar spelling.
+    """Find what ``name`` was meant to be: some server's tool of that name, else a similar spelling.
 
     Only the first names of many are compared, so that a wrong name costs little.
     """

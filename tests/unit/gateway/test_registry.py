@@ -135,6 +135,15 @@ def test_a_wrong_name_is_answered_with_what_to_do(call: Call) -> None:
         REGISTRY.resolve(call)
 
 
+def test_a_tool_is_suggested_escaped_and_cut() -> None:
+    odd_name = "\u202e" + "x" * 1000
+    registry = Registry.build([FakeTool(name=f"a:{odd_name}", server_id="a")])
+    with pytest.raises(ToolNotFound, match="did you mean") as caught:
+        registry.resolve(make_call(odd_name))
+    assert "\u202e" not in caught.value.message
+    assert len(caught.value.message) < 1000
+
+
 @pytest.mark.requirement("F-11")
 def test_each_kind_is_listed_once_and_in_order() -> None:
     lists = (
