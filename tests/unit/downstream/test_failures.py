@@ -42,6 +42,13 @@ async def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> N
     )
 
 
+async def test_a_server_that_takes_too_long_is_not_said_to_have_broken_off() -> None:
+    with pytest.raises(HTTP_ERRORS) as caught:
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+    assert from_aiohttp(caught.value).reason == "the server did not answer in time"
+
+
 @contextmanager
 def answering_nobody() -> Iterator[int]:
     """Give a port where connecting neither succeeds nor fails, like that of a host that is gone."""

@@ -25,6 +25,7 @@ _ADVICE = {
     429: "the server has had too many requests; try again later",
 }
 _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
 _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
@@ -84,17 +85,17 @@ def peer_error(error: object) -> PeerError:
 
 def from_aiohttp(error: Exception) -> LinkFault:
     """Say what a failed exchange was; the exception's own text may hold the address."""
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
+    if isinstance(error, _NOT_CONNECTED):
         return _not_connected(error)
     match error:
-        case aiohttp.ConnectionTimeoutError():
-            return Unreachable("no connection to the server: nothing at its address answers")
         case aiohttp.WSServerHandshakeError():
             return Refused(error.status)
         case aiohttp.ServerDisconnectedError():
             return LinkFault("the server closed the connection without an answer")
         case ContentEncodingError():
             return LinkFault("the server's answer is compressed in a way that cannot be read")
+        case TimeoutError():
+            return LinkFault("the server did not answer in time")
         case aiohttp.ClientPayloadError() | OSError():
             return LinkFault("the server broke its answer off")
         case ValueError():
@@ -103,8 +104,12 @@ def from_aiohttp(error: Exception) -> LinkFault:
             return LinkFault("the server's answer is not HTTP as it should be")
 
 
-def _not_connected(error: aiohttp.ClientConnectorError | aiohttp.InvalidURL) -> LinkFault:
+def _not_connected(
+    error: aiohttp.ClientConnectorError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError,
+) -> LinkFault:
     match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Unreachable("no connection to the server: nothing at its address answers")
         case aiohttp.InvalidURL():
             return Unreachable("the server's url is not usable; see mcp.json")
         case aiohttp.ClientConnectorCertificateError():
