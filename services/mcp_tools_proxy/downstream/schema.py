@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.downstream.effort import MAX_STEPS, Steps, effort_of, steps_of
 from mcp_tools_proxy.downstream.schema_parts import Unbounded
-from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
 
 MAX_PROBLEMS = 5
 MAX_PROBLEM_CHARS = 300
@@ -165,17 +165,17 @@ def _path(path: Iterable[str | int]) -> str:
 
 def _part(part: str | int) -> str:
     if isinstance(part, int) or part.isidentifier():
-        return str(part)[:128]
+        return str(part)[:QUOTE_CHARS]
     return quote(part)
 
 
 def _top_level_names(problem: ValidationError) -> list[str]:
     if problem.instance_path:
-        return [str(problem.instance_path[0])[:128]]
+        return [str(problem.instance_path[0])[:QUOTE_CHARS]]
     match problem.kind:
         case ValidationErrorKind.Required(property=name):
-            return [name[:128]]
+            return [name[:QUOTE_CHARS]]
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
-            return [name[:128] for name in names[:MAX_PROBLEMS]]
+            return [name[:QUOTE_CHARS] for name in names[:MAX_PROBLEMS]]
         case _:
             return []
