@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from mcp_tools_proxy.policy.identifiers import TRACE_ID_PATTERN, Identifier
-
-MAX_URI_CHARS = 8192
+from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
 
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 Name = Annotated[str, StringConstraints(min_length=1)]

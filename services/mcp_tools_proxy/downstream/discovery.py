@@ -25,6 +25,7 @@ MAX_ITEMS = 20_000
 """Of one list; a server that offers more has a fault, or means harm."""
 
 ITEMS_AT_ONCE = 50
+"""How many items are looked at before calls may go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Check
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
 
 MAX_NAME_CHARS = 1_024
-MAX_URI_CHARS = 8_192
 
 NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
 """The input schema of a tool that came without one: any object."""

@@ -16,12 +16,11 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.resource import ResourceSpec
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.exchange import Exchange, refused
-from mcp_tools_proxy.downstream.items import MAX_URI_CHARS
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_resource_result
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.uris import is_straight
+from mcp_tools_proxy.policy.uris import MAX_URI_CHARS, is_straight
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """How servers say that they have no such resource, of old and since MCP 2026-07-28."""

@@ -1,7 +1,9 @@
-"""What a URI must be to be taken for one that a template stands for."""
+"""What a URI may be, and what it must be to be taken for one that a template stands for."""
 
 import re
 from urllib.parse import unquote
+
+MAX_URI_CHARS = 8_192
 
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")

@@ -16,7 +16,7 @@ from mcp_tools_proxy.policy.bounds import quote
 EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
-_EVENTS_AT_ONCE = 20
+_EVENTS_AT_ONCE = 20  # then calls may go on
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 

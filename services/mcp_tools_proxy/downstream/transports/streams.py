@@ -29,7 +29,7 @@ from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_sess
 
 log = structlog.get_logger()
 
-_MESSAGES_AT_ONCE = 20
+_MESSAGES_AT_ONCE = 20  # then calls may go on
 _ASIDE_S = 0.2  # for what is no request: a server that does not read must not hold up callers
 
 
