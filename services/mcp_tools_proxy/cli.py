@@ -1,5 +1,6 @@
 """The ``mcp-tools-proxy`` command: serve, check, documents (contract §8)."""
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -55,6 +56,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     given = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
     configure_logging(settings.log_level, sys.stdout)
+    gc.disable()  # what is imported now stays; the server turns it on again once it has started
     from mcp_tools_proxy.serving import build_server, listen  # noqa: PLC0415 - only serving needs it
 
     try:
