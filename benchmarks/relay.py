@@ -64,20 +64,23 @@ _Key = tuple[str, int]
 
 
 def measure_relay(bench: Bench) -> Result:
-    """Let the candidates take turns; everything that the service does on a call is on."""
+    """Let the candidates take turns; everything that the service does on a call is on.
+
+    Each is warmed up before each of its turns: four of them are one process, so that the first of
+    the four would warm up for the others.
+    """
     calls = bench.sizes.relay_calls
     with ExitStack() as stack:
         candidates = _start(bench, stack)
         rounds: dict[_Key, list[Measured]] = {
             (name, connections): [] for connections in CONNECTIONS for name in candidates
         }
-        for name, connections in rounds:
-            warm_up = candidates[name].job(connections, int(calls * _WARM_UP))
-            bench.measure(candidates[name].server, warm_up)
         for number in range(bench.sizes.relay_rounds):
             bench.say(f"  relay: round {number + 1} of {bench.sizes.relay_rounds}")
             for (name, connections), found in rounds.items():
                 candidate = candidates[name]
+                warm_up = candidate.job(connections, int(calls * _WARM_UP))
+                bench.measure(candidate.server, warm_up)
                 found.append(bench.measure(candidate.server, candidate.job(connections, calls)))
     return _report({key: medians(found) for key, found in rounds.items()})
 
