@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from mcp.types import METHOD_NOT_FOUND
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Check, Dropped, Snapshot
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
@@ -14,8 +15,7 @@ from mcp_tools_proxy.downstream.items import (
     CATEGORIES,
     Category,
     Unusable,
-    check_of,
-    key_of,
+    read_item,
 )
 from mcp_tools_proxy.downstream.link import Link, LinkFault, PeerError
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
@@ -24,15 +24,19 @@ MAX_PAGES = 1_000
 MAX_ITEMS = 20_000
 """Of one list; a server that offers more has a fault, or means harm."""
 
-ITEMS_AT_ONCE = 50
+ITEMS_AT_ONCE = 25
 """How many items are looked at before calls may go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """What became of one list: its usable items by key, the others, why it could not be had."""
+    """What became of one list: its usable items by key, the others, why it could not be had.
+
+    ``checks`` has the checks of arguments, of the items that are tools.
+    """
 
     items: Mapping[str, JsonObject]
+    checks: Mapping[str, Check] = field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
     failed: str | None = None
 
@@ -60,7 +64,7 @@ async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -
         prompts=items["prompts"],
         resources=items["resources"],
         templates=items["resource_templates"],
-        checks=await _checks(items["tools"]),
+        checks={key: c for one in listings.values() for key, c in one.checks.items()},
         dropped=tuple(dict.fromkeys(item for one in listings.values() for item in one.dropped)),
         failed=failed,
     )
@@ -109,36 +113,35 @@ async def _sort_out(category: Category, items: list[object]) -> _Listing:
     Lets calls go on between the items of a long list.
     """
     usable: dict[str, JsonObject] = {}
+    checks: dict[str, Check] = {}
     dropped: list[Dropped] = []
-    for number, item in enumerate(items, start=1):
+    for number, listed in enumerate(items, start=1):
         if number % ITEMS_AT_ONCE == 0:
             await asyncio.sleep(0)
         try:
-            key = key_of(category, item)
+            item = read_item(category, listed)
         except Unusable as unusable:
-            reason = str(unusable)
-        else:
-            reason = "another one of the same name comes first" if key in usable else ""
-            usable.setdefault(key, cast("JsonObject", item))
-        if reason:
-            name = _shown(item, number)
-            dropped.append(Dropped(kind=category.kind, name=name, reason=reason))
-    return _Listing(items=usable, dropped=tuple(dropped))
-
-
-async def _checks(tools: Mapping[str, JsonObject]) -> dict[str, Check]:
-    """Give the check of each tool, compiled when it was sorted; lets calls go on meanwhile."""
-    checks: dict[str, Check] = {}
-    for number, (name, tool) in enumerate(tools.items(), start=1):
-        if number % ITEMS_AT_ONCE == 0:
-            await asyncio.sleep(0)
-        checks[name] = check_of(tool)
-    return checks
+            dropped.append(_dropped(category, listed, number, str(unusable)))
+            continue
+        if item.key in usable:
+            reason = "another one of the same name comes first"
+            dropped.append(_dropped(category, listed, number, reason))
+            continue
+        usable[item.key] = cast("JsonObject", listed)
+        if item.check is not None:
+            checks[item.key] = item.check
+    return _Listing(items=usable, checks=checks, dropped=tuple(dropped))
 
 
 def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
     dropped = tuple(item for item in known.dropped if item.kind is category.kind)
-    return _Listing(items=known.by_category[category.key], dropped=dropped, failed=reason)
+    checks = known.checks if category.kind is Kind.TOOL else {}
+    items = known.by_category[category.key]
+    return _Listing(items=items, checks=checks, dropped=dropped, failed=reason)
+
+
+def _dropped(category: Category, listed: object, number: int, reason: str) -> Dropped:
+    return Dropped(kind=category.kind, name=_shown(listed, number), reason=reason)
 
 
 def _shown(item: object, number: int) -> str:

@@ -23,12 +23,20 @@ class Unusable(Exception):
     """An item cannot be used; its text says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A usable item: its key, and for a tool the check of its arguments."""
+
+    key: str
+    check: Check | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Category:
     """One list of a server.
 
     ``method`` lists it, ``field`` of the answer has the items, ``capability`` announces it. ``key``
-    names it in counts and logs. ``key_of`` gives an item's key, or raises Unusable.
+    names it in counts and logs. ``read`` gives what an item is, or raises Unusable.
     """
 
     key: str
@@ -36,7 +44,7 @@ class Category:
     capability: str
     method: str
     field: str
-    key_of: Callable[[JsonObject], str]
+    read: Callable[[JsonObject], Item]
 
 
 def check_of(tool: JsonObject) -> Check:
@@ -54,19 +62,19 @@ def check_of(tool: JsonObject) -> Check:
         raise Unusable(error.reason) from None
 
 
-def key_of(category: Category, item: object) -> str:
-    """Give the key of one item of a list. Raises Unusable."""
-    if not isinstance(item, dict):
+def read_item(category: Category, listed: object) -> Item:
+    """Read one item of a list. Raises Unusable."""
+    if not isinstance(listed, dict):
         raise Unusable("it is not an object")
-    key = category.key_of(item)
+    item = category.read(listed)
     try:
-        to_json(item)
+        to_json(listed)
     except ValueError:
         raise Unusable("it is nested too deeply, or holds text that is not Unicode") from None
-    return key
+    return item
 
 
-def _tool_key(tool: JsonObject) -> str:
+def _read_tool(tool: JsonObject) -> Item:
     """Check a tool.
 
     Its ``outputSchema`` is not: results are passed on as they come, whatever it says. One that is
@@ -75,39 +83,39 @@ def _tool_key(tool: JsonObject) -> str:
     key = _text(tool, "name", MAX_NAME_CHARS)
     _expect(tool, "description", str, "a string")
     _expect(tool, "annotations", dict, "an object")
-    check_of(tool)
+    check = check_of(tool)
     if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
         raise Unusable(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
-    return key
+    return Item(key, check)
 
 
-def _prompt_key(prompt: JsonObject) -> str:
+def _read_prompt(prompt: JsonObject) -> Item:
     key = _text(prompt, "name", MAX_NAME_CHARS)
     arguments = prompt.get("arguments")
     if arguments is None:
-        return key
+        return Item(key)
     if not isinstance(arguments, list):
         raise Unusable("its arguments are not a list")
     for argument in arguments:
         if not isinstance(argument, dict) or not isinstance(argument.get("name"), str):
             raise Unusable("one of its arguments has no name")
-    return key
+    return Item(key)
 
 
-def _resource_key(resource: JsonObject) -> str:
-    """Give the URI, else the name (P-12)."""
+def _read_resource(resource: JsonObject) -> Item:
+    """Key it by its URI, else its name (P-12)."""
     if resource.get("uri") is None:
-        return _text(resource, "name", MAX_NAME_CHARS)
-    return _text(resource, "uri", MAX_URI_CHARS)
+        return Item(_text(resource, "name", MAX_NAME_CHARS))
+    return Item(_text(resource, "uri", MAX_URI_CHARS))
 
 
-def _template_key(template: JsonObject) -> str:
+def _read_template(template: JsonObject) -> Item:
     key = _text(template, "uriTemplate", MAX_URI_CHARS)
     try:
         UriTemplate.parse(key)
     except InvalidUriTemplate as error:
         raise Unusable(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
-    return key
+    return Item(key)
 
 
 def _text(item: JsonObject, field: str, max_chars: int) -> str:
@@ -138,7 +146,7 @@ CATEGORIES = (
         capability="tools",
         method="tools/list",
         field="tools",
-        key_of=_tool_key,
+        read=_read_tool,
     ),
     Category(
         key="prompts",
@@ -146,7 +154,7 @@ CATEGORIES = (
         capability="prompts",
         method="prompts/list",
         field="prompts",
-        key_of=_prompt_key,
+        read=_read_prompt,
     ),
     Category(
         key="resources",
@@ -154,7 +162,7 @@ CATEGORIES = (
         capability="resources",
         method="resources/list",
         field="resources",
-        key_of=_resource_key,
+        read=_read_resource,
     ),
     Category(
         key="resource_templates",
@@ -162,6 +170,6 @@ CATEGORIES = (
         capability="resources",
         method="resources/templates/list",
         field="resourceTemplates",
-        key_of=_template_key,
+        read=_read_template,
     ),
 )

@@ -36,7 +36,7 @@ EXPLAINED_STEPS = 10_000
 """Where a check takes more, the library takes seconds to say what is wrong."""
 
 CACHED_SCHEMAS = 20_000
-"""As many as one server may offer: each is compiled once, not once more for its snapshot."""
+"""As many as one server may offer: when it is discovered again, only what is new is compiled."""
 
 _VALUE = "the value"
 """What the library says instead of an argument's value, which may be a secret."""
