@@ -166,7 +166,7 @@ class Gateway:
                     for task in background:
                         task.cancel()
         finally:
-            await self.dialer.close()
+            await self.dialer.aclose()
             await self.retrieval.aclose()
             await self.limiter.close()
             self.repository.close()

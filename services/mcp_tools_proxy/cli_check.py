@@ -26,6 +26,7 @@ from mcp_tools_proxy.gateway.inspection import (
     build_findings,
     read_files,
 )
+from mcp_tools_proxy.policy.bounds import printable
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -215,11 +216,3 @@ def _verdict(findings: Findings) -> Text:
         return Text("All is well.", style="green")
     found = ", ".join(_count(number, noun) for noun, number in findings.faults.items() if number)
     return Text(f"Something is wrong: {found}.", style="red")
-
-
-def printable(text: str) -> str:
-    """Escape what a terminal would act on, or what does not show."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in text
-    )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.describe import Responses
+from mcp_tools_proxy.api.describe import ERROR_RESPONSES, Responses
 from mcp_tools_proxy.api.envelope import error_response, json_response
 from mcp_tools_proxy.api.models import ErrorEnvelope, PromptsAnswer, ResourcesAnswer, ToolsAnswer
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
@@ -92,6 +92,5 @@ def _as_mcp(specs: Sequence[ComponentSpec]) -> list[JsonObject]:
 def _responses(model: type[BaseModel]) -> Responses:
     return {
         200: {"model": model | ErrorEnvelope},
-        422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
-        500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
+        **{status: ERROR_RESPONSES[status] for status in (422, 500)},
     }

@@ -5,7 +5,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.admin import AdminGate
-from mcp_tools_proxy.api.describe import Responses, request_body
+from mcp_tools_proxy.api.describe import ERROR_RESPONSES, Responses, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.envelope import json_response
 from mcp_tools_proxy.api.examples import PRESET_EXAMPLES
@@ -23,14 +23,12 @@ from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.reload import Reloader
 
 _SWITCH_RESPONSES: Responses = {
+    **ERROR_RESPONSES,
     200: {"model": ActivePresetAnswer},
     401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
     403: {"model": ErrorEnvelope, "description": "FORBIDDEN"},
     404: {"model": ErrorEnvelope, "description": "PRESET_NOT_FOUND"},
     409: {"model": ErrorEnvelope, "description": "PRESET_PINNED, CONFIG_READ_ONLY"},
-    413: {"model": ErrorEnvelope, "description": "PAYLOAD_TOO_LARGE"},
-    422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
-    500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
     503: {"model": ErrorEnvelope, "description": "SHUTTING_DOWN"},
 }
 

@@ -16,13 +16,11 @@ from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerE
 from mcp_tools_proxy.config.variables import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset, Reference
-from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
 from mcp_tools_proxy.policy.bounds import quote
 
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
-
-DEFAULT_CALLS_IN_FLIGHT = 100
 
 _Oddity = tuple[Location, str]
 

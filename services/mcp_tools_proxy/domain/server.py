@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+DEFAULT_CALLS_IN_FLIGHT = 100
+
 
 class Transport(Enum):
     """How bytes reach a server; HTTP finds out whether it speaks streamable HTTP or SSE."""
@@ -40,7 +42,7 @@ class ServerConfig:
     """Seconds for one attempt to connect, and for each list."""
     refresh_interval_s: float = 300.0
     """Seconds between two discoveries; 0 is off."""
-    max_calls_in_flight: int = 100
+    max_calls_in_flight: int = DEFAULT_CALLS_IN_FLIGHT
     """Calls at once; one more is SERVER_BUSY."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""

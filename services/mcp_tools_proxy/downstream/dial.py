@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+
+from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.conversation import Wire, converse, first_cause
@@ -28,10 +28,10 @@ class _Way:
     probe: bool = True
 
 
-class Dialer:
+class Dialer(AsyncResource):
     """Connects to servers over one pool of HTTP connections; ``dial`` is a Dial.
 
-    An async context manager, or ``close`` it. What worked for a server is what is tried first the
+    An async context manager, or ``aclose`` it. What worked for a server is what is tried first the
     next time, for as long as its configuration stays the same.
     """
 
@@ -42,18 +42,7 @@ class Dialer:
     def __repr__(self) -> str:
         return f"<Dialer knows {len(self._worked)} servers>"
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close every connection."""
         await self._web.close()
 

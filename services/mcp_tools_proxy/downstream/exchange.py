@@ -143,6 +143,13 @@ def refused(name: str, error: PeerError) -> ToolFailed:
     )
 
 
+def decoded(result: Result | None, name: str, expected: str) -> Result:
+    """Give what an answer was brought into. Raises ToolFailed when it is not what is expected."""
+    if result is None:
+        raise ToolFailed(f"{name} failed: its server's answer is not {expected}")
+    return result
+
+
 def shape_of(raw: object) -> dict[str, object]:
     """Tell sizes and types of an answer, no text of it."""
     if not isinstance(raw, dict):

@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Check
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+from mcp_tools_proxy.policy.identifiers import has_control_character
 from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
 
 MAX_NAME_CHARS = 1_024
@@ -124,7 +125,7 @@ def _text(item: JsonObject, field: str, max_chars: int) -> str:
         raise Unusable(f"it has no {field}")
     if len(value) > max_chars:
         raise Unusable(f"its {field} is over {max_chars} characters")
-    if any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in value):
+    if has_control_character(value):
         raise Unusable(f"its {field} holds a control character")
     return value
 

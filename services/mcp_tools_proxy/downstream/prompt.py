@@ -6,18 +6,18 @@ from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject, Result
-from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ToolFailed
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.prompt import PromptSpec
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.exchange import Exchange, refused
+from mcp_tools_proxy.downstream.exchange import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_prompt_result
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.problems import told_first
 
-MAX_PROBLEMS = 5
 MAX_NAMES = 20
-"""Problems, and names of declared arguments, that one message tells."""
+"""How many names of declared arguments one message tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,7 @@ class RemotePrompt:
             *(f"{quote(n)} should be a string" for n in self._not_strings(arguments)),
         ]
         if problems:
-            more = (
-                f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
-            )
-            raise InvalidArguments("; ".join(problems[:MAX_PROBLEMS]) + more)
+            raise InvalidArguments(told_first(problems, str))
         return arguments
 
     async def run(self, parsed: object, call: Call) -> Result:
@@ -71,11 +68,7 @@ class RemotePrompt:
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
-        if result is None:
-            raise ToolFailed(
-                f"{self._shown} failed: its server's answer is not a prompt's messages"
-            )
-        return result
+        return decoded(result, self._shown, "a prompt's messages")
 
     def _refuse(self, error: PeerError) -> ProxyError:
         return refused(self._shown, error)

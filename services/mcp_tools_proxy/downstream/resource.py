@@ -11,11 +11,10 @@ from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,
     ResourceNotFound,
-    ToolFailed,
 )
 from mcp_tools_proxy.domain.resource import ResourceSpec
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.exchange import Exchange, refused
+from mcp_tools_proxy.downstream.exchange import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_resource_result
 from mcp_tools_proxy.downstream.session import Session
@@ -58,11 +57,7 @@ class RemoteResource:
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
-        if result is None:
-            raise ToolFailed(
-                f"{self._shown} failed: its server's answer is not a resource's contents"
-            )
-        return result
+        return decoded(result, self._shown, "a resource's contents")
 
     def _refuse(self, error: PeerError, uri: str) -> ProxyError:
         if error.code in NOT_FOUND_CODES:

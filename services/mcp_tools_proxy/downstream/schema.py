@@ -18,8 +18,8 @@ from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.downstream.effort import MAX_STEPS, Steps, effort_of, steps_of
 from mcp_tools_proxy.downstream.schema_parts import Unbounded
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
+from mcp_tools_proxy.policy.problems import MAX_PROBLEMS, told_first
 
-MAX_PROBLEMS = 5
 MAX_PROBLEM_CHARS = 300
 
 ALL_PROBLEMS_BYTES = 4096
@@ -72,12 +72,10 @@ class ArgumentCheck:
             raise InvalidArguments(
                 "arguments: holds text that is not valid Unicode, or is nested too deeply"
             ) from None
-        told = [_told(problem) for problem in problems[:MAX_PROBLEMS]]
-        message = "; ".join(told) or "arguments: do not fit this tool's inputSchema"
-        more = len(problems) - MAX_PROBLEMS
+        told = told_first(problems, _told)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
-            message + (f"; and {more} more" if more > 0 else ""),
+            told or "arguments: do not fit this tool's inputSchema",
             details={"arguments": list(islice(names, MAX_PROBLEMS))},
         )
 

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
-from mcp_tools_proxy.policy.alias import alias_of
+from mcp_tools_proxy.policy.alias import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.filtering import filter_capabilities
 
@@ -140,15 +140,15 @@ def _each_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def _look_at(preset: Preset, snapshots: Mapping[str, Snapshot], *, active: bool) -> PresetFindings:
     view = filter_capabilities(snapshots, preset)
     definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
-    aliases = {name: alias_of(route.server_id, route.name) for name, route in view.tools.items()}
     return PresetFindings(
         preset=preset,
         active=active,
         view=view,
         refused_names={
-            name: alias
-            for name, alias in aliases.items()
-            if alias != name.replace(":", "__", 1) or not _MCP_NAME.fullmatch(view.tools[name].name)
+            name: alias_of(route.server_id, route.name)
+            for name, route in view.tools.items()
+            if not has_plain_alias(route.server_id, route.name)
+            or not _MCP_NAME.fullmatch(route.name)
         },
         tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
     )

@@ -24,12 +24,17 @@ def alias_of(server_id: str, tool: str) -> str:
     The first kind always holds ``__`` and splits at the first one into its pair; the second kind
     never holds it. So two pairs share an alias only if their hashes do.
     """
-    plain = f"{server_id}__{tool}"
-    splits_uniquely = "__" not in server_id and not server_id.endswith("_")
-    if splits_uniquely and len(plain) <= ALIAS_CHARS and _PLAIN.fullmatch(plain):
-        return plain
+    if has_plain_alias(server_id, tool):
+        return f"{server_id}__{tool}"
     shown = (_readable(server_id, SERVER_CHARS), _readable(tool, TOOL_CHARS))
     return "_".join(part for part in (*shown, _hash(server_id, tool)) if part)
+
+
+def has_plain_alias(server_id: str, tool: str) -> bool:
+    """Tell whether only the colon has to change: the pair fits, and ``__`` splits it uniquely."""
+    plain = f"{server_id}__{tool}"
+    splits_uniquely = "__" not in server_id and not server_id.endswith("_")
+    return splits_uniquely and len(plain) <= ALIAS_CHARS and bool(_PLAIN.fullmatch(plain))
 
 
 def _readable(name: str, max_chars: int) -> str:

@@ -69,10 +69,17 @@ def estimate_tokens(characters: int) -> int:
 def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
     """Show a foreign string in a message: cut to ``max_chars``, escaped, in double quotes."""
     shown = text if len(text) <= max_chars else text[:max_chars] + "…"
-    return '"' + "".join(_escape(char) for char in shown) + '"'
+    return '"' + "".join(_quotable(char) for char in shown) + '"'
 
 
-def _escape(char: str) -> str:
-    if char in '"\\':
-        return "\\" + char
+def printable(text: str) -> str:
+    """Escape what a terminal would act on, or what does not show."""
+    return "".join(_shown(char) for char in text)
+
+
+def _quotable(char: str) -> str:
+    return "\\" + char if char in '"\\' else _shown(char)
+
+
+def _shown(char: str) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode()

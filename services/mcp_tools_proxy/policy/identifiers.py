@@ -6,11 +6,12 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 IDENTIFIER_CHARS = 256
+CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f"
 
 Identifier = Annotated[
     str,
     StringConstraints(
-        min_length=1, max_length=IDENTIFIER_CHARS, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$"
+        min_length=1, max_length=IDENTIFIER_CHARS, pattern=rf"^[^{CONTROL_CHARACTERS}]+$"
     ),
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
@@ -18,13 +19,18 @@ Identifier = Annotated[
 TRACE_ID_PATTERN = r"^[!-~]{1,128}$"
 """trace_id: 1–128 printable ASCII characters, no spaces."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _TRACE_ID = re.compile(r"[!-~]{1,128}")
 
 
 def is_identifier(text: str) -> bool:
     """Tell whether ``text`` may serve as an Identifier, where there is no model to check it."""
-    return 1 <= len(text) <= IDENTIFIER_CHARS and _CONTROL.search(text) is None
+    return 1 <= len(text) <= IDENTIFIER_CHARS and not has_control_character(text)
+
+
+def has_control_character(text: str) -> bool:
+    """Tell whether ``text`` holds a control character, be it of ASCII or of Latin-1."""
+    return _CONTROL.search(text) is not None
 
 
 def is_trace_id(text: str) -> bool:

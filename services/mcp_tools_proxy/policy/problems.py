@@ -1,8 +1,14 @@
 """What is wrong with an input, told to its sender; never the input's own value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from pydantic_core import ErrorDetails
+
+MAX_PROBLEMS = 5
+"""How many problems one message tells."""
+
+ProblemT = TypeVar("ProblemT")
 
 _TEXTS = {
     "missing": "is missing",
@@ -11,6 +17,13 @@ _TEXTS = {
     "model_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
 }
+
+
+def told_first(problems: Sequence[ProblemT], tell: Callable[[ProblemT], str]) -> str:
+    """Tell the first problems, each in the words of ``tell``, and how many more there are."""
+    left_out = len(problems) - MAX_PROBLEMS
+    told = "; ".join(tell(problem) for problem in problems[:MAX_PROBLEMS])
+    return f"{told}; and {left_out} more" if left_out > 0 else told
 
 
 def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:

@@ -3,11 +3,12 @@
 import re
 from urllib.parse import unquote
 
+from mcp_tools_proxy.policy.identifiers import has_control_character
+
 MAX_URI_CHARS = 8_192
 
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def is_straight(uri: str) -> bool:
@@ -18,6 +19,6 @@ def is_straight(uri: str) -> bool:
     ``notes://public/{+path}``. Of control characters many parsers drop some.
     """
     path = unquote(_PATH_END.split(uri, maxsplit=1)[0])
-    if _CONTROL.search(uri) or _CONTROL.search(path):
+    if has_control_character(uri) or has_control_character(path):
         return False
     return not {".", ".."} & set(_SEGMENT_END.split(path))

@@ -12,9 +12,7 @@ from mcp_tools_proxy.domain.component import JsonObject, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.problems import problem_of
-
-MAX_PROBLEMS = 5
+from mcp_tools_proxy.policy.problems import MAX_PROBLEMS, problem_of, told_first
 
 
 class Arguments(BaseModel):
@@ -52,9 +50,7 @@ class LocalTool(Generic[ArgumentsT]):
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        problems = [self._problem(e) for e in errors[:MAX_PROBLEMS]]
-        left_out = len(errors) - len(problems)
-        message = "; ".join(problems) + (f"; and {left_out} more" if left_out else "")
+        message = told_first(errors, self._problem)
         names = [str(e["loc"][0])[:128] for e in errors[:MAX_PROBLEMS] if e["loc"]]
         return InvalidArguments(message, details={"arguments": list(dict.fromkeys(names))})
 

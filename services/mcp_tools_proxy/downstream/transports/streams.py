@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import anyio
@@ -114,7 +113,7 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
             raise LinkFault("the request has text that is not Unicode") from None
 
 
-class _Incoming:
+class _Incoming(anyio.abc.AsyncResource):
     """What the server sends, as the SDK's stream of messages; garbage is left out."""
 
     def __init__(self, duplex: Duplex, server_id: str, ended: asyncio.Event) -> None:
@@ -151,24 +150,13 @@ class _Incoming:
     async def aclose(self) -> None:
         await self._messages.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
     def _note_garbage(self, size: int) -> None:
         if not self._had_garbage:
             self._had_garbage = True
             log.warning("server.garbage", server_id=self._server_id, first_bytes=size)
 
 
-class _Outgoing:
+class _Outgoing(anyio.abc.AsyncResource):
     """What is sent to the server, as the SDK's stream of messages."""
 
     def __init__(self, duplex: Duplex) -> None:
@@ -188,14 +176,3 @@ class _Outgoing:
 
     async def aclose(self) -> None:
         """Do nothing: who opened the connection closes it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
