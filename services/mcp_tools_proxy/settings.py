@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
 
     config_dir: Annotated[Path, BeforeValidator(_not_empty)] = Path("./config")
-    """Folder of mcp.json and preset files (contract §6); it may not exist yet."""
+    """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
     preset: Annotated[str | None, BeforeValidator(_empty_is_unset)] = None
     """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
     admin_token: Annotated[
@@ -108,6 +108,8 @@ class Settings(BaseSettings):
     """Bearer token that operators switch presets with; unset allows it on loopback only."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
+    require_agent: Annotated[bool | None, BeforeValidator(_empty_is_unset)] = None
+    """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
 
     max_pages_per_call: Count = 5
     """Pages that one read_doc_pages call may span."""

@@ -8,12 +8,14 @@ from pydantic import BaseModel
 from mcp_tools_proxy.config.parsing import Location, json_path, limited
 from mcp_tools_proxy.config.schema import (
     WITHOUT_EFFECT,
+    AgentsFile,
     ConfigurationFile,
     PresetFile,
     ReferenceEntry,
 )
 from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerEntry
 from mcp_tools_proxy.config.variables import not_set, plain_braces, unset_variables
+from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
@@ -61,6 +63,11 @@ def build_configuration(
     return Configuration(
         servers=servers,
         default_preset_id=preset_id if preset_id.strip() else None,
+        exclude={
+            server_id: tuple(entry.exclude)
+            for server_id, entry in file.mcp_servers.items()
+            if entry.exclude
+        },
         warnings=warnings,
     )
 
@@ -74,6 +81,35 @@ def build_preset(file: PresetFile) -> Preset:
         prompts=None if file.prompts is None else _references(file.prompts),
         resources=None if file.resources is None else _references(file.resources),
     )
+
+
+def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
+    """Make the domain's agents, whose names are all different (A-04, A-07)."""
+    return Agents(
+        profiles={
+            entry.name: AgentProfile(
+                name=entry.name,
+                client_ids=None if entry.client_ids is None else tuple(entry.client_ids),
+                exclude_components=tuple(entry.exclude_components or ()),
+                preset_id=entry.preset,
+            )
+            for entry in file.agents
+        },
+        warnings=warnings,
+    )
+
+
+def same_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+    """Tell which agents have the name of one before them."""
+    first: dict[str, int] = {}
+    problems = []
+    for index, entry in enumerate(file.agents):
+        other = first.setdefault(entry.name, index)
+        if other != index:
+            message = f"is also the name of $.agents[{other}]; give each agent its own"
+            path = json_path(("agents", index, "name"))
+            problems.append(Problem(file=file_name, path=path, message=message))
+    return limited(file_name, problems)
 
 
 def configuration_warnings(
@@ -91,6 +127,14 @@ def configuration_warnings(
         as_written = written["mcpServers"][server_id]
         for place, message in _entry_oddities(entry, as_written, environment):
             oddities.append((("mcpServers", server_id, *place), message))
+    return _warnings(file_name, oddities)
+
+
+def agents_warnings(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+    """Tell what is odd in agents.json: the keys that nothing reads."""
+    oddities = [*_unknown_keys(file, ())]
+    for index, entry in enumerate(file.agents):
+        oddities.extend(_unknown_keys(entry, ("agents", index)))
     return _warnings(file_name, oddities)
 
 

@@ -1,4 +1,4 @@
-"""The configuration folder: mcp.json and preset_<id>.json read from it, and the choice written.
+"""The configuration folder: mcp.json, agents.json, preset_<id>.json read, and the choice written.
 
 Everything here blocks: call it in a thread. What is wrong with a file is InvalidConfig with every
 problem of that file; no message holds a value of it.
@@ -7,32 +7,41 @@ problem of that file; no message holds a value of it.
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from mcp_tools_proxy.config.building import (
+    agents_warnings,
+    build_agents,
     build_configuration,
     build_preset,
     configuration_warnings,
     preset_warnings,
+    same_names,
 )
 from mcp_tools_proxy.config.editing import with_key, write_atomically
 from mcp_tools_proxy.config.parsing import parse_json, problems_of, read_json, read_text
 from mcp_tools_proxy.config.rules import ID_PATTERN, ID_RULE
-from mcp_tools_proxy.config.schema import ConfigurationFile, PresetFile
+from mcp_tools_proxy.config.schema import AgentsFile, ConfigurationFile, PresetFile
+from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
 from mcp_tools_proxy.policy.bounds import quote
 
 CONFIGURATION_FILE = "mcp.json"
+AGENTS_FILE = "agents.json"
 PRESET_FILES = "preset_*.json"
 
 NO_FILE = Configuration()
 """What ``load_configuration`` gives, this very object, when there is no mcp.json."""
+
+NO_AGENTS = Agents()
+"""What ``load_agents`` gives, this very object, when there is no agents.json."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -47,6 +56,11 @@ class LoadedPreset:
 
     preset: Preset
     warnings: tuple[Problem, ...] = ()
+    digest: bytes = field(default=b"", repr=False, compare=False)
+    """The SHA-256 of the file's text, to tell whether it is still the same."""
+
+
+_BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +98,44 @@ def load_configuration(
     )
 
 
-def load_preset(folder: Path, preset_id: str) -> LoadedPreset:
+def load_agents(folder: Path) -> Agents:
+    """Read agents.json. Without the file it is ``NO_AGENTS``, which is normal.
+
+    Raises InvalidConfig, also when two profiles have one name.
+    """
+    path = folder / AGENTS_FILE
+    try:
+        written = read_json(path)
+    except FileNotFoundError:
+        return NO_AGENTS
+    file = _checked(AgentsFile, path.name, written, None)
+    if problems := same_names(path.name, file):
+        raise InvalidConfig(problems)
+    return build_agents(file, warnings=agents_warnings(path.name, file))
+
+
+def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
     """Read the preset of this id; the empty one is built in and has no file.
 
-    Raises PresetMissing when no file has that name, or none ever could; InvalidConfig.
+    ``known`` is what this gave before: when the file's text is still the same, so is the answer,
+    and nothing is parsed. Raises PresetMissing when no file has that name, or none ever could;
+    InvalidConfig.
     """
     if preset_id == EMPTY_PRESET.preset_id:
-        return LoadedPreset(preset=EMPTY_PRESET)
+        return _BUILT_IN
     _check_id(preset_id)  # before any path is made of it
     path = folder / f"preset_{preset_id}.json"
     try:
-        file = _read_preset(path)
+        text = read_text(path)
     except FileNotFoundError as error:
         raise PresetMissing(f"there is no {path.name}") from error
-    return LoadedPreset(preset=build_preset(file), warnings=preset_warnings(path.name, file))
+    digest = sha256(text.encode()).digest()
+    if known is not None and known.digest == digest:
+        return known
+    file = _checked_preset(path.name, text)
+    return LoadedPreset(
+        preset=build_preset(file), warnings=preset_warnings(path.name, file), digest=digest
+    )
 
 
 def list_presets(folder: Path) -> PresetListing:
@@ -111,7 +149,7 @@ def list_presets(folder: Path) -> PresetListing:
     for path in sorted(folder.glob(PRESET_FILES)):
         try:
             _check_file_name(path.name)
-            file = _read_preset(path)
+            file = _checked_preset(path.name, read_text(path))
             created_ms = file.created_at_epoch_millis
             if created_ms is None:
                 created_ms = path.stat().st_mtime_ns // 1_000_000
@@ -162,11 +200,11 @@ def _check_file_name(name: str) -> None:
         raise InvalidConfig((Problem(file=shown, path="$", message=message),))
 
 
-def _read_preset(path: Path) -> PresetFile:
-    file = _checked(PresetFile, path.name, read_json(path), None)
-    if path.name != f"preset_{file.id}.json":
+def _checked_preset(file_name: str, text: str) -> PresetFile:
+    file = _checked(PresetFile, file_name, parse_json(file_name, text), None)
+    if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
-        raise InvalidConfig((Problem(file=path.name, path="$.id", message=message),))
+        raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
     return file
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mcp_tools_proxy.config.files import CONFIGURATION_FILE, PRESET_FILES
+from mcp_tools_proxy.config.files import AGENTS_FILE, CONFIGURATION_FILE, PRESET_FILES
 
 LOOK_S = 0.2
 """The pause between two looks while nothing happens, in seconds."""
@@ -32,7 +32,7 @@ _Stamp = tuple[tuple[str, object], ...]
 async def changes(
     folder: Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> AsyncGenerator[None, None]:
-    """Yield when mcp.json or a preset file may have changed, within 0.7 s of the change.
+    """Yield when one of the configuration files may have changed, within 0.7 s of the change.
 
     The first time is at once: something may have changed since it was last read. Changes in quick
     succession are told together. The folder need not exist; whatever happens to it, this goes on.
@@ -69,7 +69,7 @@ def _look(folder: Path) -> _Stamp:
 
 
 def _matters(name: str) -> bool:
-    return name == CONFIGURATION_FILE or fnmatchcase(name, PRESET_FILES)
+    return name in (CONFIGURATION_FILE, AGENTS_FILE) or fnmatchcase(name, PRESET_FILES)
 
 
 def _state(path: Path) -> object:

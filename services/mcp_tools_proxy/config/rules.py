@@ -29,6 +29,8 @@ FILE_MODEL = ConfigDict(
     field_title_generator=_title,
     use_attribute_docstrings=True,  # editors show them
 )
+SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
+"""For the files that are ours alone, whose keys are those of our requests."""
 
 ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'

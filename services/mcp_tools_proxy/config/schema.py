@@ -1,8 +1,9 @@
 """The one schema of the configuration files: these models check them, and publish JSON Schema.
 
-``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json`` and
-``preset.schema.json`` for editors. What they call valid is what the loader takes, but for what JSON
-Schema cannot say: variables that are not set, keys given twice, a preset's id in its file's name.
+``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json``,
+``agents.schema.json`` and ``preset.schema.json`` for editors. What they call valid is what the
+loader takes, but for what JSON Schema cannot say: variables that are not set, keys given twice, two
+agents of one name, a preset's id in its file's name.
 """
 
 import json
@@ -19,6 +20,7 @@ from mcp_tools_proxy.config.rules import (
     FILE_MODEL,
     ID_PATTERN,
     ID_RULE,
+    SNAKE_CASE_MODEL,
     Name,
     NotBlank,
     Number,
@@ -29,6 +31,7 @@ from mcp_tools_proxy.config.rules import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET
+from mcp_tools_proxy.policy.identifiers import Identifier
 
 WITHOUT_EFFECT = (
     "authorizationTimeoutSeconds",
@@ -96,21 +99,22 @@ class ResourceReference(ReferenceEntry):
 def _check_preset_id(preset_id: str) -> str:
     if not re.fullmatch(ID_PATTERN, preset_id):
         raise ValueError(f"is no preset id: one {ID_RULE}")
+    return preset_id
+
+
+def _not_built_in(preset_id: str) -> str:
     if preset_id == EMPTY_PRESET.preset_id:
         raise ValueError("is the id of the built-in empty preset; choose another")
     return preset_id
 
 
-_PresetId = Annotated[
+_PRESET_ID = {"type": "string", "pattern": f"^{ID_PATTERN}$"}
+_PresetId = Annotated[str, AfterValidator(_check_preset_id), Published(_PRESET_ID)]
+_OwnPresetId = Annotated[
     str,
     AfterValidator(_check_preset_id),
-    Published(
-        {
-            "type": "string",
-            "pattern": f"^{ID_PATTERN}$",
-            "not": {"const": EMPTY_PRESET.preset_id},
-        }
-    ),
+    AfterValidator(_not_built_in),
+    Published({**_PRESET_ID, "not": {"const": EMPTY_PRESET.preset_id}}),
 ]
 
 
@@ -119,7 +123,7 @@ class PresetFile(BaseModel):
 
     model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: preset_<id>.json")
 
-    id: _PresetId = Field(examples=["work"])
+    id: _OwnPresetId = Field(examples=["work"])
     """The preset's id, the same as in the file's name."""
     name: NotBlank = Field(examples=["Work"])
     """What people call the preset."""
@@ -143,8 +147,38 @@ class PresetFile(BaseModel):
     """When the preset was made, in milliseconds since 1970; lists are in this order."""
 
 
+class AgentEntry(BaseModel):
+    """What one agent may see and use of what everybody may; each key only takes away."""
+
+    model_config = SNAKE_CASE_MODEL
+
+    name: Identifier = Field(examples=["researcher"])
+    """The agent's name, as requests give it in `agent`; 1 to 256 characters."""
+    client_ids: list[Name] | None = Field(default=None, examples=[["notes"]])
+    """The ids of the downstream servers that it may use. Left out or null: all. An empty list:
+    none. Document tools are no server's."""
+    exclude_components: list[Name] | None = Field(
+        default=None, examples=[["delete_note", "notes:search", "prompt:draft"]]
+    )
+    """What it may not use: `name` or `server_id:name`, or either with `tool:`, `prompt:` or
+    `resource:` in front for that kind only. A resource's name is its URI."""
+    preset: _PresetId | None = Field(default=None, examples=["work"])
+    """The id of a preset: the agent may use only what both that and the active one allow."""
+
+
+class AgentsFile(BaseModel):
+    """The agents of the gateway, each with what it may see and use."""
+
+    model_config = SNAKE_CASE_MODEL | ConfigDict(title="MCP Tools Proxy: agents.json")
+
+    agents: list[AgentEntry] = Field(examples=[[{"name": "researcher", "client_ids": ["notes"]}]])
+    """The profiles. With any of them, a request has to name one of them in `agent`, unless
+    MCP_PROXY_REQUIRE_AGENT says otherwise. No two have the same name."""
+
+
 PUBLISHED: Mapping[str, type[BaseModel]] = {
     "mcp.schema.json": ConfigurationFile,
+    "agents.schema.json": AgentsFile,
     "preset.schema.json": PresetFile,
 }
 """The files for editors, and the models that they are made of."""

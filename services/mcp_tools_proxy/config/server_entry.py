@@ -22,6 +22,7 @@ from mcp_tools_proxy.config.rules import (
     Filled,
     HeaderName,
     HeaderValue,
+    Name,
     NotBlank,
     Seconds,
     VariableName,
@@ -160,6 +161,9 @@ class ServerEntry(BaseModel):
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])
     """Seconds for one attempt to connect, and for each list; the file's
     `capabilitiesTimeoutSeconds` when left out."""
+    exclude: list[Name] | None = Field(default=None, examples=[["delete_note", "prompt:draft"]])
+    """What nobody may see or use of this server: `name`, or `tool:name`, `prompt:name`,
+    `resource:uri` for that kind only. Changing it keeps the session."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
     """How many calls the server gets at once; 100 when left out."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])

@@ -12,11 +12,13 @@ The rules of choice (contract §6):
 Nothing else chooses: saving a file that is not the chosen one's never puts it in force. Each look
 loads the chosen preset anew. While that fails, what was in force stays (at the start: the empty
 one), and follows its own file as long as that can be loaded; once the chosen one's file is there
-and good, it is in force. In the same way the last good mcp.json outlives its file.
+and good, it is in force. In the same way the last good mcp.json and agents.json outlive their
+files.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from mcp_tools_proxy.config.files import (
@@ -29,11 +31,15 @@ from mcp_tools_proxy.config.files import (
     load_preset,
     set_default_preset,
 )
+from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
+from mcp_tools_proxy.gateway.agents_in_force import AgentsInForce, look_at_agents
+from mcp_tools_proxy.gateway.last_good import LAST_GOOD, read_or_keep, why_not_in_force
+from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.visibility import Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,26 @@ class InForce:
     config_problems: tuple[Problem, ...] = ()
     preset_problems: tuple[Problem, ...] = ()
     preset_warnings: tuple[Problem, ...] = ()
+    of_agents: AgentsInForce = field(default_factory=AgentsInForce)
+
+    @property
+    def agents(self) -> Agents | None:
+        """The last good agents.json; None until it was read, or found not to be there."""
+        return self.of_agents.agents
+
+    @property
+    def visibilities(self) -> Mapping[str, Visibility]:
+        """What each agent that has a profile may use, by its name; the same objects as before
+        where their files say the same."""
+        return self.of_agents.visibilities
+
+    @property
+    def has_profiles(self) -> bool:
+        """Whether a caller without an agent could be one who leaves it out to see more.
+
+        So it is with any profile, and as long as agents.json is there and never could be read.
+        """
+        return self.agents is None or bool(self.agents.profiles)
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
@@ -57,13 +83,13 @@ class InForce:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the files as they are now."""
-        return self.config_problems + self.preset_problems
+        return _each_once(self.config_problems, self.preset_problems, self.of_agents.problems)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd in the files in force."""
         of_configuration = self.configuration.warnings if self.configuration else ()
-        return of_configuration + self.preset_warnings
+        return _each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
 
     def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "InForce":
         """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
@@ -138,24 +164,21 @@ class ConfigFolder:
 
     def look(self, before: InForce) -> InForce:
         """Give what holds after ``before``, by the files as they are now."""
-        configuration, config_problems = self._configuration(before.configuration)
+        configuration, config_problems = read_or_keep(
+            self._load_configuration,
+            before.configuration,
+            absent=NO_FILE,
+            file=CONFIGURATION_FILE,
+        )
         chosen = self._pinned or self._chosen(before, configuration)
         looked = replace(
-            before, configuration=configuration, config_problems=config_problems, chosen=chosen
+            before,
+            configuration=configuration,
+            config_problems=config_problems,
+            chosen=chosen,
+            of_agents=look_at_agents(self.path, before.of_agents, configuration),
         )
         return looked if chosen is None else self._with_preset(looked, chosen)
-
-    def _configuration(
-        self, before: Configuration | None
-    ) -> tuple[Configuration | None, tuple[Problem, ...]]:
-        try:
-            found = self._load_configuration()
-        except InvalidConfig as error:
-            return before, error.problems
-        if found is NO_FILE and before is not None and before is not NO_FILE:
-            message = "is gone; what it said last stays in force"
-            return before, (Problem(file=CONFIGURATION_FILE, path="$", message=message),)
-        return found, ()
 
     def _chosen(self, before: InForce, configuration: Configuration | None) -> str | None:
         if configuration is None:
@@ -173,10 +196,13 @@ class ConfigFolder:
         try:
             loaded = load_preset(self.path, chosen)
         except (PresetMissing, InvalidConfig) as error:
+            in_force = before.preset.preset_id
             return replace(
                 before,
                 preset=self._as_its_file_is(before.preset),
-                preset_problems=_why_not(chosen, error, in_force=before.preset),
+                preset_problems=why_not_in_force(
+                    chosen, error, LAST_GOOD if in_force == chosen else quote(in_force)
+                ),
             )
         return replace(
             before, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
@@ -201,15 +227,6 @@ def _only_preset(listing: PresetListing) -> str | None:
     return ids[0] if len(ids) == 1 else None
 
 
-def _why_not(
-    chosen: str, error: PresetMissing | InvalidConfig, *, in_force: Preset
-) -> tuple[Problem, ...]:
-    """Say that the chosen preset is not in force as its file is now, and what is."""
-    reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
-    what = "its last good version" if in_force.preset_id == chosen else quote(in_force.preset_id)
-    first = Problem(
-        file=f"preset_{chosen[:QUOTE_CHARS]}.json",
-        path="$",
-        message=f"{reason}; {what} is in force",
-    )
-    return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))
+def _each_once(*problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Join lists of problems: a preset may be both the active one and an agent's."""
+    return tuple(dict.fromkeys(chain.from_iterable(problems)))

@@ -1,0 +1,20 @@
+"""What a name that is unknown was probably meant to be."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+COMPARED_NAMES = 50
+COMPARED_CHARS = 64
+"""How many known names a wrong one is compared with, and how much of it."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Give the known name that is spelt most like ``name``, None when none is like it.
+
+    Only the first names of many are compared, and none that is long, so that a wrong name costs
+    little.
+    """
+    short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
+    close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
+    return close[0] if close else None
