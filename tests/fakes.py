@@ -72,10 +72,15 @@ class FakePrompt:
 
 
 class FakeResource:
-    """A Resource of server ``s`` that answers with the URI that was asked for."""
+    """A Resource of server ``s`` that answers with its URI."""
 
-    def __init__(self, uri: str = "u://1", *, server_id: str = "s") -> None:
-        self.spec = ResourceSpec(name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri})
+    def __init__(
+        self, uri: str = "u://1", *, server_id: str = "s", spec: ResourceSpec | None = None
+    ) -> None:
+        self.uri = uri
+        self.spec = spec or ResourceSpec(
+            name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri}
+        )
 
     def parse(self, arguments: JsonObject) -> object:
         """Take any arguments."""
@@ -83,19 +88,22 @@ class FakeResource:
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Answer."""
-        return Result(value={"contents": [{"uri": call.name}]}, tokens=0)
+        return Result(value={"contents": [{"uri": self.uri}]}, tokens=0)
 
 
-class FakeTemplate(FakeResource):
+class FakeTemplate:
     """A ResourceTemplate ``prefix{rest}``: it stands for every URI that begins with ``prefix``."""
 
     def __init__(self, prefix: str = "u://", *, server_id: str = "s") -> None:
-        super().__init__(f"{prefix}{{rest}}", server_id=server_id)
+        name = f"{prefix}{{rest}}"
+        self.spec = ResourceSpec(
+            name=name, server_id=server_id, as_mcp={"uriTemplate": name, "name": name}
+        )
         self._prefix = prefix
 
-    def matches(self, uri: str) -> bool:
-        """Tell whether ``uri`` begins with the prefix."""
-        return uri.startswith(self._prefix)
+    def at(self, uri: str) -> FakeResource | None:
+        """Give the resource at ``uri`` if it begins with the prefix."""
+        return FakeResource(uri, spec=self.spec) if uri.startswith(self._prefix) else None
 
 
 @dataclass(frozen=True)
@@ -143,10 +151,15 @@ def fake_components(view: View, _pool: object = None) -> FakeComponents:
             )
             for name, route in view.tools.items()
         ),
-        prompts=tuple(FakePrompt(k, server_id=r.server_id) for k, r in view.prompts.items()),
-        resources=tuple(FakeResource(k, server_id=r.server_id) for k, r in view.resources.items()),
+        prompts=tuple(
+            FakePrompt(k, server_id=r.server_id) for k, rs in view.prompts.items() for r in rs
+        ),
+        resources=tuple(
+            FakeResource(k, server_id=r.server_id) for k, rs in view.resources.items() for r in rs
+        ),
         templates=tuple(
             FakeTemplate(k.partition("{")[0], server_id=r.server_id)
-            for k, r in view.templates.items()
+            for k, rs in view.templates.items()
+            for r in rs
         ),
     )

@@ -1,4 +1,4 @@
-"""The acceptance ids that this version fulfils, as data: T of the contract, P and F of the seeds.
+"""The acceptance ids that this version fulfils, as data: T of the contract, P, F, A of the seeds.
 
 A test shows one by ``@pytest.mark.requirement("T-01")``; ``test_requirements.py`` fails when an id
 has no test, or a test names an id that is not here.
@@ -56,4 +56,24 @@ REQUIREMENTS = {
     "F-22": "a denial is logged with the tool's name and the reason",
     "F-23": "events are JSON with timestamp, event, payload; no values of arguments or results",
     "F-24": "the gateway starts while servers are down",
+    "A-01": "what a server's exclude names is invisible to everybody",
+    "A-02": "what it does not name is there",
+    "A-03": "client_ids narrow the servers, in their order",
+    "A-04": "client_ids null: all servers; empty: none",
+    "A-05": "what exclude_components names is denied, all else allowed",
+    "A-06": "a list for an agent leaves out what is excluded, else it is unchanged",
+    "A-07": "agents.json is validated as a whole; a wrong type stops the reload",
+    "A-08": "a name that several servers offer: narrowed to the agent first, the one left is used",
+    "A-09": "none left: the same typed error for all three kinds",
+    "A-10": "several left: an error with the candidates; naming the server resolves it",
+    "A-11": "an excluded component is refused before any downstream traffic",
+    "A-12": "the list for a model: client_ids, then exclusions; name, description, input_schema",
+    "A-13": "what the model is shown and what it may run follow from one profile",
+    "A-14": "all filters together: each only narrows",
+    "A-15": "empty lists and unknown names harm nothing; unknown names warn",
+    "A-16": "of two agents on one server, only the one that excludes a component loses it",
+    "A-17": "a tool that two servers have is listed for an agent of the first alone",
+    "A-18": "tool:x, prompt:y and resource:z exclude one kind only",
+    "A-19": "servers are compared by id, never by how a name begins",
+    "A-20": "a resource excluded by URI is denied even where it is never listed",
 }

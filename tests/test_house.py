@@ -101,8 +101,10 @@ def test_every_setting_of_the_gateway_is_read() -> None:
     assert unread == []
 
 
-def errors() -> list[type[ProxyError]]:
-    return [e for e in ProxyError.__subclasses__() if e.__module__ == ProxyError.__module__]
+def errors(base: type[ProxyError] = ProxyError) -> list[type[ProxyError]]:
+    """Every error of ours that has a code."""
+    below = [e for e in base.__subclasses__() if e.__module__ == ProxyError.__module__]
+    return [e for e in below if "code" in vars(e)] + [leaf for e in below for leaf in errors(e)]
 
 
 def error_codes() -> set[str]:

@@ -125,6 +125,7 @@ class Gateway:
             ),
             files=build_config_folder(settings, settings.config_dir),
             metrics=self.metrics,
+            require_agent=settings.require_agent,
         )
 
     def _servers_changed(self) -> None:

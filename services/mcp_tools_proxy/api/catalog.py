@@ -1,6 +1,6 @@
 """The GET routes that list what a caller may use: tools, prompts, resources."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -11,7 +11,6 @@ from mcp_tools_proxy.api.envelope import error_response, json_response
 from mcp_tools_proxy.api.models import ErrorEnvelope, PromptsAnswer, ResourcesAnswer, ToolsAnswer
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.policy.identifiers import Identifier
@@ -44,7 +43,11 @@ def catalog_routes(registry: RegistryHolder) -> APIRouter:
     ) -> Response:
         current = registry.current
         return _answer(
-            request, lambda: {"tools": _as_mcp(current.visible_to(caller)), "format": format}
+            request,
+            lambda: {
+                "tools": [spec.as_mcp for spec in current.visible_to(caller)],
+                "format": format,
+            },
         )
 
     @router.get(
@@ -55,7 +58,7 @@ def catalog_routes(registry: RegistryHolder) -> APIRouter:
     )
     async def list_prompts(request: Request, caller: CallerQuery) -> Response:
         current = registry.current
-        return _answer(request, lambda: {"prompts": _as_mcp(current.prompts_visible_to(caller))})
+        return _answer(request, lambda: {"prompts": current.prompts_visible_to(caller)})
 
     @router.get(
         "/internal/mcp/resources",
@@ -68,8 +71,8 @@ def catalog_routes(registry: RegistryHolder) -> APIRouter:
         return _answer(
             request,
             lambda: {
-                "resources": _as_mcp(current.resources_visible_to(caller)),
-                "resource_templates": _as_mcp(current.templates_visible_to(caller)),
+                "resources": current.resources_visible_to(caller),
+                "resource_templates": current.templates_visible_to(caller),
             },
         )
 
@@ -83,10 +86,6 @@ def _answer(request: Request, content: Callable[[], Mapping[str, object]]) -> Re
         return json_response(content(), headers={TRACE_HEADER: trace_id})
     except ProxyError as error:
         return error_response(error, trace_id)
-
-
-def _as_mcp(specs: Sequence[ComponentSpec]) -> list[JsonObject]:
-    return [spec.as_mcp for spec in specs]
 
 
 def _responses(model: type[BaseModel]) -> Responses:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import Call, Kind
 
 JsonObject = Mapping[str, object]
 
@@ -25,8 +25,18 @@ class ComponentSpec(Protocol):
     """What every frozen description of a component tells."""
 
     @property
+    def kind(self) -> Kind:
+        """Which of the three it is; a resource template is a resource."""
+        ...
+
+    @property
     def name(self) -> str:
         """What a caller names it by: a tool's or prompt's name, a resource's URI."""
+        ...
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it: the name without the server's id."""
         ...
 
     @property

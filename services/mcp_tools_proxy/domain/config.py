@@ -36,6 +36,9 @@ class Configuration:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     default_preset_id: str | None = None
+    exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Server id → spellings of what nobody may see of it (A-01); not part of its ServerConfig,
+    so that a session outlives a change of it."""
     warnings: tuple[Problem, ...] = ()
     """What is odd but does no harm: unknown keys, ``{VAR}`` left as it is."""
 

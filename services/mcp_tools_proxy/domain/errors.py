@@ -7,7 +7,8 @@ tenant. Foreign exceptions are turned into these where the foreign library is ca
 ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
 ├── operator:  Unauthenticated · Forbidden · PresetNotFound · PresetPinned · ConfigReadOnly
-├── naming:    AgentNotFound · ToolNotFound · ToolNotAllowed · PromptNotFound · ResourceNotFound
+├── naming:    AgentNotFound · AgentRequired · ToolNotFound · ToolNotAllowed · AmbiguousName ·
+│              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
 ├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
@@ -102,14 +103,40 @@ class AgentNotFound(ProxyError):
     code = "AGENT_NOT_FOUND"
 
 
+class AgentRequired(ProxyError):
+    """The request names no agent, and without one nothing may be used here."""
+
+    code = "AGENT_REQUIRED"
+
+
+class AmbiguousName(ProxyError):
+    """Several components go by this name; ``details.candidates`` are names of one each (A-10)."""
+
+    code = "AMBIGUOUS_NAME"
+
+
 class ToolNotFound(ProxyError):
     """No tool has this name; ``details.expected`` says what a name looks like."""
 
     code = "TOOL_NOT_FOUND"
 
 
-class ToolNotAllowed(ProxyError):
-    """A qualified name outside this caller's view, whether or not it exists elsewhere."""
+class NotAllowed(ProxyError):
+    """What the caller asks for is not for this caller; ``reason`` says why, to operators only."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "not visible under the active preset",
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
+        self.reason = reason
+
+
+class ToolNotAllowed(NotAllowed):
+    """A tool that the caller's agent may not run, or a qualified name outside the caller's view."""
 
     code = "TOOL_NOT_ALLOWED"
 
@@ -120,10 +147,22 @@ class PromptNotFound(ProxyError):
     code = "PROMPT_NOT_FOUND"
 
 
+class PromptNotAllowed(NotAllowed):
+    """A prompt that the caller's agent may not get (A-09)."""
+
+    code = "PROMPT_NOT_ALLOWED"
+
+
 class ResourceNotFound(ProxyError):
     """No resource of this URI is visible to the caller, or its server does not know it."""
 
     code = "RESOURCE_NOT_FOUND"
+
+
+class ResourceNotAllowed(NotAllowed):
+    """A resource that the caller's agent may not read (A-09, A-20)."""
+
+    code = "RESOURCE_NOT_ALLOWED"
 
 
 class InvalidArguments(ProxyError):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
 
 
@@ -16,6 +17,16 @@ class PromptSpec:
     argument_names: frozenset[str] = field(default=frozenset())
     required: frozenset[str] = field(default=frozenset())
     """The arguments that it cannot do without."""
+
+    @property
+    def kind(self) -> Kind:
+        """A prompt."""
+        return Kind.PROMPT
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it."""
+        return self.name
 
 
 class Prompt(Component, Protocol):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
 
 
@@ -19,9 +20,22 @@ class ResourceSpec:
     as_mcp: JsonObject
     argument_names: frozenset[str] = field(default=frozenset())
 
+    @property
+    def kind(self) -> Kind:
+        """A resource, also where it is a template."""
+        return Kind.RESOURCE
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it: its key."""
+        return self.name
+
 
 class Resource(Component, Protocol):
-    """A resource to be read; its result has ``contents``. It reads the URI that ``call`` names."""
+    """A resource to be read; its result has ``contents``.
+
+    One that a template gave has the template's spec.
+    """
 
     @property
     def spec(self) -> ResourceSpec:
@@ -29,9 +43,14 @@ class Resource(Component, Protocol):
         ...
 
 
-class ResourceTemplate(Resource, Protocol):
-    """A resource that stands for many URIs."""
+class ResourceTemplate(Protocol):
+    """It stands for many URIs."""
 
-    def matches(self, uri: str) -> bool:
-        """Tell whether ``uri`` is one of those that the template stands for."""
+    @property
+    def spec(self) -> ResourceSpec:
+        """Describe the template."""
+        ...
+
+    def at(self, uri: str) -> Resource | None:
+        """Give the resource at ``uri``, None when the template does not stand for it."""
         ...

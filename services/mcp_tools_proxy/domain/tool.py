@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
 
 
@@ -31,6 +32,16 @@ class ToolSpec:
         properties = self.input_schema.get("properties")
         names = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
         object.__setattr__(self, "argument_names", names)
+
+    @property
+    def kind(self) -> Kind:
+        """A tool."""
+        return Kind.TOOL
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it; the name of one of ours."""
+        return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
 
     @property
     def as_mcp(self) -> JsonObject:

@@ -33,13 +33,14 @@ class View:
 
     ``tools`` is keyed by ``server_id:tool`` in the preset's order: view and allow-set in one.
     ``prompts``, ``resources`` and ``templates`` are keyed by what callers ask for: view and routing
-    map in one.
+    map in one. Of several routes of one key, in scope order, the first has it (P-13); an agent may
+    have another one, if it may not use the first.
     """
 
     tools: Mapping[str, Route] = field(default_factory=dict)
-    prompts: Mapping[str, Route] = field(default_factory=dict)
-    resources: Mapping[str, Route] = field(default_factory=dict)
-    templates: Mapping[str, Route] = field(default_factory=dict)
+    prompts: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
+    resources: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
+    templates: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
 

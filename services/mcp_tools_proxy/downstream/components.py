@@ -1,7 +1,8 @@
 """Makes the components of a view: what callers list and use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 from mcp_tools_proxy.domain.prompt import Prompt
@@ -19,7 +20,7 @@ ComponentT = TypeVar("ComponentT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Everything remote that can be used, in the view's order."""
+    """Everything remote that can be used, in the view's order; several may share a key (P-13)."""
 
     tools: tuple[Tool, ...] = ()
     prompts: tuple[Prompt, ...] = ()
@@ -34,18 +35,22 @@ def build_components(view: View, pool: Pool, *, max_text_bytes: int) -> Componen
     components end on the session they were made with.
     """
     return Components(
-        tools=_build_all(RemoteTool.build, view.tools, pool, max_text_bytes),
-        prompts=_build_all(RemotePrompt.build, view.prompts, pool, max_text_bytes),
-        resources=_build_all(RemoteResource.build, view.resources, pool, max_text_bytes),
-        templates=_build_all(RemoteTemplate.build, view.templates, pool, max_text_bytes),
+        tools=_build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes),
+        prompts=_build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes),
+        resources=_build_all(RemoteResource.build, _all(view.resources), pool, max_text_bytes),
+        templates=_build_all(RemoteTemplate.build, _all(view.templates), pool, max_text_bytes),
     )
+
+
+def _all(routes: Mapping[str, tuple[Route, ...]]) -> Iterable[Route]:
+    return chain.from_iterable(routes.values())
 
 
 def _build_all(
     build: Callable[[Route, Session, int], ComponentT],
-    routes: Mapping[str, Route],
+    routes: Iterable[Route],
     pool: Pool,
     max_text_bytes: int,
 ) -> tuple[ComponentT, ...]:
-    bound = ((route, pool.session(route.server_id)) for route in routes.values())
+    bound = ((route, pool.session(route.server_id)) for route in routes)
     return tuple(build(route, s, max_text_bytes) for route, s in bound if s is not None)

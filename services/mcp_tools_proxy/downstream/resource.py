@@ -1,6 +1,6 @@
 """A resource of a downstream server, and a template of many, as components."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mcp.shared.uri_template import UriTemplate
@@ -27,17 +27,18 @@ NOT_FOUND_CODES = frozenset({-32002, -32602})
 
 @dataclass(frozen=True, slots=True)
 class RemoteResource:
-    """Reads the URI that a call names from one server; reading may be sent again."""
+    """Reads ``uri`` from one server; reading may be sent again."""
 
     spec: ResourceSpec
     exchange: Exchange
+    uri: str
     max_text_bytes: int
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
         """Make the resource that ``route`` leads to."""
         spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
-        return cls(spec, Exchange(session, spec, route.name), max_text_bytes)
+        return cls(spec, Exchange(session, spec, route.name), route.name, max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> None:
         """Accept no arguments: a URI says it all. Raises InvalidArguments."""
@@ -45,13 +46,13 @@ class RemoteResource:
             raise InvalidArguments("a resource takes no arguments, only its uri")
 
     async def run(self, parsed: object, call: Call) -> Result:
-        """Have the server read ``call.name``. Raises ResourceNotFound, ToolFailed."""
+        """Have the server read it. Raises ResourceNotFound, ToolFailed."""
         return await self.exchange.run(
             call,
             "resources/read",
-            {"uri": call.name},
+            {"uri": self.uri},
             read=self._read,
-            refuse=lambda error: self._refuse(error, call.name),
+            refuse=self._refuse,
             repeatable=True,
         )
 
@@ -59,10 +60,10 @@ class RemoteResource:
         result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
         return decoded(result, self._shown, "a resource's contents")
 
-    def _refuse(self, error: PeerError, uri: str) -> ProxyError:
+    def _refuse(self, error: PeerError) -> ProxyError:
         if error.code in NOT_FOUND_CODES:
             server_id = self.spec.server_id
-            return ResourceNotFound(f"server {server_id} has no resource {quote(uri)}")
+            return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")
         return refused(self._shown, error)
 
     @property
@@ -72,7 +73,7 @@ class RemoteResource:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTemplate:
-    """Reads every URI that its template matches."""
+    """Stands for every URI that its template matches."""
 
     resource: RemoteResource
     template: UriTemplate
@@ -88,15 +89,12 @@ class RemoteTemplate:
         """Describe the template."""
         return self.resource.spec
 
-    def matches(self, uri: str) -> bool:
-        """Tell whether ``uri`` is one of the template's; one too long or with ``..`` never is."""
+    def at(self, uri: str) -> RemoteResource | None:
+        """Give the resource at ``uri``, None when it is not one of the template's.
+
+        One that is too long or has ``..`` never is.
+        """
         matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
-        return matched is not None and is_straight(uri)
-
-    def parse(self, arguments: JsonObject) -> None:
-        """Accept no arguments."""
-        self.resource.parse(arguments)
-
-    async def run(self, parsed: object, call: Call) -> Result:
-        """Read ``call.name``."""
-        return await self.resource.run(parsed, call)
+        if matched is None or not is_straight(uri):
+            return None
+        return replace(self.resource, uri=uri)

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 import structlog
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.preset import Missing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
+from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
 
 NAMES_SHOWN = 20
 
 NOT_OFFERED = "the server does not offer it"
 NOT_YET = "the server was not discovered yet"
+EXCLUDED = "mcp.json excludes it"
 NO_SERVER = "mcp.json has no enabled server of this id"
 TAKEN = "its name or alias is taken"
 
@@ -38,11 +41,12 @@ def findings_of(
     *,
     servers: Mapping[str, ServerConfig],
     discovered: Collection[str],
+    exclude: Mapping[str, Exclusions],
 ) -> tuple[Finding, ...]:
     """Group what is not visible; ``discovered`` are the servers whose offer is known."""
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
-        reason = _why_missing(missing.server_id, servers, discovered)
+        reason = _why_missing(missing, servers, discovered, exclude)
         key = ("preset.missing", missing.server_id, missing.kind, reason)
         groups.setdefault(key, []).append(missing.name)
     for shadowed in view.shadowed:
@@ -74,8 +78,14 @@ def tell(findings: Iterable[Finding], *, preset_id: str) -> None:
 
 
 def _why_missing(
-    server_id: str, servers: Mapping[str, ServerConfig], discovered: Collection[str]
+    missing: Missing,
+    servers: Mapping[str, ServerConfig],
+    discovered: Collection[str],
+    exclude: Mapping[str, Exclusions],
 ) -> str:
+    server_id = missing.server_id
+    if exclude.get(server_id, NOTHING_EXCLUDED).hits(missing.kind, server_id, missing.name):
+        return EXCLUDED
     if server_id in discovered:
         return NOT_OFFERED
     config = servers.get(server_id)

@@ -1,60 +1,70 @@
 """The frozen table of everything callable now, and its holder."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from itertools import islice
-from typing import Self, TypeVar
+from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import Component
-from mcp_tools_proxy.domain.errors import (
-    AgentNotFound,
-    PromptNotFound,
-    ResourceNotFound,
-    ToolNotAllowed,
-    ToolNotFound,
-)
-from mcp_tools_proxy.domain.prompt import Prompt, PromptSpec
-from mcp_tools_proxy.domain.resource import Resource, ResourceSpec, ResourceTemplate
+from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
+from mcp_tools_proxy.domain.prompt import Prompt
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.gateway.refusals import ambiguous, not_allowed, not_found, outside_the_preset
+from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
-EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
 
-COMPARED_NAMES = 50
-COMPARED_CHARS = 64
-"""How many names a wrong one is compared with for a suggestion, and how much of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may use what, of all that a registry has; the default is that all may use it.
 
-ComponentT = TypeVar("ComponentT", bound=Component)
+    ``agents`` are the profiles by name. With ``agent_required`` nothing may be used without one.
+    ``exclude`` is what nobody may see of a server (A-01), by server id: it concerns URIs that a
+    template stands for; whatever is listed was left out before.
+    """
+
+    agents: Mapping[str, Visibility] = field(default_factory=dict)
+    agent_required: bool = False
+    exclude: Mapping[str, Exclusions] = field(default_factory=dict)
+
+    def viewer(self, caller: Caller) -> Viewer:
+        """Give whom to answer. Raises AgentNotFound, AgentRequired."""
+        if caller.agent is None:
+            if self.agent_required:
+                raise AgentRequired(
+                    "the request names no agent: set agent to the name of a profile"
+                )
+            return WITHOUT_AGENT
+        visibility = self.agents.get(caller.agent)
+        if visibility is None:
+            ways_out = "" if self.agent_required else ", or leave agent out"
+            raise AgentNotFound(
+                f"no agent profile is named {quote(caller.agent)}; "
+                f"name one that agents.json has{ways_out}"
+            )
+        return Viewer(caller.agent, visibility)
+
+
+EVERYBODY = Access()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """Everything callable, under what callers name it by; never changed, only replaced.
 
-    A list is made of the same tables that ``resolve`` looks in, so the two cannot disagree. The
-    tuples of specs are made once: a list costs nothing to give.
+    A list is made of the same tables that ``resolve`` looks in, by the same predicate, so the two
+    cannot disagree.
     """
 
-    by_name: Mapping[str, Tool]
-    by_alias: Mapping[str, Tool]
-    prompts: Mapping[str, Prompt]
-    resources: Mapping[str, Resource]
-    templates: Mapping[str, ResourceTemplate]
-    tool_specs: tuple[ToolSpec, ...] = field(init=False)
-    prompt_specs: tuple[PromptSpec, ...] = field(init=False)
-    resource_specs: tuple[ResourceSpec, ...] = field(init=False)
-    template_specs: tuple[ResourceSpec, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name, table in (
-            ("tool_specs", self.by_name),
-            ("prompt_specs", self.prompts),
-            ("resource_specs", self.resources),
-            ("template_specs", self.templates),
-        ):
-            object.__setattr__(self, name, tuple(item.spec for item in table.values()))
+    tools: Table[Tool]
+    prompts: Table[Prompt]
+    resources: Table[Resource]
+    templates: Table[ResourceTemplate]
+    access: Access = EVERYBODY
 
     @classmethod
     def build(
@@ -64,95 +74,154 @@ class Registry:
         prompts: Iterable[Prompt] = (),
         resources: Iterable[Resource] = (),
         templates: Iterable[ResourceTemplate] = (),
+        access: Access = EVERYBODY,
     ) -> Self:
-        """Make a registry, in the order given. Raises ValueError when two share a name."""
-        tools = tuple(tools)
+        """Make a registry, in the order given.
+
+        Raises ValueError when two tools share a name or alias, or two others server and name.
+        """
         return cls(
-            by_name=_table("tools", tools, _name),
-            by_alias=_table("tools", tools, lambda tool: tool.spec.alias),
-            prompts=_table("prompts", prompts, _name),
-            resources=_table("resources", resources, _name),
-            templates=_table("templates", templates, _name),
+            tools=Table(
+                tools, names_of=lambda tool: (tool.spec.name, tool.spec.alias), bare_names=False
+            ),
+            prompts=Table(prompts, names_of=_qualified),
+            resources=Table(resources, names_of=_qualified),
+            templates=Table(templates, names_of=_qualified),
+            access=access,
         )
 
     def __repr__(self) -> str:
         return (
-            f"<Registry tools={len(self.by_name)} prompts={len(self.prompts)} "
-            f"resources={len(self.resources)} templates={len(self.templates)}>"
+            f"<Registry tools={len(self.tools)} prompts={len(self.prompts)} "
+            f"resources={len(self.resources)} templates={len(self.templates)} "
+            f"agents={len(self.access.agents)}>"
         )
 
     def resolve(self, call: Call) -> Component:
         """Give what the call names, looked up as it is spelt, never parsed (contract §6).
 
-        A tool goes by its name, else its alias; a prompt by its name; a resource by its URI, else
-        it is read through the first template, in scope order, that the URI matches. Nothing outside
-        the tables is ever looked for (F-14). Raises AgentNotFound, ToolNotAllowed, ToolNotFound,
-        PromptNotFound, ResourceNotFound.
+        A tool goes by its name, else its alias, else for an agent its bare name; a prompt or
+        resource by ``server_id:name``, else its bare name. Any other URI is read through a template
+        that it matches. Nothing outside the tables is ever looked for (F-14). Raises AgentNotFound,
+        AgentRequired, AmbiguousName, and for each kind not allowed and not found.
         """
-        check_agent(call.caller)
+        viewer = self.access.viewer(call.caller)
         match call.kind:
             case Kind.TOOL:
-                return self._tool(call.name)
+                return self._tool(call.name, viewer)
             case Kind.PROMPT:
-                return self._prompt(call.name)
+                return self._prompt(call.name, viewer)
             case Kind.RESOURCE:
-                return self._resource(call.name)
+                return self._resource(call.name, viewer)
 
-    def visible_to(self, caller: Caller) -> tuple[ToolSpec, ...]:
-        """List the tools that ``resolve`` would accept from ``caller``. Raises AgentNotFound."""
-        check_agent(caller)
-        return self.tool_specs
+    def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
+        """List the tools that ``resolve`` would accept from ``caller``.
 
-    def prompts_visible_to(self, caller: Caller) -> tuple[PromptSpec, ...]:
-        """List the prompts that ``resolve`` would accept from ``caller``. Raises AgentNotFound."""
-        check_agent(caller)
-        return self.prompt_specs
+        Raises AgentNotFound, AgentRequired, as the other lists do.
+        """
+        return [tool.spec for tool in self.tools.seen_by(self.access.viewer(caller))]
 
-    def resources_visible_to(self, caller: Caller) -> tuple[ResourceSpec, ...]:
-        """List the resources that ``caller`` may read by their names. Raises AgentNotFound."""
-        check_agent(caller)
-        return self.resource_specs
+    def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the prompts that ``resolve`` would accept from ``caller``, as MCP does.
 
-    def templates_visible_to(self, caller: Caller) -> tuple[ResourceSpec, ...]:
-        """List the templates whose URIs ``caller`` may read. Raises AgentNotFound."""
-        check_agent(caller)
-        return self.template_specs
+        One whose bare name means several to this caller is listed as ``server_id:name``; so are
+        resources and templates.
+        """
+        return _listed(self.prompts, self.access.viewer(caller), key="name")
 
-    def _tool(self, name: str) -> Tool:
-        tool = self.by_name.get(name) or self.by_alias.get(name)
-        if tool is not None:
-            return tool
+    def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the resources that ``caller`` may read by their names, as MCP does."""
+        return _listed(self.resources, self.access.viewer(caller), key="uri")
+
+    def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the templates whose URIs ``caller`` may read, as MCP does."""
+        return _listed(self.templates, self.access.viewer(caller), key="uriTemplate")
+
+    def _tool(self, name: str, viewer: Viewer) -> Tool:
+        found = self.tools.find(name, viewer)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ambiguous(name, [(tool.spec, name) for tool in found])
         server_id, _, tool_name = name.partition(":")
-        if server_id and tool_name:
-            raise ToolNotAllowed(
-                f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
-                "server does not offer it; use one that list_available_tools shows"
-            )
-        near = _near(name, self.by_name)
-        hint = _hint(near, f"expected {EXPECTED_NAME}")
-        raise ToolNotFound(
-            f"no tool is named {quote(name)}; {hint}",
-            details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
-        )
+        looks_qualified = bool(server_id and tool_name)
+        self._check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
+        if looks_qualified and viewer.agent is not None:
+            raise not_allowed(Kind.TOOL, name, viewer.agent, None)
+        if looks_qualified:
+            raise outside_the_preset(name)
+        raise not_found(Kind.TOOL, name, _specs(self.tools.seen_by(viewer)))
 
-    def _prompt(self, name: str) -> Prompt:
-        prompt = self.prompts.get(name)
-        if prompt is None:
-            near = _near(name, self.prompts)
-            hint = _hint(near, "list the prompts to see which there are")
-            raise PromptNotFound(f"no prompt is named {quote(name)}; {hint}")
-        return prompt
+    def _prompt(self, name: str, viewer: Viewer) -> Prompt:
+        found = self.prompts.find(name, viewer)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ambiguous(name, [(prompt.spec, name) for prompt in found])
+        self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
+        raise not_found(Kind.PROMPT, name, _specs(self.prompts.seen_by(viewer)))
 
-    def _resource(self, uri: str) -> Resource:
-        resource = self.resources.get(uri)
-        if resource is not None:
-            return resource
-        for template in self.templates.values():
-            if template.matches(uri):
-                return template
-        near = _near(uri, self.resources)
-        hint = _hint(near, "list the resources to see which there are")
-        raise ResourceNotFound(f"no resource has the URI {quote(uri)}; {hint}")
+    def _resource(self, uri: str, viewer: Viewer) -> Resource:
+        found = self.resources.find(uri, viewer) or self._through_templates(uri, viewer)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ambiguous(uri, [(resource.spec, uri) for resource in found])
+        self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
+        raise not_found(Kind.RESOURCE, uri, _specs(self.resources.seen_by(viewer)))
+
+    def _through_templates(self, uri: str, viewer: Viewer) -> tuple[Resource, ...]:
+        """Read ``uri`` through the first template of each server that it matches.
+
+        Without an agent only the first server counts. A URI with a server's id in front is what is
+        left without it, where it matches nothing as it is.
+        """
+        templates = self.templates.seen_by(viewer)
+        found: dict[str, Resource] = {}
+        for template in templates:
+            server_id = template.spec.server_id
+            if server_id not in found and (resource := self._at(template, uri, viewer)):
+                found[server_id] = resource
+                if viewer.agent is None:
+                    break
+        if found:
+            return tuple(found.values())
+        for template in templates:
+            prefix = qualified_name(template.spec.server_id, "")
+            bare = uri.removeprefix(prefix)
+            if bare != uri and (resource := self._at(template, bare, viewer)):
+                return (resource,)
+        return ()
+
+    def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
+        """Give the resource that a template stands for, unless it is excluded (A-20)."""
+        server_id = template.spec.server_id
+        if self.access.exclude.get(server_id, NOTHING_EXCLUDED).hits_uri(server_id, uri):
+            return None
+        if viewer.visibility.excluded.hits_uri(server_id, uri):
+            return None
+        return template.at(uri)
+
+    def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
+        """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
+        if viewer.visibility.excluded.hits_uri(None, uri):
+            return Denial.EXCLUDED
+        denial = self.resources.denial(uri, viewer)
+        if denial is not None:
+            return denial
+        for template in self.templates.items:
+            if self._at(template, uri, WITHOUT_AGENT) is not None:
+                return viewer.denial(template.spec) or Denial.EXCLUDED
+        return None
+
+    def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
+        """Refuse to an agent what its profile takes from it, or names. Raises NotAllowed."""
+        if viewer.agent is None:
+            return
+        if denial is None and viewer.visibility.excluded.hits(kind, None, name):
+            denial = Denial.EXCLUDED
+        if denial is not None:
+            raise not_allowed(kind, name, viewer.agent, denial)
 
 
 class RegistryHolder:
@@ -161,49 +230,28 @@ class RegistryHolder:
     def __init__(self, registry: Registry) -> None:
         self.current = registry
 
-    def visible_to(self, caller: Caller) -> tuple[ToolSpec, ...]:
-        """List the tools that ``caller`` may run now. Raises AgentNotFound."""
+    def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
+        """List the tools that ``caller`` may run now. Raises AgentNotFound, AgentRequired."""
         return self.current.visible_to(caller)
 
 
-def check_agent(caller: Caller) -> None:
-    """Refuse an agent that has no profile; there are none yet. Raises AgentNotFound."""
-    if caller.agent is not None:
-        raise AgentNotFound(
-            f"no agent profile is named {quote(caller.agent)}; leave agent out, there are none yet"
-        )
+def _qualified(item: ItemT) -> tuple[str, ...]:
+    spec = item.spec
+    return (qualified_name(spec.server_id or "", spec.bare_name),)
 
 
-def _name(component: Component) -> str:
-    return component.spec.name
+def _specs(items: Iterable[ItemT]) -> Iterable[ComponentSpec]:
+    return (item.spec for item in items)
 
 
-def _table(
-    kind: str, items: Iterable[ComponentT], name_of: Callable[[ComponentT], str]
-) -> dict[str, ComponentT]:
-    """Key components by a name of theirs. Raises ValueError when two share it."""
-    table: dict[str, ComponentT] = {}
-    for item in items:
-        name = name_of(item)
-        if name in table:
-            raise ValueError(f"two {kind} are named {name!r}")
-        table[name] = item
-    return table
+def _listed(table: Table[ItemT], viewer: Viewer, *, key: str) -> Sequence[JsonObject]:
+    return [_shown(table, item, viewer, key) for item in table.seen_by(viewer)]
 
 
-def _hint(near: str | None, otherwise: str) -> str:
-    return f"did you mean {quote(near)}?" if near else otherwise
-
-
-def _near(name: str, known: Collection[str]) -> str | None:
-    """Find what ``name`` was meant to be: some server's tool of that name, else a similar spelling.
-
-    Only the first names of many are compared, so that a wrong name costs little.
-    """
-    with_server = f":{name}"
-    for candidate in known:
-        if candidate.endswith(with_server):
-            return candidate
-    short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
-    close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
-    return close[0] if close else None
+def _shown(table: Table[ItemT], item: ItemT, viewer: Viewer, key: str) -> JsonObject:
+    """Give a descriptor under a name that leads to this very item."""
+    spec = item.spec
+    if table.find(spec.bare_name, viewer) == (item,):
+        return spec.as_mcp
+    field_name = key if key in spec.as_mcp else "name"
+    return {**spec.as_mcp, field_name: qualified_name(spec.server_id or "", spec.bare_name)}

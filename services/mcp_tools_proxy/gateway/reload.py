@@ -21,7 +21,8 @@ from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.clashes import without_clashes
 from mcp_tools_proxy.gateway.findings import Finding, findings_of, tell
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
+from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -89,6 +90,7 @@ class Reloader:
         build_components: Callable[[View], Components],
         files: ConfigFolder,
         metrics: Metrics,
+        require_agent: bool | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._holder = holder
@@ -97,6 +99,7 @@ class Reloader:
         self._build_components = build_components
         self._files = files
         self._metrics = metrics
+        self._require_agent = require_agent
         self._now = now
         self._one_at_a_time = asyncio.Lock()
         self._in_force = InForce()
@@ -203,7 +206,9 @@ class Reloader:
         """
         self._built = False
         snapshots = self._pool.snapshots
-        view = filter_capabilities(snapshots, wanted.preset)
+        excluded = wanted.configuration.exclude if wanted.configuration else {}
+        exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
+        view = filter_capabilities(snapshots, wanted.preset, exclude)
         made = self._build_components(view)
         tools, clashing = without_clashes(self._local_tools, made.tools)
         self._holder.current = Registry.build(
@@ -211,6 +216,11 @@ class Reloader:
             prompts=made.prompts,
             resources=made.resources,
             templates=made.templates,
+            access=Access(
+                agents=wanted.visibilities,
+                agent_required=self._agent_required(wanted),
+                exclude=exclude,
+            ),
         )
         self._in_force = wanted
         self._view = view
@@ -218,8 +228,21 @@ class Reloader:
         self._built = True
         self._metrics.preset_missing.set(len(view.missing))
         self._tell_findings(
-            findings_of(view, clashing, servers=wanted.servers, discovered=snapshots.keys())
+            findings_of(
+                view,
+                clashing,
+                servers=wanted.servers,
+                discovered=snapshots.keys(),
+                exclude=exclude,
+            )
         )
+
+    def _agent_required(self, wanted: InForce) -> bool:
+        """Tell whether a call needs an agent: as the setting says, else where there are profiles.
+
+        So leaving the agent out never gives a caller more than its profile does.
+        """
+        return wanted.has_profiles if self._require_agent is None else self._require_agent
 
     def _tell_news(self, found: InForce) -> None:
         """Log what a look found that the look before did not."""

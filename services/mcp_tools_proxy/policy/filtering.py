@@ -1,7 +1,7 @@
 """What a preset lets through of what the servers offer (P-03 … P-14)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Snapshot
@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.preset import Missing, Preset, Reference
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.alias import qualified_name
+from mcp_tools_proxy.policy.exclusion import Exclusions
 
 _Pair = tuple[str, str]
 """A server's id and the name (or key) of one of its items."""
@@ -23,12 +24,26 @@ _NOTHING = Snapshot()
 class _Routed:
     """What became of the wanted items of one kind; ``missing`` keeps their order."""
 
-    routes: dict[str, Route] = field(default_factory=dict)
+    routes: dict[str, list[Route]] = field(default_factory=dict)
     missing: dict[_Pair, None] = field(default_factory=dict)
-    shadowed: list[Shadowed] = field(default_factory=list)
+
+    @property
+    def by_key(self) -> dict[str, tuple[Route, ...]]:
+        return {key: tuple(routes) for key, routes in self.routes.items()}
+
+    def shadowed(self, kind: Kind) -> Iterator[Shadowed]:
+        for winner, *others in self.routes.values():
+            for it in others:
+                yield Shadowed(
+                    kind=kind, server_id=it.server_id, name=it.name, winner=winner.server_id
+                )
 
 
-def filter_capabilities(snapshots: Mapping[str, Snapshot], preset: Preset) -> View:
+def filter_capabilities(
+    snapshots: Mapping[str, Snapshot],
+    preset: Preset,
+    exclude: Mapping[str, Exclusions] | None = None,
+) -> View:
     """Make the view that ``preset`` gives of ``snapshots`` (server id → what it offered).
 
     In scope is every server that an enabled reference names, in the order of first mention: tools,
@@ -36,23 +51,30 @@ def filter_capabilities(snapshots: Mapping[str, Snapshot], preset: Preset) -> Vi
     those referenced, or all of the servers in scope where the preset leaves them open. A resource
     reference means the resource of that key and the template of that URI template. Of two servers
     that offer one prompt, resource or template the first in scope has it (P-13). What is referenced
-    and not offered is missing, also where the server is not in ``snapshots`` (P-07).
+    and not offered is missing, also where the server is not in ``snapshots`` (P-07). What
+    ``exclude`` hits of a server counts as not offered by it (A-01).
     """
+    exclude = exclude or {}
     tools = _enabled(preset.tools)
     prompts = None if preset.prompts is None else _enabled(preset.prompts)
     resources = None if preset.resources is None else _enabled(preset.resources)
     mentioned = (server_id for server_id, _ in (*tools, *(prompts or ()), *(resources or ())))
-    scope = {server_id: snapshots.get(server_id, _NOTHING) for server_id in mentioned}
+    scope = {
+        server_id: without_excluded(
+            snapshots.get(server_id, _NOTHING), server_id, exclude.get(server_id)
+        )
+        for server_id in dict.fromkeys(mentioned)
+    }
 
-    of_tools = _route(Kind.TOOL, tools, {s: it.tools for s, it in scope.items()}, qualified_name)
-    of_prompts = _choose(Kind.PROMPT, prompts, {s: it.prompts for s, it in scope.items()})
-    of_resources = _choose(Kind.RESOURCE, resources, {s: it.resources for s, it in scope.items()})
-    of_templates = _choose(Kind.RESOURCE, resources, {s: it.templates for s, it in scope.items()})
+    of_tools = _route(tools, {s: it.tools for s, it in scope.items()}, qualified_name)
+    of_prompts = _choose(prompts, {s: it.prompts for s, it in scope.items()})
+    of_resources = _choose(resources, {s: it.resources for s, it in scope.items()})
+    of_templates = _choose(resources, {s: it.templates for s, it in scope.items()})
     return View(
-        tools=of_tools.routes,
-        prompts=of_prompts.routes,
-        resources=of_resources.routes,
-        templates=of_templates.routes,
+        tools={name: routes[0] for name, routes in of_tools.routes.items()},
+        prompts=of_prompts.by_key,
+        resources=of_resources.by_key,
+        templates=of_templates.by_key,
         missing=(
             *_missing(Kind.TOOL, of_tools.missing),
             *_missing(Kind.PROMPT, of_prompts.missing),
@@ -61,7 +83,32 @@ def filter_capabilities(snapshots: Mapping[str, Snapshot], preset: Preset) -> Vi
                 (pair for pair in of_resources.missing if pair in of_templates.missing),
             ),
         ),
-        shadowed=(*of_prompts.shadowed, *of_resources.shadowed, *of_templates.shadowed),
+        shadowed=(
+            *of_prompts.shadowed(Kind.PROMPT),
+            *of_resources.shadowed(Kind.RESOURCE),
+            *of_templates.shadowed(Kind.RESOURCE),
+        ),
+    )
+
+
+def without_excluded(
+    snapshot: Snapshot, server_id: str, excluded: Exclusions | None = None
+) -> Snapshot:
+    """Give what a server offers but for what is excluded of it (A-01)."""
+    if not excluded:
+        return snapshot
+
+    def kept(kind: Kind, items: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+        return {
+            name: item for name, item in items.items() if not excluded.hits(kind, server_id, name)
+        }
+
+    return replace(
+        snapshot,
+        tools=kept(Kind.TOOL, snapshot.tools),
+        prompts=kept(Kind.PROMPT, snapshot.prompts),
+        resources=kept(Kind.RESOURCE, snapshot.resources),
+        templates=kept(Kind.RESOURCE, snapshot.templates),
     )
 
 
@@ -71,24 +118,22 @@ def _enabled(references: Iterable[Reference]) -> list[_Pair]:
     return list(dict.fromkeys(pairs))
 
 
-def _choose(kind: Kind, references: list[_Pair] | None, offers: _Offers) -> _Routed:
+def _choose(references: list[_Pair] | None, offers: _Offers) -> _Routed:
     """Route the items referenced, or all when there is no list; servers in scope order."""
     if references is None:
         wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
     else:
         rank = {server_id: place for place, server_id in enumerate(offers)}
         wanted = sorted(references, key=lambda pair: rank[pair[0]])
-    return _route(kind, wanted, offers, _by_name)
+    return _route(wanted, offers, _by_name)
 
 
 def _by_name(_server_id: str, name: str) -> str:
     return name
 
 
-def _route(
-    kind: Kind, wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]
-) -> _Routed:
-    """Find each wanted item; the first of one key wins."""
+def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]) -> _Routed:
+    """Find each wanted item."""
     routed = _Routed()
     for server_id, name in wanted:
         descriptor = offers[server_id].get(name)
@@ -96,11 +141,7 @@ def _route(
             routed.missing[server_id, name] = None
             continue
         route = Route(server_id=server_id, name=name, descriptor=descriptor)
-        winner = routed.routes.setdefault(key_of(server_id, name), route)
-        if winner is not route:
-            routed.shadowed.append(
-                Shadowed(kind=kind, server_id=server_id, name=name, winner=winner.server_id)
-            )
+        routed.routes.setdefault(key_of(server_id, name), []).append(route)
     return routed
 
 

@@ -2,9 +2,10 @@
 
 A call of ours is one ``tool.call`` line. A call for a downstream server is F-20's chain: a debug
 line ``llm_to_facade.request`` when it enters, those of the downstream room, and one final line,
-``facade_to_llm.response`` or ``.error``. A tool that the preset refuses is one line,
-``proxy.tool.denied``. ``code`` stands where broxy has an error's text, sizes where it has arguments
-and results.
+``facade_to_llm.response`` or ``.error``. What the preset or the agent's profile refuses is one
+line, ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the reason
+that its caller is not told. ``code`` stands where broxy has an error's text, sizes where it has
+arguments and results.
 """
 
 import logging
@@ -14,7 +15,7 @@ from prometheus_client import Counter, Histogram
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec
-from mcp_tools_proxy.domain.errors import ToolNotAllowed
+from mcp_tools_proxy.domain.errors import NotAllowed
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
@@ -23,7 +24,7 @@ LOCAL = "tool.call"
 ENTERED = "llm_to_facade.request"
 ANSWERED = "facade_to_llm.response"
 FAILED = "facade_to_llm.error"
-DENIED = "proxy.tool.denied"
+DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
 
 CANCELLED = "CANCELLED"
 """The ``code`` of a call whose caller went away."""
@@ -110,9 +111,14 @@ def _label(record: CallRecord) -> str:
     return f"{spec.server_id}/{record.call.kind.value}s"
 
 
+def _denial(record: CallRecord) -> NotAllowed | None:
+    failure = record.outcome.error if isinstance(record.outcome, Failed) else None
+    return failure if isinstance(failure, NotAllowed) else None
+
+
 def _event(record: CallRecord) -> str:
-    if isinstance(record.outcome, Failed) and isinstance(record.outcome.error, ToolNotAllowed):
-        return DENIED
+    if _denial(record) is not None:
+        return DENIED[record.call.kind]
     local = record.spec is None or record.spec.server_id is None
     if local and record.call.kind is Kind.TOOL:
         return LOCAL
@@ -124,8 +130,8 @@ def _payload(event: str, record: CallRecord) -> dict[str, object]:
     payload: dict[str, object] = {}
     if event == LOCAL:
         payload["tool"] = _shown(call.name)
-    elif event == DENIED:
-        payload |= {"toolName": _shown(call.name), "reason": "not visible under the active preset"}
+    elif (denial := _denial(record)) is not None:
+        payload |= {NAME_KEYS[call.kind]: _shown(call.name), "reason": denial.reason}
     else:
         payload |= _target(call, spec)
     payload |= _caller(call)
@@ -152,7 +158,7 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
         return {key: _shown(call.name), "targetServerId": UNKNOWN_SERVER}
     target: dict[str, object] = {key: _shown(spec.name), "targetServerId": spec.server_id}
     if call.kind is Kind.TOOL:
-        target["downstreamTool"] = _shown(spec.name.removeprefix(f"{spec.server_id}:"))
+        target["downstreamTool"] = _shown(spec.bare_name)
     return target
 
 

@@ -20,9 +20,11 @@ def view_of(fleet: Fleet) -> View:
     for server_id, snapshot in fleet.pool.snapshots.items():
         for kind in ("tools", "prompts", "resources", "templates"):
             for name, descriptor in getattr(snapshot, kind).items():
-                key = qualified_name(server_id, name) if kind == "tools" else name
                 route = Route(server_id=server_id, name=name, descriptor=descriptor)
-                routes.setdefault(kind, {})[key] = route
+                if kind == "tools":
+                    routes.setdefault(kind, {})[qualified_name(server_id, name)] = route
+                else:
+                    routes.setdefault(kind, {})[name] = (route,)
     return View(**routes)
 
 

@@ -76,9 +76,11 @@ async def test_a_resource_is_read_by_its_uri(library: FakeServer) -> None:
     assert library.calls("resources/read")[0]["uri"] == "test://a"
 
 
-async def test_a_template_reads_the_uri_of_the_call(library: FakeServer) -> None:
+async def test_a_template_gives_the_resource_that_reads_its_uri(library: FakeServer) -> None:
     async with offered(library) as (components, _):
-        await use(components.templates[0], kind=Kind.RESOURCE, name="test://7/x")
+        resource = components.templates[0].at("test://7/x")
+        assert resource is not None
+        await use(resource, kind=Kind.RESOURCE, name="library:test://7/x")
     assert library.calls("resources/read")[0]["uri"] == "test://7/x"
 
 
@@ -88,7 +90,7 @@ async def test_a_template_reads_the_uri_of_the_call(library: FakeServer) -> None
 )
 async def test_a_template_matches_its_uris(library: FakeServer, uri: str, matches: bool) -> None:
     async with offered(library) as (components, _):
-        assert components.templates[0].matches(uri) is matches
+        assert (components.templates[0].at(uri) is not None) is matches
 
 
 @pytest.mark.parametrize("code", [-32002, -32602])
@@ -135,7 +137,7 @@ async def test_any_other_error_of_a_resource_is_a_failure(library: FakeServer) -
 async def test_a_resource_takes_no_arguments(library: FakeServer) -> None:
     async with offered(library) as (components, _):
         with pytest.raises(InvalidArguments):
-            components.templates[0].parse({"id": "7"})
+            components.resources[0].parse({"id": "7"})
 
 
 @pytest.mark.parametrize("uri", ["test://../x", "test://%2e%2E/x", "test://a%2f..%2fb/x"])
@@ -144,4 +146,5 @@ async def test_a_template_stands_for_no_uri_that_leads_elsewhere(
 ) -> None:
     async with offered(library) as (components, _):
         [template] = components.templates
-        assert (template.matches("test://a%2Fb/x"), template.matches(uri)) == (True, False)
+        assert template.at("test://a%2Fb/x") is not None
+        assert template.at(uri) is None

@@ -93,12 +93,13 @@ def test_a_bare_name_is_told_its_qualified_one() -> None:
 
 
 @pytest.mark.requirement("F-13")
-def test_a_prompt_goes_by_its_name() -> None:
-    assert REGISTRY.resolve(prompt_call("hello")) is HELLO
+@pytest.mark.parametrize("name", ["hello", "s:hello"])
+def test_a_prompt_goes_by_its_name_also_with_its_server_in_front(name: str) -> None:
+    assert REGISTRY.resolve(prompt_call(name)) is HELLO
 
 
 @pytest.mark.requirement("F-15")
-@pytest.mark.parametrize("name", ["", "Hello", "s:hello", "search", "u://1"])
+@pytest.mark.parametrize("name", ["", "Hello", "t:hello", "search", "u://1"])
 def test_any_other_prompt_is_not_found(name: str) -> None:
     with pytest.raises(PromptNotFound):
         REGISTRY.resolve(prompt_call(name))
@@ -106,13 +107,19 @@ def test_any_other_prompt_is_not_found(name: str) -> None:
 
 @pytest.mark.requirement("F-13")
 @pytest.mark.parametrize(
-    ("uri", "found"),
-    [("u://1", ONE), ("a name without a URI", NAMED), ("u://other", ANY), ("u://2", ANY)],
+    ("uri", "resource"),
+    [("u://1", ONE), ("s:u://1", ONE), ("a name without a URI", NAMED)],
 )
-def test_a_resource_goes_by_its_key_else_through_the_first_template_that_fits(
-    uri: str, found: FakeResource
-) -> None:
-    assert REGISTRY.resolve(resource_call(uri)) is found
+def test_a_resource_goes_by_its_key(uri: str, resource: FakeResource) -> None:
+    assert REGISTRY.resolve(resource_call(uri)) is resource
+
+
+@pytest.mark.requirement("F-13")
+@pytest.mark.parametrize("uri", ["u://other", "u://2", "s:u://2"])
+def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) -> None:
+    resource = REGISTRY.resolve(resource_call(uri))
+    assert isinstance(resource, FakeResource)
+    assert (resource.spec, resource.uri) == (ANY.spec, uri.removeprefix("s:"))
 
 
 @pytest.mark.requirement("F-14", "F-15")
@@ -147,13 +154,12 @@ def test_a_tool_is_suggested_escaped_and_cut() -> None:
 @pytest.mark.requirement("F-11")
 def test_each_kind_is_listed_once_and_in_order() -> None:
     lists = (
-        REGISTRY.visible_to(CALLER),
         REGISTRY.prompts_visible_to(CALLER),
         REGISTRY.resources_visible_to(CALLER),
         REGISTRY.templates_visible_to(CALLER),
     )
-    assert [[spec.name for spec in specs] for specs in lists] == [
-        ["search", "a:b"],
+    assert [spec.name for spec in REGISTRY.visible_to(CALLER)] == ["search", "a:b"]
+    assert [[item["name"] for item in items] for items in lists] == [
         ["hello"],
         ["u://1", "a name without a URI"],
         ["u://{rest}", "u://2{rest}"],
@@ -182,7 +188,7 @@ def test_an_agent_without_a_profile_sees_nothing() -> None:
     "twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")]
 )
 def test_two_tools_of_one_name_are_refused(twin: FakeTool) -> None:
-    with pytest.raises(ValueError, match="two tools"):
+    with pytest.raises(ValueError, match="two components"):
         Registry.build([SEARCH, twin])
 
 
@@ -214,7 +220,7 @@ def test_what_is_listed_is_what_can_be_called(
     assert {spec.name for spec in registry.visible_to(CALLER)} == {
         name for name in tools | {"search", "x"} if accepts(registry, make_call(name))
     }
-    assert {spec.name for spec in registry.prompts_visible_to(CALLER)} == {
+    assert {item["name"] for item in registry.prompts_visible_to(CALLER)} == {
         name for name in prompts if accepts(registry, prompt_call(name))
     }
 

@@ -30,7 +30,11 @@ async def test_tools_prompts_and_resources_change_together(folder: Path) -> None
     before = it.holder.current
     await it.reloader.switch("play", persist=False)
     names = [
-        [list(table) for table in (registry.by_alias, registry.prompts, registry.resources)]
+        [
+            [tool.spec.alias for tool in registry.tools.items],
+            [prompt.spec.name for prompt in registry.prompts.items],
+            [resource.spec.name for resource in registry.resources.items],
+        ]
         for registry in (before, it.holder.current)
     ]
     assert names == [
@@ -45,7 +49,10 @@ async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
     await it.reloader.load()
     taken = it.holder.current
     await it.reloader.switch("play", persist=False)
-    assert (list(taken.by_name), taken is it.holder.current) == (["local", "alpha:search"], False)
+    assert ([tool.spec.name for tool in taken.tools.items], taken is it.holder.current) == (
+        ["local", "alpha:search"],
+        False,
+    )
 
 
 async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path) -> None:

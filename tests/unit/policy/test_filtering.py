@@ -18,9 +18,9 @@ S2 = make_snapshot(tools=["t3"], prompts=["p2"], resources=["u3"], templates=["u
 BOTH = {"s1": S1, "s2": S2}
 
 
-def owners(routes: Mapping[str, Route]) -> dict[str, str]:
+def owners(routes: Mapping[str, tuple[Route, ...]]) -> dict[str, str]:
     """Map what callers ask for to the server that has it, in order."""
-    return {key: route.server_id for key, route in routes.items()}
+    return {key: first.server_id for key, (first, *_) in routes.items()}
 
 
 def missing(view: View) -> list[str]:
@@ -123,7 +123,10 @@ def test_a_disabled_reference_puts_no_server_in_scope() -> None:
 def test_one_tool_name_on_two_servers_is_two_tools() -> None:
     snapshots = {"a": make_snapshot(tools=["t"]), "a-b": make_snapshot(tools=["t"])}
     view = filter_capabilities(snapshots, make_preset(tools=["a-b/t", "a/t"]))
-    assert owners(view.tools) == {"a-b:t": "a-b", "a:t": "a"}
+    assert {name: route.server_id for name, route in view.tools.items()} == {
+        "a-b:t": "a-b",
+        "a:t": "a",
+    }
 
 
 @pytest.mark.requirement("F-08")
@@ -171,7 +174,7 @@ def test_of_two_offers_the_first_in_scope_wins_and_is_the_one_listed() -> None:
     items = {"prompts": ["p"], "resources": ["u"], "templates": ["t/{x}"]}
     snapshots = {"a": make_snapshot(**items, by="a"), "b": make_snapshot(**items, by="b")}
     view = filter_capabilities(snapshots, make_preset(tools=["b/x", "a/x"]))
-    routes = [view.prompts["p"], view.resources["u"], view.templates["t/{x}"]]
+    routes = [view.prompts["p"][0], view.resources["u"][0], view.templates["t/{x}"][0]]
     assert [(route.server_id, route.descriptor["description"]) for route in routes] == [
         ("b", "b")
     ] * 3
@@ -252,10 +255,10 @@ def test_nothing_outside_a_list_or_the_scope_is_let_through(
         (view.resources, preset.resources),
         (view.templates, preset.resources),
     ):
-        assert {route.server_id for route in routes.values()} <= scope
+        let_through = {(route.server_id, route.name) for same in routes.values() for route in same}
+        assert {server_id for server_id, _ in let_through} <= scope
         if listed is not None:
-            allowed = {(ref.server_id, ref.name) for ref in listed if ref.enabled}
-            assert {(route.server_id, route.name) for route in routes.values()} <= allowed
+            assert let_through <= {(ref.server_id, ref.name) for ref in listed if ref.enabled}
 
 
 @pytest.mark.requirement("P-07")
@@ -266,8 +269,9 @@ def test_every_reference_is_let_through_shadowed_or_missing(
     view = filter_capabilities(snapshots, preset)
     told = {(it.server_id, it.name) for it in view.missing}
     told |= {(it.server_id, it.name) for it in view.shadowed}
-    for routes in (view.tools, view.prompts, view.resources, view.templates):
-        told |= {(route.server_id, route.name) for route in routes.values()}
+    told |= {(route.server_id, route.name) for route in view.tools.values()}
+    for routes in (view.prompts, view.resources, view.templates):
+        told |= {(route.server_id, route.name) for route, *_ in routes.values()}
     asked = [*preset.tools, *(preset.prompts or ()), *(preset.resources or ())]
     assert {(ref.server_id, ref.name) for ref in asked if ref.enabled} <= told
 

@@ -1,0 +1,110 @@
+"""What a name that leads to nothing is answered: the same for all three kinds (A-09, A-11).
+
+A refusal names what the caller wrote, the caller's agent, and what the caller may use; nothing
+else. The part of the profile that refused goes to the log only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.domain.errors import (
+    AmbiguousName,
+    NotAllowed,
+    PromptNotAllowed,
+    PromptNotFound,
+    ProxyError,
+    ResourceNotAllowed,
+    ResourceNotFound,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.policy.alias import qualified_name
+from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.visibility import Denial
+
+EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
+
+COMPARED_NAMES = 50
+COMPARED_CHARS = 64
+"""How many names a wrong one is compared with for a suggestion, and how much of it."""
+
+CANDIDATES_TOLD = 5
+"""How many candidates a message names; ``details`` has them all."""
+
+OUTSIDE_THE_VIEW = "not visible under the active preset"
+
+_NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
+    Kind.TOOL: ToolNotAllowed,
+    Kind.PROMPT: PromptNotAllowed,
+    Kind.RESOURCE: ResourceNotAllowed,
+}
+
+
+def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
+    """Refuse what others may use, or what is named like it, to an agent."""
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
+        f"use one that its list of {kind.value}s shows",
+        reason=OUTSIDE_THE_VIEW if denial is None else f"the agent's {denial.value}",
+    )
+
+
+def outside_the_preset(name: str) -> ToolNotAllowed:
+    """Refuse a qualified tool name outside the view, whether or not it exists (contract §6)."""
+    return ToolNotAllowed(
+        f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
+        "server does not offer it; use one that list_available_tools shows",
+        reason=OUTSIDE_THE_VIEW,
+    )
+
+
+def not_found(kind: Kind, name: str, visible: Iterable[ComponentSpec]) -> ProxyError:
+    """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15)."""
+    near = _near(name, (spec.name for spec in visible))
+    match kind:
+        case Kind.TOOL:
+            hint = _hint(near, f"expected {EXPECTED_NAME}")
+            return ToolNotFound(
+                f"no tool is named {quote(name)}; {hint}",
+                details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
+            )
+        case Kind.PROMPT:
+            hint = _hint(near, "list the prompts to see which there are")
+            return PromptNotFound(f"no prompt is named {quote(name)}; {hint}")
+        case Kind.RESOURCE:
+            hint = _hint(near, "list the resources to see which there are")
+            return ResourceNotFound(f"no resource has the URI {quote(name)}; {hint}")
+
+
+def ambiguous(name: str, candidates: Sequence[tuple[ComponentSpec, str]]) -> AmbiguousName:
+    """Refuse a name that several components go by; each candidate is a component and its name."""
+    names = [qualified_name(spec.server_id or "", bare) for spec, bare in candidates]
+    told = ", ".join(quote(candidate) for candidate in names[:CANDIDATES_TOLD])
+    more = len(names) - CANDIDATES_TOLD
+    return AmbiguousName(
+        f"{quote(name)} is ambiguous: {len(names)} servers have it; say which one with its server "
+        f"in front: {told}" + (f" or {more} more" if more > 0 else ""),
+        details={"candidates": names},
+    )
+
+
+def _hint(near: str | None, otherwise: str) -> str:
+    return f"did you mean {quote(near)}?" if near else otherwise
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """Find what ``name`` was meant to be: some server's tool of that name, else a similar spelling.
+
+    Only the first names of many are compared, so that a wrong name costs little.
+    """
+    known = tuple(known)
+    with_server = f":{name}"
+    for candidate in known:
+        if candidate.endswith(with_server):
+            return candidate
+    short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
+    close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
+    return close[0] if close else None

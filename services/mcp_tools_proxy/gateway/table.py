@@ -1,0 +1,134 @@
+"""The components of one kind: who may use which, and which go by a name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import compress
+from typing import Generic, Protocol, TypeVar
+
+from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.policy.visibility import Denial, Visibility
+
+EVERYTHING = Visibility()
+
+
+class Described(Protocol):
+    """A component, or what gives components: a template."""
+
+    @property
+    def spec(self) -> ComponentSpec:
+        """Describe it."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Described)
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Whom a registry answers: an agent, or a caller without one."""
+
+    agent: str | None = None
+    visibility: Visibility = EVERYTHING
+
+    def denial(self, spec: ComponentSpec) -> Denial | None:
+        """Say what of the agent's profile refuses a component; None when nothing does."""
+        return self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
+
+
+WITHOUT_AGENT = Viewer()
+
+
+class Table(Generic[ItemT]):
+    """Every component of one kind that anybody may use, in the view's order; never changed.
+
+    Of several that share a bare name, one caller may use the first of them without an agent, and
+    each agent those that its profile leaves it. What a list shows and what a name leads to are both
+    ``shows``, so they cannot disagree.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[ItemT],
+        *,
+        names_of: Callable[[ItemT], Iterable[str]],
+        bare_names: bool = True,
+    ) -> None:
+        """``names_of`` gives the names that are an item's alone.
+
+        Without ``bare_names`` a caller without an agent sees every item, and names none by its bare
+        name. Raises ValueError when two items have one name.
+        """
+        self.items = tuple(items)
+        self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
+        self._by_bare_name = _grouped(self.items)
+        self._bare_names = bare_names
+        self._shadowed = frozenset(
+            id(item)
+            for same in (self._by_bare_name.values() if bare_names else ())
+            for item in same[1:]
+        )
+        self._open = tuple(item for item in self.items if id(item) not in self._shadowed)
+        self._masks: dict[str, bytes] = {}
+        self._same_masks: dict[bytes, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def shows(self, item: ItemT, viewer: Viewer) -> bool:
+        """Tell whether ``viewer`` may see and use an item."""
+        if viewer.agent is None:
+            return id(item) not in self._shadowed
+        return viewer.denial(item.spec) is None
+
+    def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
+        """Give what goes by ``name`` and ``viewer`` may use: by its own name, else by its bare one.
+
+        More than one only for an agent (A-10).
+        """
+        own = self._by_name.get(name)
+        if own is not None and self.shows(own, viewer):
+            return (own,)
+        if viewer.agent is None and not self._bare_names:
+            return ()
+        return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))
+
+    def denial(self, name: str, viewer: Viewer) -> Denial | None:
+        """Say what refuses to ``viewer`` what goes by ``name``; None where nothing does."""
+        own = self._by_name.get(name)
+        known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
+        return next((why for it in known if (why := viewer.denial(it.spec))), None)
+
+    def seen_by(self, viewer: Viewer) -> tuple[ItemT, ...]:
+        """List what ``viewer`` may use, in the view's order."""
+        mask = self.mask_of(viewer)
+        return self._open if mask is None else tuple(compress(self.items, mask))
+
+    def mask_of(self, viewer: Viewer) -> bytes | None:
+        """Give a byte for each of ``items``, 1 where an agent sees it; None without an agent.
+
+        Made once for an agent; agents that see the same share one.
+        """
+        if viewer.agent is None:
+            return None
+        mask = self._masks.get(viewer.agent)
+        if mask is None:
+            mask = bytes(self.shows(item, viewer) for item in self.items)
+            self._masks[viewer.agent] = mask = self._same_masks.setdefault(mask, mask)
+        return mask
+
+
+def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:
+    """Group the downstream items by their bare names, in order."""
+    groups: dict[str, list[ItemT]] = {}
+    for item in items:
+        if item.spec.server_id is not None:
+            groups.setdefault(item.spec.bare_name, []).append(item)
+    return {name: tuple(same) for name, same in groups.items()}
+
+
+def _unique(named: Iterable[tuple[str, ItemT]]) -> Mapping[str, ItemT]:
+    table: dict[str, ItemT] = {}
+    for name, item in named:
+        if table.setdefault(name, item) is not item:
+            raise ValueError(f"two components are named {name!r}")
+    return table

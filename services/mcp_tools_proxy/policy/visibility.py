@@ -1,0 +1,97 @@
+"""The one predicate: may this agent see and use this component (A-03 … A-06, A-14)?
+
+What a list shows and what a call may use both follow from ``Visibility.denial``, for every kind and
+every entry. It only ever takes away from what the active preset gives (contract §6).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+from mcp_tools_proxy.domain.agent import AgentProfile
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+
+_Pair = tuple[str, str]
+
+
+class Denial(Enum):
+    """Which part of an agent's profile refuses a component. For operators, never for callers."""
+
+    SERVER = "client_ids"
+    EXCLUDED = "exclude_components"
+    PRESET = "preset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetScope:
+    """A preset as a predicate, whatever the servers offer (P-03 … P-12)."""
+
+    servers: frozenset[str]
+    tools: frozenset[_Pair]
+    prompts: frozenset[_Pair] | None
+    resources: frozenset[_Pair] | None
+
+    @classmethod
+    def of(cls, preset: Preset) -> Self:
+        """Compile a preset."""
+        tools, prompts, resources = (
+            None if references is None else _pairs(references)
+            for references in (preset.tools, preset.prompts, preset.resources)
+        )
+        mentioned = (tools or frozenset()) | (prompts or frozenset()) | (resources or frozenset())
+        return cls(
+            servers=frozenset(server_id for server_id, _ in mentioned),
+            tools=tools or frozenset(),
+            prompts=prompts,
+            resources=resources,
+        )
+
+    def allows(self, kind: Kind, server_id: str, name: str) -> bool:
+        """Tell whether the preset lets a downstream component through."""
+        match kind:
+            case Kind.TOOL:
+                listed: frozenset[_Pair] | None = self.tools
+            case Kind.PROMPT:
+                listed = self.prompts
+            case Kind.RESOURCE:
+                listed = self.resources
+        return server_id in self.servers if listed is None else (server_id, name) in listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visibility:
+    """What one agent may use; the default is everything."""
+
+    client_ids: frozenset[str] | None = None
+    excluded: Exclusions = NOTHING_EXCLUDED
+    preset: PresetScope | None = None
+
+    @classmethod
+    def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
+        """Compile a profile; ``scope`` is that of the preset that it names, None if it has none."""
+        ids = profile.client_ids
+        return cls(
+            client_ids=None if ids is None else frozenset(ids),
+            excluded=Exclusions(profile.exclude_components),
+            preset=scope,
+        )
+
+    def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
+        """Say what refuses a component, None when nothing does; the server comes first (A-09).
+
+        ``name`` is what its server calls it. What is ours has no server: only
+        ``exclude_components`` concerns it.
+        """
+        if server_id is not None:
+            if self.client_ids is not None and server_id not in self.client_ids:
+                return Denial.SERVER
+            if self.preset is not None and not self.preset.allows(kind, server_id, name):
+                return Denial.PRESET
+        return Denial.EXCLUDED if self.excluded.hits(kind, server_id, name) else None
+
+
+def _pairs(references: Iterable[Reference]) -> frozenset[_Pair]:
+    return frozenset((it.server_id, it.name) for it in references if it.enabled)
