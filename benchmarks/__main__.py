@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
 from benchmarks.fleet import measure_fleet
@@ -28,6 +29,9 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "lists": measure_lists,
     "switch": measure_switch,
     "fleet": measure_fleet,
+    "agents": measure_agents,
+    "agent-lists": measure_agent_lists,
+    "agent-memory": measure_agent_memory,
 }
 
 

@@ -1,4 +1,4 @@
-"""What the service is compared with: a bare FastAPI endpoint and raw ASGI, with a fixed answer.
+"""What the service is compared with: bare FastAPI endpoints and raw ASGI, with a fixed answer.
 
 The same uvicorn (uvloop, httptools, no access log) and the same bytes of JSON in and out.
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from benchmarks.messages import EXECUTE
+from benchmarks.messages import EXECUTE, TOOLS
 
 
 class User(BaseModel):
@@ -48,6 +48,17 @@ def fastapi_app(answer: bytes) -> FastAPI:
     @app.post(EXECUTE, response_model=Envelope)
     async def execute(request: Execute) -> dict[str, object]:
         return {"status": "ok", "result": result, "trace_id": request.trace_id}
+
+    return app
+
+
+def list_app(body: bytes) -> FastAPI:
+    """Answer GET tools with the same bytes each time."""
+    app = FastAPI()
+
+    @app.get(TOOLS)
+    async def tools() -> Response:
+        return Response(body, media_type="application/json")
 
     return app
 
@@ -89,6 +100,8 @@ def main() -> None:
     answer = Path(file).read_bytes()
     if kind == "fastapi":
         serve(fastapi_app(answer), int(port))
+    elif kind == "list":
+        serve(list_app(answer), int(port))
     else:
         serve(asgi_app(answer), int(port), lifespan="off")
 

@@ -1,0 +1,221 @@
+"""Two hundred agents, each with a profile of its own, over a thousand tools.
+
+What an agent on a call costs, what its list costs, and what its being there costs in memory.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+
+from benchmarks.bench import Bench, Measured, medians
+from benchmarks.configuration import Reference, over_http, write_agents, write_configuration
+from benchmarks.echo import ECHO, PREFIX, invented_tool
+from benchmarks.fleet import FLEET_SERVERS, FLEET_TOOLS, wait_until_ready
+from benchmarks.listing import dumps_ms
+from benchmarks.load import Job
+from benchmarks.messages import ACTIVE_PRESET, EXECUTE, OK, TOOLS, call, section_calls
+from benchmarks.report import Result, Target
+from benchmarks.responder import MODERN_PATH
+from benchmarks.servers import Server, bare, fleet, gateway
+
+AGENTS = 200
+EXCLUDED = 10
+FORMATS = ("mcp", "openai", "anthropic")
+
+_TEXT = "Does an agent cost much?"
+_WARM_UP = 0.2
+_PRESETS = ("one", "other")
+
+
+def measure_agents(bench: Bench) -> Result:
+    """Compare calls that name an agent with the same calls that name none, in one process."""
+    echo = call(f"server-00:{ECHO}", text=_TEXT)
+    kinds: Mapping[str, tuple[Sequence[str], str]] = {
+        "read_doc_section": (section_calls("big-0"), OK),
+        "downstream echo": ([echo], f"{PREFIX}{_TEXT}"),
+    }
+    rounds: dict[tuple[str, bool], list[Measured]] = {
+        (kind, agent): [] for kind in kinds for agent in (False, True)
+    }
+    with _service(bench, "agents", documents=("big-0",)) as service:
+        for number in range(bench.sizes.relay_rounds):
+            bench.say(f"  agents: round {number + 1} of {bench.sizes.relay_rounds}")
+            for (kind, agent), found in rounds.items():
+                bodies, expected = kinds[kind]
+                bodies = list(_with_agents(bodies)) if agent else bodies
+                for share, keep in ((_WARM_UP, False), (1.0, True)):
+                    job = Job(
+                        port=service.port,
+                        path=EXECUTE,
+                        bodies=list(bodies),
+                        connections=1,
+                        calls=int(bench.sizes.section_calls * share),
+                        expected=expected,
+                    )
+                    measured = bench.measure(service, job)
+                    if keep:
+                        found.append(measured)
+    return _report_calls({key: medians(found) for key, found in rounds.items()})
+
+
+def measure_agent_lists(bench: Bench) -> Result:
+    """Compare GET tools of an agent with json.dumps (cold) and with a bare endpoint (warm).
+
+    Cold is the first list after a switch of presets, which makes a new registry.
+    """
+    result = Result(
+        f"GET tools, {AGENTS} agents, {FLEET_SERVERS * FLEET_TOOLS:,} tools",
+        ("format", "kB", "json.dumps CPU ms", "cold CPU ms", "warm CPU ms", "bare FastAPI CPU ms"),
+    )
+    with _service(bench, "agent-lists") as service:
+        for shape in FORMATS:
+            bench.say(f"  agent-lists: {shape}")
+            _measure_format(bench, service, shape, result)
+    return result
+
+
+def measure_agent_memory(bench: Bench) -> Result:
+    """Compare the service's memory before and after each agent asked for all of its lists."""
+    with _service(bench, "agent-memory") as service:
+        size = 0
+        for shape in FORMATS:  # without an agent first: what all agents share
+            size += len(service.ask(f"{TOOLS}?format={shape}", method="GET", expected='"tools"'))
+        before = service.rss_bytes()
+        for agent, shape in ((name, shape) for name in _names() for shape in FORMATS):
+            path = f"{TOOLS}?agent={agent}&format={shape}"
+            service.ask(path, method="GET", expected='"tools"')
+        after = service.rss_bytes()
+    grown = after - before
+    result = Result(
+        f"Memory of {AGENTS} agents that asked for {len(FORMATS)} lists each",
+        ("state of the process", "RSS MB", "grown by MB"),
+        [
+            ("listed without an agent", f"{before / 1e6:.1f}", "-"),
+            ("listed for every agent", f"{after / 1e6:.1f}", f"{grown / 1e6:+.1f}"),
+            ("all of these lists as JSON", f"{size * AGENTS / 1e6:.1f}", "-"),
+        ],
+    )
+    result.targets = [
+        Target(
+            name="growth / the lists' JSON",
+            limit=0.05,
+            measured=grown / (size * AGENTS),
+            unit="x",
+            how="what differs is a mask of a bit for each tool and a few names",
+        )
+    ]
+    return result
+
+
+def _measure_format(bench: Bench, service: Server, shape: str, result: Result) -> None:
+    paths = [f"{TOOLS}?agent={name}&format={shape}" for name in _names()]
+    body = service.ask(paths[0], method="GET", expected='"tools"')
+    tools = json.loads(body)["tools"]
+    assert len(tools) > FLEET_SERVERS * FLEET_TOOLS - EXCLUDED, len(tools)
+    warm: list[Measured] = []
+    fixed: list[Measured] = []
+    dumps: list[float] = []
+    with bare("list", bench.workdir, body) as endpoint:
+        endpoint.wait_for("", TOOLS, method="GET", expected='"tools"')
+        for number in range(bench.sizes.rounds + 1):
+            dumps.append(dumps_ms(tools))
+            found = [_measure_lists(bench, server, paths) for server in (service, endpoint)]
+            if number:  # the first round warms up
+                warm.append(found[0])
+                fixed.append(found[1])
+    cold_ms = statistics.median(_cold_ms(service, paths[0], bench.sizes.list_calls))
+    json_ms = statistics.median(dumps)
+    warm_ms, fixed_ms = medians(warm).cpu_ms, medians(fixed).cpu_ms
+    numbers = (json_ms, cold_ms, warm_ms, fixed_ms)
+    result.rows.append((shape, f"{len(body) / 1e3:.0f}", *(f"{ms:.2f}" for ms in numbers)))
+    result.targets += [
+        Target(name=f"{shape}, cold / json.dumps", limit=3, measured=cold_ms / json_ms, unit="x"),
+        Target(name=f"{shape}, warm / bare", limit=1.3, measured=warm_ms / fixed_ms, unit="x"),
+    ]
+
+
+def _measure_lists(bench: Bench, server: Server, paths: list[str]) -> Measured:
+    job = Job(
+        port=server.port,
+        method="GET",
+        path=TOOLS,
+        paths=paths,
+        bodies=[""],
+        connections=1,
+        calls=bench.sizes.list_calls * 10,
+        expected='"tools"',
+    )
+    return bench.measure(server, job)
+
+
+def _cold_ms(service: Server, path: str, count: int) -> Iterator[float]:
+    """Switch presets and give the CPU time of the list that comes after, each time."""
+    for preset in islice(cycle(_PRESETS[::-1]), count):
+        switch = json.dumps({"preset_id": preset, "persist": False})
+        service.ask(ACTIVE_PRESET, switch, method="PUT", expected='"preset"')
+        before = service.cpu_s()
+        service.ask(path, method="GET", expected='"tools"')
+        yield (service.cpu_s() - before) * 1000
+
+
+@contextmanager
+def _service(bench: Bench, name: str, documents: Sequence[str] = ()) -> Iterator[Server]:
+    """Run the service with all agents' profiles beside the whole fleet, all of it ready."""
+    with fleet(bench.workdir, FLEET_SERVERS, tools=FLEET_TOOLS) as servers:
+        settings = _configuration(bench.workdir / f"{name}-config", servers)
+        with gateway(bench.workdir, bench.folder(name, *documents), settings) as service:
+            wait_until_ready(service, FLEET_SERVERS)
+            yield service
+
+
+def _configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
+    """Let each agent use all servers and the second preset, but for ten tools of its own."""
+    tools = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
+    entries = {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
+    references: list[Reference] = [
+        (server_id, name) for server_id in entries for name in (*tools, ECHO)
+    ]
+    settings = write_configuration(folder, entries, dict.fromkeys(_PRESETS, references))
+    spelt = [f"{server_id}:{name}" for server_id in entries for name in tools]
+    write_agents(
+        folder,
+        [
+            {
+                "name": agent,
+                "client_ids": list(entries),
+                "exclude_components": spelt[n : n + EXCLUDED],
+                "preset": _PRESETS[1],
+            }
+            for n, agent in enumerate(_names())
+        ],
+    )
+    return {**settings, "MCP_PROXY_REQUIRE_AGENT": "false"}
+
+
+def _names() -> Sequence[str]:
+    return [f"agent-{number:03}" for number in range(AGENTS)]
+
+
+def _with_agents(bodies: Sequence[str]) -> Iterator[str]:
+    """Give as many bodies as there are agents, each with another agent."""
+    for body, agent in zip(cycle(bodies), _names(), strict=False):
+        yield json.dumps(json.loads(body) | {"agent": agent}, separators=(",", ":"))
+
+
+def _report_calls(measured: Mapping[tuple[str, bool], Measured]) -> Result:
+    result = Result(
+        f"A call that names one of {AGENTS} agents",
+        ("call", "agent", "CPU ms/call", "p50 ms", "p99 ms"),
+    )
+    for (kind, agent), found in measured.items():
+        times = (f"{found.cpu_ms:.3f}", f"{found.p50_ms:.2f}", f"{found.p99_ms:.2f}")
+        result.rows.append((kind, "yes" if agent else "no", *times))
+        if agent:
+            ratio = found.cpu_ms / measured[kind, False].cpu_ms
+            result.targets.append(
+                Target(name=f"{kind}: with / without", limit=1.05, measured=ratio, unit="x")
+            )
+    return result
