@@ -1,4 +1,4 @@
-"""Configuration folders: what mcp.json and the preset files say."""
+"""Configuration folders: what mcp.json, agents.json and the preset files say."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,28 @@ def make_preset(
     return preset
 
 
+def make_agent(
+    name: str = "reader",
+    *,
+    client_ids: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    preset: str | None = None,
+) -> Json:
+    """Make an entry of agents.json; what is None is left out."""
+    said = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
+    return {"name": name, **{key: value for key, value in said.items() if value is not None}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A configuration folder; ``more`` are other keys of mcp.json."""
+    """A configuration folder; ``more`` are other keys of mcp.json.
+
+    Without ``agents`` there is no agents.json.
+    """
 
     servers: Mapping[str, Json] = field(default_factory=dict)
     presets: Sequence[Json] = ()
+    agents: Sequence[Json] | None = None
     more: Json = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -44,6 +60,8 @@ class Config:
         write_json(folder / "mcp.json", {"mcpServers": dict(self.servers), **self.more})
         for preset in self.presets:
             write_json(folder / f"preset_{preset['id']}.json", preset)
+        if self.agents is not None:
+            write_json(folder / "agents.json", {"agents": list(self.agents)})
 
 
 def write_json(file: Path, content: object) -> None:

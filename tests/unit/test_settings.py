@@ -33,6 +33,7 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_ADMIN_TOKEN", "secrät"),
         ("MCP_PROXY_TOOL_TIMEOUT_S", "0"),
         ("MCP_PROXY_TOOL_TIMEOUT_S", "inf"),
+        ("MCP_PROXY_REQUIRE_AGENT", "perhaps"),
     ],
 )
 def test_a_bad_value_is_one_line_naming_the_variable(
@@ -74,7 +75,14 @@ def test_by_default_three_keywords_are_blocked() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["RETRIEVAL_WINDOW_URL", "RETRIEVAL_TOKEN", "RATE_LIMIT_STORAGE_URL", "PRESET", "ADMIN_TOKEN"],
+    [
+        "RETRIEVAL_WINDOW_URL",
+        "RETRIEVAL_TOKEN",
+        "RATE_LIMIT_STORAGE_URL",
+        "PRESET",
+        "ADMIN_TOKEN",
+        "REQUIRE_AGENT",
+    ],
 )
 def test_an_empty_optional_setting_is_unset(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"MCP_PROXY_{name}", "")

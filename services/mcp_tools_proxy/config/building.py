@@ -99,7 +99,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
     )
 
 
-def same_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+def repeated_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
     """Tell which agents have the name of one before them."""
     first: dict[str, int] = {}
     problems = []

@@ -21,7 +21,7 @@ from mcp_tools_proxy.config.building import (
     build_preset,
     configuration_warnings,
     preset_warnings,
-    same_names,
+    repeated_names,
 )
 from mcp_tools_proxy.config.editing import with_key, write_atomically
 from mcp_tools_proxy.config.parsing import parse_json, problems_of, read_json, read_text
@@ -109,7 +109,7 @@ def load_agents(folder: Path) -> Agents:
     except FileNotFoundError:
         return NO_AGENTS
     file = _checked(AgentsFile, path.name, written, None)
-    if problems := same_names(path.name, file):
+    if problems := repeated_names(path.name, file):
         raise InvalidConfig(problems)
     return build_agents(file, warnings=agents_warnings(path.name, file))
 

@@ -63,8 +63,7 @@ class InForce:
 
     @property
     def visibilities(self) -> Mapping[str, Visibility]:
-        """What each agent that has a profile may use, by its name; the same objects as before
-        where their files say the same."""
+        """What each agent may use, by its name; the same objects as long as the files say so."""
         return self.of_agents.visibilities
 
     @property

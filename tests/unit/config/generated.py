@@ -35,6 +35,23 @@ _REFERENCES = st.lists(
     )
 )
 
+AGENTS = JSON | st.fixed_dictionaries(
+    {
+        "agents": st.lists(
+            st.fixed_dictionaries(
+                {"name": st.text(max_size=4) | JSON},
+                optional={
+                    "client_ids": st.lists(_TEXTS) | JSON,
+                    "exclude_components": st.lists(_TEXTS) | JSON,
+                    "preset": st.sampled_from(["work", "__empty__"]) | JSON,
+                },
+            ),
+            max_size=3,
+        )
+        | JSON
+    }
+)
+
 PRESETS = JSON | st.fixed_dictionaries(
     {"id": st.just("work"), "name": st.text(max_size=4)},
     optional={

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from mcp_tools_proxy.config.files import load_configuration, load_preset
+from mcp_tools_proxy.config.files import load_agents, load_configuration, load_preset
+from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -52,6 +53,12 @@ def load_as_preset(folder: Path, content: object, preset_id: str = "work") -> Pr
     """Load ``content`` as the file of a preset."""
     write_json(folder, f"preset_{preset_id}.json", content)
     return load_preset(folder, preset_id).preset
+
+
+def load_as_agents(folder: Path, content: object) -> Agents:
+    """Load ``content`` as agents.json."""
+    write_json(folder, "agents.json", content)
+    return load_agents(folder)
 
 
 def refused(

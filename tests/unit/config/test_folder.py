@@ -76,6 +76,10 @@ def _create(folder: Path) -> None:
     write_json(folder, "preset_b.json", "{}")
 
 
+def _create_agents(folder: Path) -> None:
+    write_json(folder, "agents.json", "{}")
+
+
 def _delete(folder: Path) -> None:
     (folder / "preset_a.json").unlink()
 
@@ -109,6 +113,7 @@ def _exchange_the_folder(folder: Path) -> None:
     [
         _change,
         _create,
+        _create_agents,
         _delete,
         _replace,
         _replace_with_an_older_one,
@@ -211,6 +216,7 @@ async def test_other_files_are_none_of_its_business(folder: Path) -> None:
         write_json(folder, "notes.txt", "x")
         write_json(folder, "preset_a.json.swp", "x")
         write_json(folder, "mcp.json~", "x")
+        write_json(folder, ".agents.json.new", "x")
         with anyio.move_on_after(2 * LOOK_S + MAX_LOOKS * SETTLE_S):
             await watch.news()
         assert watch.told == 1

@@ -9,11 +9,12 @@ from hypothesis import given
 
 from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
 from mcp_tools_proxy.domain.config import InvalidConfig
-from tests.unit.config.generated import CONFIGURATIONS, PRESETS
-from tests.unit.config.loading import load, load_as_preset, tried
+from tests.unit.config.generated import AGENTS, CONFIGURATIONS, PRESETS
+from tests.unit.config.loading import load, load_as_agents, load_as_preset, tried
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 MCP = jsonschema_rs.validator_for(json.loads((SCHEMAS / "mcp.schema.json").read_bytes()))
+AGENT = jsonschema_rs.validator_for(json.loads((SCHEMAS / "agents.schema.json").read_bytes()))
 PRESET = jsonschema_rs.validator_for(json.loads((SCHEMAS / "preset.schema.json").read_bytes()))
 
 
@@ -57,6 +58,9 @@ ENTRIES: list[tuple[object, bool]] = [
     ({"url": "${A}://h", "enabled": True, "disabled": False}, True),
     ({"url": "http://${A}/${B:-b}", "transport": "http"}, True),
     ({"disabled": True, "url": "${MISSING}", "type": "ws"}, True),
+    ({"command": "x", "exclude": ["a", "tool:b", "{C}", "${D}"]}, True),
+    ({"command": "x", "exclude": []}, True),
+    ({"command": "x", "exclude": None}, True),
     ({}, False),
     ("npx", False),
     (None, False),
@@ -111,6 +115,10 @@ ENTRIES: list[tuple[object, bool]] = [
     ({"command": "x", "maxCallsInFlight": 0}, False),
     ({"command": "x", "maxCallsInFlight": 1.5}, False),
     ({"command": "x", "maxResultBytes": 0}, False),
+    ({"command": "x", "exclude": "a"}, False),
+    ({"command": "x", "exclude": [""]}, False),
+    ({"command": "x", "exclude": [None]}, False),
+    ({"command": "x", "exclude": {"a": True}}, False),
 ]
 
 
@@ -154,6 +162,67 @@ def test_loader_and_schema_agree_on_a_configuration(
 ) -> None:
     loads = not isinstance(tried(lambda: load(tmp_path, content)), InvalidConfig)
     assert (loads, MCP.is_valid(content)) == (good, good)
+
+
+AGENT_ENTRIES: list[tuple[object, bool]] = [
+    ({"name": "a"}, True),
+    ({"name": " "}, True),
+    ({"name": "Ünï code: ok"}, True),
+    ({"name": "x" * 256, "unknown": 1}, True),
+    ({"name": "a", "client_ids": None, "exclude_components": None, "preset": None}, True),
+    ({"name": "a", "client_ids": [], "exclude_components": []}, True),
+    ({"name": "a", "client_ids": ["b:c"], "exclude_components": ["d", "d"]}, True),
+    ({"name": "a", "preset": "work"}, True),
+    ({"name": "a", "preset": "__empty__"}, True),
+    ({}, False),
+    ("a", False),
+    (None, False),
+    ({"name": ""}, False),
+    ({"name": None}, False),
+    ({"name": 5}, False),
+    ({"name": "x" * 257}, False),
+    ({"name": "a\n"}, False),
+    ({"name": "a\u0085b"}, False),
+    ({"name": "a\0"}, False),
+    ({"name": "a", "client_ids": "notes"}, False),
+    ({"name": "a", "client_ids": [""]}, False),
+    ({"name": "a", "client_ids": [1]}, False),
+    ({"name": "a", "client_ids": {"notes": True}}, False),
+    ({"name": "a", "exclude_components": "search"}, False),
+    ({"name": "a", "exclude_components": [""]}, False),
+    ({"name": "a", "exclude_components": [None]}, False),
+    ({"name": "a", "exclude_components": False}, False),
+    ({"name": "a", "preset": ""}, False),
+    ({"name": "a", "preset": "../work"}, False),
+    ({"name": "a", "preset": 5}, False),
+    ({"name": "a", "preset": ["work"]}, False),
+]
+
+
+@pytest.mark.requirement("A-07")
+@pytest.mark.parametrize(("entry", "good"), AGENT_ENTRIES)
+def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good: bool) -> None:
+    content = {"agents": [{"name": "first"}, entry]}
+    loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
+    assert (loads, AGENT.is_valid(content)) == (good, good)
+
+
+@pytest.mark.requirement("A-07")
+@pytest.mark.parametrize(
+    ("content", "good"),
+    [
+        ({"agents": []}, True),
+        ({"agents": [], "unknown": 1, "$schema": "x"}, True),
+        ({}, False),
+        ([], False),
+        ({"agents": None}, False),
+        ({"agents": {}}, False),
+        ({"agents": {"a": {}}}, False),
+    ],
+)
+def test_loader_and_schema_agree_on_the_agents(tmp_path: Path, content: object, good: bool) -> None:
+    loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
+    assert (loads, AGENT.is_valid(content)) == (good, good)
 
 
 def preset(**more: object) -> dict[str, object]:
@@ -209,3 +278,12 @@ def test_whatever_preset_loads_is_valid_by_the_schema(
     folder = tmp_path_factory.mktemp("config")
     loaded = tried(lambda: load_as_preset(folder, content))
     assert isinstance(loaded, InvalidConfig) or PRESET.is_valid(content)
+
+
+@given(content=AGENTS)
+def test_whatever_agents_load_are_valid_by_the_schema(
+    tmp_path_factory: pytest.TempPathFactory, content: object
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    loaded = tried(lambda: load_as_agents(folder, content))
+    assert isinstance(loaded, InvalidConfig) or AGENT.is_valid(content)

@@ -1,0 +1,30 @@
+"""What an unknown name was probably meant to be."""
+
+import pytest
+
+from mcp_tools_proxy.policy.nearest import COMPARED_CHARS, COMPARED_NAMES, nearest
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("note", "notes"), ("Notes", "notes"), ("tikets", "tickets"), ("weather", None), ("", None)],
+)
+def test_the_name_most_like_it_is_given(name: str, meant: str | None) -> None:
+    assert nearest(name, ["tickets", "notes"]) == meant
+
+
+def test_nothing_is_like_a_name_where_nothing_is_known() -> None:
+    assert nearest("notes", ()) is None
+
+
+def test_only_the_first_names_are_compared() -> None:
+    many = [f"{index}" for index in range(COMPARED_NAMES)]
+    assert (nearest("note", [*many, "notes"]), nearest("note", [*many[1:], "notes"])) == (
+        None,
+        "notes",
+    )
+
+
+def test_a_long_name_is_never_given() -> None:
+    long = "n" * (COMPARED_CHARS + 1)
+    assert (nearest(long, [long]), nearest(long, [long[1:]])) == (None, long[1:])
