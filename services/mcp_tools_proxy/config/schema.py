@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.rules import (
@@ -147,10 +147,28 @@ class PresetFile(BaseModel):
     """When the preset was made, in milliseconds since 1970; lists are in this order."""
 
 
+MISSPELT = {
+    **dict.fromkeys(("clientIds", "client-ids", "clients", "mcp_servers"), "client_ids"),
+    **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
+    **dict.fromkeys(("presetId", "preset_id"), "preset"),
+}
+"""Keys that a profile has not, and what they are meant to be: left out, the agent would see more."""
+
+
 class AgentEntry(BaseModel):
     """What one agent may see and use of what everybody may; each key only takes away."""
 
-    model_config = SNAKE_CASE_MODEL
+    model_config = SNAKE_CASE_MODEL | ConfigDict(
+        json_schema_extra={"propertyNames": {"not": {"enum": list(MISSPELT)}}}
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_misspelt(cls, entry: object) -> object:
+        for key in entry if isinstance(entry, Mapping) else ():
+            if key in MISSPELT:
+                raise ValueError(f"has the key {key}, which is spelt {MISSPELT[key]}")
+        return entry
 
     name: Identifier = Field(examples=["researcher"])
     """The agent's name, as requests give it in `agent`; 1 to 256 characters."""

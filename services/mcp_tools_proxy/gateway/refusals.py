@@ -5,8 +5,6 @@ else. The part of the profile that refused goes to the log only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from itertools import islice
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import ComponentSpec
@@ -23,13 +21,10 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.nearest import nearest
 from mcp_tools_proxy.policy.visibility import Denial
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
-
-COMPARED_NAMES = 50
-COMPARED_CHARS = 64
-"""How many names a wrong one is compared with for a suggestion, and how much of it."""
 
 CANDIDATES_TOLD = 5
 """How many candidates a message names; ``details`` has them all."""
@@ -96,15 +91,8 @@ def _hint(near: str | None, otherwise: str) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str | None:
-    """Find what ``name`` was meant to be: some server's tool of that name, else a similar spelling.
-
-    Only the first names of many are compared, so that a wrong name costs little.
-    """
+    """Find what ``name`` was meant to be: some server's tool of that name, else a similar one."""
     known = tuple(known)
     with_server = f":{name}"
-    for candidate in known:
-        if candidate.endswith(with_server):
-            return candidate
-    short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
-    close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
-    return close[0] if close else None
+    owned = next((candidate for candidate in known if candidate.endswith(with_server)), None)
+    return owned or nearest(name, known)

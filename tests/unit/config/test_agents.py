@@ -7,6 +7,7 @@ from hypothesis import given
 
 from mcp_tools_proxy.config.files import NO_AGENTS, load_agents
 from mcp_tools_proxy.config.parsing import MAX_PROBLEMS
+from mcp_tools_proxy.config.schema import MISSPELT
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import InvalidConfig
 from tests.configuration import Json
@@ -110,12 +111,19 @@ def test_unknown_keys_are_told_and_do_no_harm(tmp_path: Path) -> None:
     content = {
         "$schema": "./agents.schema.json",
         "clients": [],
-        "agents": [{"name": "a"}, {"name": "b", "clientIds": ["notes"]}],
+        "agents": [{"name": "a"}, {"name": "b", "model": "large"}],
     }
     assert by_path(load_as_agents(tmp_path, content).warnings) == {
         "$.clients": '"clients" is no known key, so it has no effect',
-        "$.agents[1].clientIds": '"clientIds" is no known key, so it has no effect',
+        "$.agents[1].model": '"model" is no known key, so it has no effect',
     }
+
+
+@pytest.mark.requirement("A-07")
+@pytest.mark.parametrize("key", MISSPELT)
+def test_a_misspelt_key_is_refused_lest_the_agent_see_more(tmp_path: Path, key: str) -> None:
+    problems = problems_of(tmp_path, {"agents": [{"name": "a", key: []}]})
+    assert problems == {"$.agents[0]": f"has the key {key}, which is spelt {MISSPELT[key]}"}
 
 
 @given(content=AGENTS)

@@ -196,6 +196,8 @@ AGENT_ENTRIES: list[tuple[object, bool]] = [
     ({"name": "a", "preset": "../work"}, False),
     ({"name": "a", "preset": 5}, False),
     ({"name": "a", "preset": ["work"]}, False),
+    ({"name": "a", "clientIds": None}, False),
+    ({"name": "a", "exclude": []}, False),
 ]
 
 
