@@ -152,7 +152,7 @@ MISSPELT = {
     **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
     **dict.fromkeys(("presetId", "preset_id"), "preset"),
 }
-"""Keys that a profile has not, and what they are meant to be: left out, the agent would see more."""
+"""Keys that a profile has not, and what is meant: without it the agent would see more."""
 
 
 class AgentEntry(BaseModel):
