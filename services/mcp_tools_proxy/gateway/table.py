@@ -83,11 +83,12 @@ class Table(Generic[ItemT]):
     def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
         """Give what goes by ``name`` and ``viewer`` may use: by its own name, else by its bare one.
 
-        More than one only for an agent (A-10).
+        More than one only for an agent (A-10). A name that is one item's own never leads to
+        another, so no server can get the calls that a viewer may not make of another one (A-19).
         """
         own = self._by_name.get(name)
-        if own is not None and self.shows(own, viewer):
-            return (own,)
+        if own is not None:
+            return (own,) if self.shows(own, viewer) else ()
         if viewer.agent is None and not self._bare_names:
             return ()
         return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))

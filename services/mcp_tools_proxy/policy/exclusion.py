@@ -13,7 +13,8 @@ MAX_DECODINGS = 4
 """How often a URI may be percent-encoded over and over, and is still seen through."""
 
 _SLASHES = re.compile(r"[/\\]+")
-_URI_END = re.compile(r"[?#;]")
+_URI_ENDS = "#?;"
+"""What may begin a part of a URI that servers ignore: fragment, query, parameters."""
 
 
 class Exclusions:
@@ -55,17 +56,17 @@ class Exclusions:
         """Tell whether a URI that a template stands for is excluded (A-20).
 
         Here the gateway cannot know which URIs are one resource to the server, so one that differs
-        from an excluded one only in encoding, case, repeated slashes, query or fragment is excluded
-        too.
+        from an excluded one only in encoding, case or repeated slashes, or has a query, fragment or
+        parameters beside, is excluded too.
         """
         if not self._entries:
             return False
         plain = _plain(uri)
-        cut = _URI_END.split(plain, maxsplit=1)[0].rstrip("/")
+        cuts = (plain.partition(end)[0].rstrip("/") for end in _URI_ENDS)
         owner = None if server_id is None else server_id.casefold()
         return any(
             spelling in self._uris
-            for name in (plain, cut)
+            for name in (plain, *cuts)
             for spelling in spellings(Kind.RESOURCE, owner, name)
         )
 
