@@ -1,7 +1,7 @@
 """Keeps the registry as the files and the servers have it: the one writer of what is in force."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ from typing import Protocol
 
 import structlog
 
+from mcp_tools_proxy.config.files import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.folder import changes
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.config import PresetSummary, Problem
@@ -22,6 +23,7 @@ from mcp_tools_proxy.gateway.clashes import without_clashes
 from mcp_tools_proxy.gateway.findings import Finding, findings_of, tell
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
 from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
+from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -105,6 +107,7 @@ class Reloader:
         self._in_force = InForce()
         self._view = View()
         self._findings: frozenset[Finding] = frozenset()
+        self._vain: tuple[Problem, ...] = ()
         self._built = False
         self._reloaded_at: datetime | None = None
         self.version = 0
@@ -139,7 +142,7 @@ class Reloader:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd in the files in force and does no harm."""
-        return self._in_force.warnings
+        return self._in_force.warnings + self._vain
 
     @property
     def last_reload(self) -> Reload | None:
@@ -236,6 +239,7 @@ class Reloader:
                 exclude=exclude,
             )
         )
+        self._tell_vain_entries(snapshots)
 
     def _agent_required(self, wanted: InForce) -> bool:
         """Tell whether a call needs an agent: as the setting says, else where there are profiles.
@@ -247,13 +251,8 @@ class Reloader:
     def _tell_news(self, found: InForce) -> None:
         """Log what a look found that the look before did not."""
         known = self._in_force
-        for event, now, before in (
-            ("config.problem", found.problems, known.problems),
-            ("config.warning", found.warnings, known.warnings),
-        ):
-            for it in now:
-                if it not in before:
-                    log.warning(event, file=it.file, path=it.path, reason=it.message)
+        _tell("config.problem", found.problems, known.problems)
+        _tell("config.warning", found.warnings, known.warnings)
         if found.preset.preset_id != known.preset.preset_id:
             log.info("preset.active", preset=found.preset.preset_id)
 
@@ -263,7 +262,28 @@ class Reloader:
         self._findings = frozenset(findings)
         tell(news, preset_id=self.active.preset_id)
 
+    def _tell_vain_entries(self, snapshots: Mapping[str, Snapshot]) -> None:
+        """Log the excluded names that name nothing now and did not before (A-15)."""
+        before, self._vain = (
+            self._vain,
+            vain_entries(
+                agents=self._in_force.agents or NO_AGENTS,
+                configuration=self._in_force.configuration or NO_FILE,
+                snapshots=snapshots,
+                local_tools=[tool.spec.name for tool in self._local_tools],
+                certain_only=True,
+            ),
+        )
+        _tell("config.warning", self._vain, before)
+
     def _count_reload(self) -> None:
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
         self._metrics.config_problems.set(len(self.problems))
+
+
+def _tell(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+    """Log the problems that were not there before."""
+    for it in problems:
+        if it not in before:
+            log.warning(event, file=it.file, path=it.path, reason=it.message)

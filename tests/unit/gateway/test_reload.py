@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.clashes import without_clashes
 from tests.builders import make_snapshot
 from tests.fakes import FakeComponents, FakeTool, fake_components
-from tests.unit.gateway.reloading import Reloading, write_preset, write_servers
+from tests.unit.gateway.reloading import Reloading, write, write_preset, write_servers
 
 
 @pytest.fixture
@@ -215,6 +215,25 @@ async def test_a_problem_is_logged_once_and_counted(folder: Path) -> None:
         'mcp_proxy_config_reloads_total{result="failed"} 2.0' in exposition,
         "mcp_proxy_config_problems 1.0" in exposition,
     ) == (["mcp.json"], True, True)
+
+
+@pytest.mark.requirement("A-15")
+async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers_are_known(
+    folder: Path,
+) -> None:
+    agent = {"name": "reader", "exclude_components": ["serch", "alpha:drop", "local"]}
+    write(folder / "agents.json", {"agents": [agent]})
+    it = Reloading(folder)
+    beta = it.pool.offers.pop("beta")
+    with capture_logs() as lines:
+        await it.reloader.load()
+        before = len(it.reloader.warnings)
+        it.pool.offers["beta"] = beta
+        it.reloader.rebuild()
+        it.reloader.rebuild()
+    told = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
+    reason = '"serch" names nothing that there is; did you mean "search"?'
+    assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
 async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
