@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.configuration import Config, Json, make_preset
 from tests.mcp_servers.raw_web import RawServer, running_raw
@@ -84,7 +84,7 @@ async def two_servers(
     exclude: Mapping[str, Sequence[str]] | None = None,
     presets: Sequence[Json] = (EVERYTHING,),
     more: Mapping[str, Sequence[Json]] | None = None,
-    **settings: object,
+    require_agent: bool | None = None,
 ) -> AsyncIterator[Two]:
     """Serve both servers to ``agents``; ``exclude`` is that of mcp.json, by server id.
 
@@ -95,7 +95,7 @@ async def two_servers(
         running_raw(name="a-b", **offer(OWN["a-b"], more)) as a_b,
     ):
         config = config_of(a, a_b, *agents, exclude=exclude, presets=presets)
-        async with running(config=config, **settings) as service:
+        async with running(config=config, require_agent=require_agent) as service:
             yield Two(service, a, a_b)
 
 
@@ -130,16 +130,18 @@ async def listed(service: Service, agent: str | None = None) -> Listed:
 
 async def use(service: Service, entry: str, name: str, agent: str | None = None) -> Envelope:
     """Use what goes by ``name`` through one of ENTRIES, and give the envelope."""
-    common: dict[str, Any] = {"user": USER} | ({} if agent is None else {"agent": agent})
-    route, said = {
-        "execute": (EXECUTE, {"tool_name": name}),
-        "batch": (BATCH, {"calls": [{"tool_name": name}]}),
-        "prompt": (f"{PROMPTS}/get", {"name": name, "arguments": {"name": "x"}}),
-        "resource": (f"{RESOURCES}/read", {"uri": name}),
-    }[entry]
-    if entry == "prompt" and not name.endswith("greet"):
-        del said["arguments"]
-    answer: Envelope = (await service.http.post(route, json=common | said)).json()
+    body: Json = {"user": USER} | ({} if agent is None else {"agent": agent})
+    match entry:
+        case "execute":
+            route, body = EXECUTE, body | {"tool_name": name}
+        case "batch":
+            route, body = BATCH, body | {"calls": [{"tool_name": name}]}
+        case "prompt":
+            arguments = {"name": "x"} if name.endswith("greet") else {}
+            route, body = f"{PROMPTS}/get", body | {"name": name, "arguments": arguments}
+        case _:
+            route, body = f"{RESOURCES}/read", body | {"uri": name}
+    answer: Envelope = (await service.http.post(route, json=body)).json()
     first: Envelope = answer["results"][0] if "results" in answer else answer
     return first
 

@@ -96,7 +96,7 @@ async def test_an_agent_of_no_server_keeps_the_document_tools() -> None:
         (["resource:a:raw://alpha"], ["raw://alpha"]),
         (["tool:raw://alpha", "prompt:raw://alpha"], []),
         (["a-b:alpha", "tool:a-b:alpha"], []),
-        (["Alpha", "alph", "alpha ", "a", "a:"], []),
+        (["Alpha", "alpha1", "alpha ", "a", "a:"], []),
     ],
 )
 async def test_an_agent_sees_all_but_what_it_excludes(excluded: list[str], gone: list[str]) -> None:
