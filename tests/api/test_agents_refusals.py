@@ -112,9 +112,9 @@ async def test_a_hidden_tool_with_its_server_in_front_is_refused_as_one_that_is_
 @pytest.mark.parametrize(
     ("entry", "name", "meant"),
     [
-        ("execute", "alpah", "a:alpha"),
-        ("prompt", "alpah", "alpha"),
-        ("resource", "raw://alpah", "raw://alpha"),
+        ("execute", "alfa", "a:alpha"),
+        ("prompt", "alfa", "alpha"),
+        ("resource", "raw://alfa", "raw://alpha"),
     ],
 )
 async def test_a_name_is_suggested_to_who_may_use_it_and_to_nobody_else(
@@ -168,7 +168,7 @@ async def answers_of(service: Service, agent: str | None) -> dict[str, str]:
     }
 
 
-async def local(service: Service, **top_level: str) -> str:
+async def local(service: Service, **top_level: Any) -> str:
     return await service.code("list_available_tools", **top_level)
 
 

@@ -1,0 +1,200 @@
+"""Agents × presets × kinds × entries × spellings: listed is usable, and both are what a plain
+reading of the files gives.
+
+The oracle below knows the files and the offers only; it shares no code with the gateway.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.api.asking import (
+    ALL_OF_BOTH,
+    EVERYTHING,
+    ITEM,
+    ITEM_7,
+    OWN,
+    TEXT,
+    Listed,
+    listed,
+    reached,
+    two_servers,
+    use,
+)
+from tests.configuration import Json, make_agent, make_preset
+from tests.service import Service
+
+OFFERS = [
+    (kind, server, name)
+    for server, own in OWN.items()
+    for kind, names in {
+        "tool": ["whoami", own],
+        "prompt": ["greet", "plain", own],
+        "resource": [TEXT, f"raw://{own}"],
+        "template": [ITEM],
+    }.items()
+    for name in names
+]
+"""All that the servers offer, as (kind, server, name)."""
+
+Item = tuple[str, str, str]
+
+EXCLUDE = {"a-b": ["prompt:plain", "a:greet"]}
+"""What mcp.json excludes; the second names another server, and so nothing."""
+
+PRESETS = [
+    EVERYTHING,
+    make_preset("reverse", tools=[("a-b", "whoami"), ("a", "whoami")], resources=[]),
+    make_preset("one", tools=[("a", "alpha")], prompts=[("a-b", "greet"), ("a", "plain")]),
+    make_preset("read", prompts=[], resources=[("a-b", TEXT), ("a", ITEM), ("a-b", ITEM)]),
+]
+
+AGENTS = [
+    make_agent("all"),
+    make_agent("of_a", client_ids=["a"]),
+    make_agent("of_a_b", client_ids=["a-b"]),
+    make_agent("of_none", client_ids=[]),
+    make_agent("by_name", exclude=["whoami", "alpha", TEXT, ITEM_7]),
+    make_agent("by_kind", exclude=["tool:alpha", "prompt:a-b:greet", "resource:alpha", "a:whoami"]),
+    make_agent("by_preset", preset="one"),
+    make_agent("by_all", client_ids=["a", "a-b"], exclude=[f"a:{ITEM}", "greet"], preset="reverse"),
+    make_agent("by_nothing", preset="nowhere"),
+]
+
+
+# The oracle
+
+
+def lets_through(preset: Json | None, item: Item) -> bool:
+    if preset is None:
+        return False
+    named = {("tool", it["serverId"], it["toolName"]) for it in preset["tools"]}
+    prompts, resources = preset.get("prompts"), preset.get("resources")
+    named |= {("prompt", it["serverId"], it["promptName"]) for it in prompts or ()}
+    named |= {("resource", it["serverId"], it["resourceKey"]) for it in resources or ()}
+    in_scope = {server for _, server, _ in named}
+    kind, server, name = item
+    kind = "resource" if kind == "template" else kind
+    is_open = {"tool": False, "prompt": prompts is None, "resource": resources is None}[kind]
+    return server in in_scope if is_open else (kind, server, name) in named
+
+
+def excludes(entries: list[str], item: Item) -> bool:
+    kind, server, name = item
+    kind = "resource" if kind == "template" else kind
+    spelt = {name, f"{server}:{name}"}
+    spelt |= {f"{kind}:{it}" for it in spelt}
+    return bool(spelt & set(entries))
+
+
+def may_use(active: Json, agent: Json | None) -> list[Item]:
+    """Give what the files leave to an agent, or without one to anybody."""
+    left = [item for item in OFFERS if lets_through(active, item)]
+    left = [item for item in left if not excludes(EXCLUDE.get(item[1], []), item)]
+    if agent is None:
+        return left
+    if "client_ids" in agent:
+        left = [item for item in left if item[1] in agent["client_ids"]]
+    if "preset" in agent:
+        preset = next((it for it in PRESETS if it["id"] == agent["preset"]), None)
+        left = [item for item in left if lets_through(preset, item)]
+    return [item for item in left if not excludes(agent.get("exclude_components", []), item)]
+
+
+class Spelt(NamedTuple):
+    """A way to use an item; ``asked`` is what its server has to be asked for."""
+
+    entry: str
+    name: str
+    asked: str
+    bare: bool
+
+
+def spellings(item: Item) -> Iterator[Spelt]:
+    """Give every way to use an item."""
+    kind, server, name = item
+    asked = ITEM_7 if kind == "template" else name
+    for entry in (
+        ("execute", "batch") if kind == "tool" else (kind.replace("template", "resource"),)
+    ):
+        yield Spelt(entry, f"{server}:{asked}", asked, bare=False)
+        yield Spelt(entry, asked, asked, bare=True)
+        if kind == "tool":
+            yield Spelt(entry, f"{server}__{name}", name, bare=False)
+
+
+def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -> str:
+    """Say what using ``item`` under this spelling has to give."""
+    kind, server, name = item
+    owners = [s for k, s, n in usable if (k, n) == (kind, name)]
+    if kind == "template" and agent and ITEM_7 in agent.get("exclude_components", []):
+        owners = []
+    if not spelt.bare:
+        return f"{spelt.asked} of {server}" if server in owners else "refused"
+    if not owners or (agent is None and kind == "tool"):
+        return "refused"
+    return f"{spelt.asked} of {owners[0]}" if len(owners) == 1 else "ambiguous"
+
+
+def first_of_each(usable: list[Item], active: Json) -> list[Item]:
+    """Leave a caller without an agent the first server of each name in scope order (P-13)."""
+    keys = ("tools", "prompts", "resources")
+    scope = [it["serverId"] for key in keys for it in active.get(key) or ()]
+    first: dict[tuple[str, str], Item] = {}
+    for item in sorted(usable, key=lambda it: scope.index(it[1])):
+        first.setdefault((item[0], item[2]), item)
+    return [item for item in usable if item[0] == "tool" or item in first.values()]
+
+
+def names_of(usable: list[Item]) -> dict[str, set[str]]:
+    """Give the names that each list has to show: with the server where the bare one is shared."""
+    names: dict[str, set[str]] = {field: set() for field in Listed._fields}
+    bare = [(kind, name) for kind, _, name in usable]
+    for kind, server, name in usable:
+        shared = kind == "tool" or bare.count((kind, name)) > 1
+        names[f"{kind}s"].add(f"{server}:{name}" if shared else name)
+    return names
+
+
+# The gateway
+
+
+async def happens(service: Service, spelt: Spelt, agent: str | None) -> str:
+    """Use something, and say what was reached, or how it was refused."""
+    envelope = await use(service, spelt.entry, spelt.name, agent)
+    if envelope["status"] == "ok":
+        return await reached(service, spelt.entry, spelt.name, agent)
+    code = envelope["error"]["code"]
+    refused = code.endswith(("_NOT_ALLOWED", "_NOT_FOUND"))
+    return "refused" if refused else "ambiguous" if code == "AMBIGUOUS_NAME" else code
+
+
+@pytest.mark.requirement("A-10", "A-13", "A-14")
+@pytest.mark.parametrize("active", PRESETS, ids=lambda preset: preset["id"])
+async def test_what_is_listed_is_what_can_be_used_and_what_the_files_leave(active: Json) -> None:
+    presets = [active, *(preset for preset in PRESETS if preset is not active)]
+    async with two_servers(*AGENTS, exclude=EXCLUDE, presets=presets, require_agent=False) as two:
+        for agent in (None, *AGENTS):
+            name = None if agent is None else agent["name"]
+            usable = may_use(active, agent)
+            if agent is None:
+                usable = first_of_each(usable, active)
+            seen = (await listed(two.service, name))._asdict()
+            assert (name, {field: set(names) for field, names in seen.items()}) == (
+                name,
+                names_of(usable),
+            )
+            shown = await two.service.result("list_available_tools", agent=name)
+            assert [it for it in shown["tools"] if ":" in it] == seen["tools"]
+            ways = [(item, spelt) for item in OFFERS for spelt in spellings(item)]
+            happened = {s[:2]: await happens(two.service, s, name) for _, s in ways}
+            assert (name, happened) == (
+                name,
+                {s[:2]: expected(item, s, usable, agent) for item, s in ways},
+            )
+
+
+def test_the_oracle_leaves_everything_to_whom_nothing_is_forbidden() -> None:
+    assert {item[1] for item in may_use(EVERYTHING, make_agent())} == {"a", "a-b"}
+    assert len(may_use(EVERYTHING, make_agent())) == sum(map(len, ALL_OF_BOTH)) - 1
