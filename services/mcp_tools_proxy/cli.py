@@ -24,6 +24,9 @@ ConfigDir = Annotated[
 Offers = Annotated[
     bool, typer.Option("--offers", help="List all that the servers offer, to name it in a preset.")
 ]
+Agent = Annotated[
+    str | None, typer.Option(help="List all that this agent sees, and what is hidden from it.")
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]
@@ -74,9 +77,12 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 @app.command("check")
 def check_command(
-    config_dir: ConfigDir = None, offers: Offers = False, verbose: Verbose = False
+    config_dir: ConfigDir = None,
+    offers: Offers = False,
+    agent: Agent = None,
+    verbose: Verbose = False,
 ) -> None:
-    """Validate the configuration, connect to every server, show what each preset gives.
+    """Validate the configuration, connect to every server, show what each preset and agent gets.
 
     Exits with 1 when anything is wrong; warnings alone are well.
     """
@@ -84,7 +90,11 @@ def check_command(
     from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it
 
     folder = config_dir or settings.config_dir
-    if not check(settings, folder, offers=offers, verbose=verbose):
+    try:
+        good = check(settings, folder, offers=offers, agent=agent, verbose=verbose)
+    except SettingsError as error:
+        _fail(str(error))
+    if not good:
         raise typer.Exit(1)
 
 

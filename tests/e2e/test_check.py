@@ -117,6 +117,12 @@ def test_a_dropped_tool_exits_1_with_the_reason(tmp_path: Path) -> None:
     assert (code, "s1      tool  broken" in out) == (1, True)
 
 
+def test_what_a_server_excludes_is_missing_for_that_reason(tmp_path: Path) -> None:
+    write(tmp_path / "config", ECHO, s1={**raw_entry(only=["echo"]), "exclude": ["echo"]})
+    code, out, _ = check()
+    assert (code, "echo    tool  s1      echo  mcp.json excludes it" in out) == (1, True)
+
+
 def test_a_name_that_model_apis_refuse_is_shown_with_its_alias(tmp_path: Path) -> None:
     odd = '{"tools": [{"name": "odd name", "inputSchema": {"type": "object"}}]}'
     preset = make_preset("work", tools=[("s1", "odd name")])
@@ -162,6 +168,7 @@ def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
         (["--nonsense"], {}),
         (["--config-dir", "nowhere"], {}),
         ([], {"MCP_PROXY_TOOL_TIMEOUT_S": "never"}),
+        ([], {"MCP_PROXY_RETRIEVAL_TOKEN": "not ASCII: ключ"}),
     ],
 )
 def test_bad_usage_and_bad_settings_exit_2_in_one_line(

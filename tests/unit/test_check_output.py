@@ -1,14 +1,33 @@
 """How ``check`` prints what it found."""
 
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli_check import show
+from mcp_tools_proxy.cli_check_tables import NAMES_SHOWN, show
+from mcp_tools_proxy.domain.agent import AgentProfile
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.gateway.inspection import Findings
+from mcp_tools_proxy.gateway.inspection_agents import AgentFindings, EntryFindings, Seen, Sight
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
+
+NOTHING = Findings(servers=(), offers=(), dropped=(), presets=(), problems=(), warnings=())
+
+
+def shown(findings: Findings, *, width: int = 200) -> str:
+    """Print findings."""
+    out = StringIO()
+    show(findings, Console(file=out, width=width), offers=True)
+    return out.getvalue()
+
+
+def of_agent(name: str, **said: tuple[str, ...]) -> AgentFindings:
+    """Make what is found of an agent that sees nothing."""
+    profile = AgentProfile(name=name, client_ids=said.get("client_ids"))
+    return AgentFindings(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
 
 
 def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
@@ -28,10 +47,38 @@ def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
             last_error=REASON,
         ),
     )
-    findings = Findings(
-        servers=servers, offers=(), dropped=(), presets=(), problems=(), warnings=()
-    )
-    out = StringIO()
-    show(findings, Console(file=out, width=80), offers=True)
+    out = shown(replace(NOTHING, servers=servers), width=80)
     words = ["streamable-http", "2026-07-28", "30 tools", "template", "31", "failed", REASON]
-    assert [word for word in words if word not in out.getvalue()] == []
+    assert [word for word in words if word not in out] == []
+
+
+def test_each_of_very_many_agents_has_one_line() -> None:
+    ids = tuple(f"server-{index}" for index in range(100))
+    agents = tuple(of_agent(f"agent-{index}", client_ids=ids) for index in range(200))
+    lines = shown(replace(NOTHING, agents=agents)).splitlines()
+    assert len([line for line in lines if "and 95 more" in line]) == len(agents)
+
+
+def test_of_many_owners_and_names_the_first_are_told() -> None:
+    many = tuple(f"x{index}" for index in range(NAMES_SHOWN + 2))
+    few = many[:NAMES_SHOWN]
+    entries = (
+        EntryFindings(owners=many, entry="drop", hidden=few),
+        EntryFindings(owners=few, entry="keep", hidden=many),
+    )
+    cut = "x0, x1, x2, x3, x4 and 2 more"
+    full = "x0, x1, x2, x3, x4"
+    rows = [" ".join(line.split()) for line in shown(replace(NOTHING, entries=entries)).split("\n")]
+    assert [row for row in rows if "x0" in row] == [f"{cut} drop {full}", f"{full} keep {cut}"]
+
+
+def test_what_a_terminal_would_act_on_is_escaped() -> None:
+    evil = "\x1b[31mred\u202e"
+    findings = replace(
+        NOTHING,
+        agents=(of_agent(evil, client_ids=(evil,)),),
+        entries=(EntryFindings(owners=(evil,), entry=evil, hidden=(evil,)),),
+        sight=Sight(agent=evil, seen=(Seen(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()),
+    )
+    out = shown(findings)
+    assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (7, False)

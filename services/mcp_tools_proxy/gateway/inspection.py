@@ -1,26 +1,43 @@
-"""What ``check`` finds: the files, the servers they name, and what each preset gives of these."""
+"""What ``check`` finds: the files, the servers they name, what each preset and agent has of these.
+
+What agents see is asked of the registry that a gateway serves by these files.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.config.files import (
     CONFIGURATION_FILE,
+    NO_AGENTS,
     NO_FILE,
     list_presets,
     load_preset,
 )
+from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Dropped, Snapshot
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.gateway.findings import Finding, findings_of
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.gateway.inspection_agents import (
+    AgentFindings,
+    EntryFindings,
+    Sight,
+    look_at_agents,
+    look_at_entries,
+    look_through,
+)
+from mcp_tools_proxy.gateway.registry import Registry
+from mcp_tools_proxy.gateway.vain import offered, vain_entries
 from mcp_tools_proxy.policy.alias import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.bounds import estimate_tokens
+from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
 
 _MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -32,6 +49,9 @@ class Files:
     """What the files of a configuration folder say; ``active`` is the preset of a start now."""
 
     configuration: Configuration
+    agents: Agents
+    agents_are_known: bool
+    """False when agents.json is there and cannot be used."""
     presets: tuple[Preset, ...]
     active: str
     problems: tuple[Problem, ...]
@@ -45,6 +65,8 @@ class PresetFindings:
     preset: Preset
     active: bool
     view: View
+    missing: tuple[Finding, ...]
+    """The view's missing items, grouped by why they are."""
     refused_names: Mapping[str, str]
     tokens: int
     """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
@@ -63,6 +85,12 @@ class Findings:
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    agents: tuple[AgentFindings, ...] = ()
+    entries: tuple[EntryFindings, ...] = ()
+    sight: Sight | None = None
+    """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
+    without_agent: str | None = None
+    """Whether calls that name no agent are taken, and why; None where there are no agents."""
 
     @property
     def unwell(self) -> tuple[ServerStatus, ...]:
@@ -96,6 +124,8 @@ def read_files(folder: ConfigFolder) -> Files:
         warnings.append(Problem(file=CONFIGURATION_FILE, path="$", message=message))
     return Files(
         configuration=found.configuration or NO_FILE,
+        agents=found.agents or NO_AGENTS,
+        agents_are_known=found.agents is not None,
         presets=tuple(one.preset for one in loaded),
         active=found.preset.preset_id,
         problems=_each_once((*found.problems, *listing.problems)),
@@ -104,46 +134,98 @@ def read_files(folder: ConfigFolder) -> Files:
 
 
 def build_findings(
-    files: Files, servers: Iterable[ServerStatus], snapshots: Mapping[str, Snapshot]
+    files: Files,
+    servers: Iterable[ServerStatus],
+    snapshots: Mapping[str, Snapshot],
+    registry: Registry,
+    *,
+    require_agent: bool | None,
+    agent: str | None = None,
 ) -> Findings:
-    """Put together what the files say and what the servers offer."""
+    """Put together what the files say, what the servers offer, and what the registry gives.
+
+    ``require_agent`` is the setting. With ``agent``, one that the files name, it is looked through.
+    """
+    agents = files.agents if agent is None else _only(files.agents, agent)
     return Findings(
         servers=tuple(servers),
-        offers=tuple(
-            (server_id, kind, name)
-            for server_id, snapshot in snapshots.items()
-            for kind, items in (
-                (Kind.TOOL, snapshot.tools),
-                (Kind.PROMPT, snapshot.prompts),
-                (Kind.RESOURCE, {**snapshot.resources, **snapshot.templates}),
-            )
-            for name in items
-        ),
+        offers=tuple(offered(snapshots)),
         dropped=tuple(
             (server_id, item)
             for server_id, snapshot in snapshots.items()
             for item in snapshot.dropped
         ),
         presets=tuple(
-            _look_at(preset, snapshots, active=preset.preset_id == files.active)
+            _look_at(
+                preset,
+                files,
+                snapshots,
+                registry.access.exclude,
+            )
             for preset in files.presets
         ),
         problems=files.problems,
-        warnings=files.warnings,
+        warnings=_each_once((*files.warnings, *_vain(files, snapshots, registry))),
+        agents=look_at_agents(registry, agents),
+        entries=look_at_entries(registry, agents, files.configuration.exclude, snapshots),
+        sight=None if agent is None else look_through(registry, agent),
+        without_agent=_without_agent(files, registry, require_agent),
     )
+
+
+def _only(agents: Agents, name: str) -> Agents:
+    return replace(agents, profiles={name: agents.profiles[name]})
+
+
+def _vain(
+    files: Files, snapshots: Mapping[str, Snapshot], registry: Registry
+) -> tuple[Problem, ...]:
+    specs = (tool.spec for tool in registry.tools.items)
+    return vain_entries(
+        agents=files.agents,
+        configuration=files.configuration,
+        snapshots=snapshots,
+        local_tools=[spec.name for spec in specs if spec.server_id is None],
+    )
+
+
+def _without_agent(files: Files, registry: Registry, require_agent: bool | None) -> str | None:
+    if files.agents_are_known and not files.agents.profiles and require_agent is None:
+        return None
+    if require_agent is not None:
+        reason = f"MCP_PROXY_REQUIRE_AGENT is {str(require_agent).lower()}"
+    elif files.agents_are_known:
+        reason = "agents.json has profiles"
+    else:
+        reason = "agents.json cannot be used"
+    answer = "refused" if registry.access.agent_required else "taken"
+    return f"Calls that name no agent are {answer}: {reason}."
 
 
 def _each_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(dict.fromkeys(problems))
 
 
-def _look_at(preset: Preset, snapshots: Mapping[str, Snapshot], *, active: bool) -> PresetFindings:
-    view = filter_capabilities(snapshots, preset)
+def _look_at(
+    preset: Preset,
+    files: Files,
+    snapshots: Mapping[str, Snapshot],
+    exclude: Mapping[str, Exclusions],
+) -> PresetFindings:
+    view = filter_capabilities(snapshots, preset, exclude)
+    missing = findings_of(
+        replace(view, shadowed=()),
+        (),
+        servers=files.configuration.servers,
+        discovered=snapshots.keys(),
+        exclude=exclude,
+    )
     definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
     return PresetFindings(
         preset=preset,
-        active=active,
+        active=preset.preset_id == files.active,
         view=view,
+        missing=missing,
         refused_names={
             name: alias_of(route.server_id, route.name)
             for name, route in view.tools.items()

@@ -67,6 +67,18 @@ def vain_entries(
     )
 
 
+def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Kind, str]]:
+    """Give everything that servers offer and that can be used: server id, kind, name or key."""
+    for server_id, it in snapshots.items():
+        for kind, items in (
+            (Kind.TOOL, it.tools),
+            (Kind.PROMPT, it.prompts),
+            (Kind.RESOURCE, {**it.resources, **it.templates}),
+        ):
+            for name in items:
+                yield server_id, kind, name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vain:
     """An entry that names nothing of ``offer``, and where it stands."""
@@ -102,14 +114,11 @@ class _Offer:
         """Give every spelling of everything, what cannot be used because it is broken, too."""
         for name in self._local_tools:
             yield from spellings(Kind.TOOL, None, name)
+        for server_id, kind, name in offered(self._snapshots):
+            yield from spellings(kind, server_id, name)
         for server_id, it in self._snapshots.items():
-            for kind, name in chain(
-                ((Kind.TOOL, name) for name in it.tools),
-                ((Kind.PROMPT, name) for name in it.prompts),
-                ((Kind.RESOURCE, name) for name in chain(it.resources, it.templates)),
-                ((item.kind, item.name) for item in it.dropped),
-            ):
-                yield from spellings(kind, server_id, name)
+            for item in it.dropped:
+                yield from spellings(item.kind, server_id, item.name)
 
     def _begins_as_a_template(self, entry: str) -> bool:
         folded = entry.casefold()

@@ -88,7 +88,7 @@ def test_an_entry_that_names_nothing_is_told_at_its_place(entry: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "meant"),
     [
-        ("serch", "search"),
+        ("search_", "search"),
         ("notes:drop_nots", "notes:drop_note"),
         ("prompt:search", "notes:search"),
         ("tikets:close", "tickets:close"),
@@ -167,7 +167,7 @@ def test_only_the_first_wrong_entries_get_a_hint() -> None:
 
 
 def test_a_hint_is_looked_for_once_for_all_who_have_the_entry() -> None:
-    messages = told(*["serch"] * MAX_HINTS, "drop_nots").values()
+    messages = told(*["search_"] * MAX_HINTS, "drop_nots").values()
     assert ["did you mean" in it for it in messages] == [True] * (MAX_HINTS + 1)
 
 

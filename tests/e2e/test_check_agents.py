@@ -1,0 +1,181 @@
+"""What ``mcp-tools-proxy check`` says of agents, with a real server."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.configuration import Config, Json, make_agent, make_preset
+from tests.e2e.test_check import DEAD, check
+from tests.mcp_servers.programs import raw_entry
+
+pytestmark = pytest.mark.e2e
+
+LOCAL_TOOLS = 6
+WORK = make_preset("work", tools=[("s1", "echo"), ("s1", "meta")])
+
+
+def write(folder: Path, *agents: Json, exclude: list[str] | None = None, **more: Json) -> None:
+    """Write a folder with a server ``s1``: two tools and a prompt, resource or template each."""
+    s1 = {**raw_entry(only=["echo", "meta"]), "exclude": exclude or []}
+    Config(
+        servers={"s1": s1, **more},
+        presets=[WORK, make_preset("less", tools=[("s1", "echo")], prompts=[], resources=[])],
+        agents=agents,
+        more={"defaultPresetId": "work"},
+    ).write(folder / "config")
+
+
+def rows(out: str, title: str) -> list[list[str]]:
+    """Give the words of each row of a table."""
+    _, _, after = out.partition(title)
+    _, _, *lines = after.partition("\n\n")[0].splitlines()
+    return [line.split() for line in lines]
+
+
+@pytest.mark.requirement("A-03", "A-04", "A-05")
+def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        make_agent("all"),
+        make_agent("none", client_ids=[]),
+        make_agent("some", client_ids=["s1"], exclude=["echo", "greet", "read_doc_pages"]),
+        make_agent("less", preset="less"),
+    )
+    code, out, _ = check()
+    counted = [row[:-1] for row in rows(out, "Agents")]  # the last are tokens
+    assert (code, counted) == (
+        0,
+        [
+            ["all", "-", "all", str(LOCAL_TOOLS + 2), "2", "1", "1"],
+            ["none", "-", "none", str(LOCAL_TOOLS), "0", "0", "0"],
+            ["some", "-", "s1", str(LOCAL_TOOLS), "1", "1", "1"],
+            ["less", "less", "all", str(LOCAL_TOOLS + 1), "0", "0", "0"],
+        ],
+    )
+
+
+def test_the_tokens_of_an_agent_are_those_of_its_tools(tmp_path: Path) -> None:
+    local = ["read_doc_section", "read_doc_pages", "read_doc_metadata"]
+    local += ["doc_local_search", "read_chunk_window", "list_available_tools"]
+    write(tmp_path, make_agent("reader", exclude=local))
+    _, out, _ = check()
+    of_preset = next(row for row in rows(out, "Presets") if "work" in row)
+    (of_agent,) = rows(out, "Agents")
+    assert (of_agent[3], of_agent[-1]) == ("2", of_preset[-1])
+
+
+@pytest.mark.requirement("A-01", "A-05", "A-20")
+def test_it_says_what_each_entry_hides(tmp_path: Path) -> None:
+    reader = make_agent("reader", exclude=["echo", "tool:meta", "raw://item/7", "s1:plain"])
+    write(tmp_path, reader, make_agent("other", exclude=["echo"]), exclude=["greet", "meta"])
+    _, out, _ = check()
+    assert [" ".join(row) for row in rows(out, "Excluded")] == [
+        "server s1 greet prompt:s1:greet",
+        "server s1 meta tool:s1:meta",
+        "agent reader, agent other echo tool:s1:echo",
+        "agent reader tool:meta -",
+        "agent reader raw://item/7 URIs of resource:s1:raw://item/{id}",
+        "agent reader s1:plain prompt:s1:plain",
+    ]
+
+
+@pytest.mark.requirement("A-15")
+def test_entries_that_name_nothing_are_warnings(tmp_path: Path) -> None:
+    write(tmp_path, make_agent("reader", exclude=["ecco"]), exclude=["gret", "read_doc_pages"])
+    code, out, _ = check()
+    nothing = "names nothing that there is"
+    warnings = [line.strip() for line in out.partition("Warnings\n")[2].splitlines()[:3]]
+    assert (code, warnings) == (
+        0,
+        [
+            f'agents.json: $.agents[0].exclude_components[0]: "ecco" {nothing}; '
+            'did you mean "echo"?',
+            f'mcp.json: $.mcpServers.s1.exclude[0]: "gret" {nothing}; did you mean "greet"?',
+            f'mcp.json: $.mcpServers.s1.exclude[1]: "read_doc_pages" {nothing}, '
+            "so it has no effect",
+        ],
+    )
+
+
+def test_what_may_be_of_a_server_that_is_down_is_told_as_such(tmp_path: Path) -> None:
+    write(tmp_path, make_agent("reader", exclude=["gone"]), dead=DEAD)
+    _, out, _ = check()
+    assert (
+        '"gone" names nothing that was found; '
+        'it may be of a server that did not tell all that it offers: "dead"'
+    ) in out
+
+
+@pytest.mark.requirement("A-03", "A-05")
+def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
+    profile = make_agent("reader", exclude=["meta", "plain"], preset="less")
+    write(tmp_path, make_agent("other"), profile)
+    code, out, _ = check("--agent", "reader")
+    seen = rows(out, 'What agent "reader" sees')
+    hidden = rows(out, 'Hidden from agent "reader"')
+    assert (code, [row[0] for row in rows(out, "Agents")]) == (0, ["reader"])
+    assert (len(seen), seen[-1]) == (LOCAL_TOOLS + 1, ["tool", "s1:echo", "s1__echo"])
+    assert hidden == [
+        ["tool", "s1", "meta", "preset"],
+        ["prompt", "s1", "greet", "preset"],
+        ["prompt", "s1", "plain", "preset"],
+        ["resource", "s1", "raw://text", "preset"],
+        ["resource", "s1", "raw://item/{id}", "preset"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("readr", 'no agent profile is named "readr"; did you mean "reader"?'),
+        ("nobody", 'no agent profile is named "nobody"'),
+    ],
+)
+def test_an_unknown_agent_exits_2_in_one_line(tmp_path: Path, name: str, told: str) -> None:
+    write(tmp_path, make_agent("reader"))
+    assert check("--agent", name) == (
+        2,
+        "",
+        f"mcp-tools-proxy: Invalid value for --agent: {told}\n",
+    )
+
+
+def test_no_agent_is_known_while_agents_json_is_broken(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "config" / "agents.json").write_text("{")
+    code, _, err = check("--agent", "reader")
+    assert (code, "agents.json cannot be used" in err) == (2, True)
+
+
+@pytest.mark.requirement("A-07")
+def test_a_broken_agents_json_exits_1_and_calls_without_an_agent_are_refused(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path)
+    (tmp_path / "config" / "agents.json").write_text("{")
+    code, out, _ = check()
+    assert (code, "agents.json: $: is not valid JSON" in out) == (1, True)
+    assert "Calls that name no agent are refused: agents.json cannot be used." in out
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({}, "refused: agents.json has profiles."),
+        ({"MCP_PROXY_REQUIRE_AGENT": "false"}, "taken: MCP_PROXY_REQUIRE_AGENT is false."),
+        ({"MCP_PROXY_REQUIRE_AGENT": "true"}, "refused: MCP_PROXY_REQUIRE_AGENT is true."),
+    ],
+)
+def test_it_says_whether_calls_without_an_agent_are_taken_and_why(
+    tmp_path: Path, setting: dict[str, str], told: str
+) -> None:
+    write(tmp_path, make_agent("reader"))
+    _, out, _ = check(environment=setting)
+    assert f"Calls that name no agent are {told}" in out
+
+
+def test_nothing_is_said_of_agents_where_there_are_none(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "config" / "agents.json").unlink()
+    _, out, _ = check()
+    assert "gent" not in out
