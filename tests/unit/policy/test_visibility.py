@@ -1,0 +1,153 @@
+"""The one predicate: seed-behaviours B.2a's rule functions, each a case (A-03 … A-05, A-14)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.agent import AgentProfile
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset, Reference
+from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
+from tests.builders import make_preset, make_snapshot
+
+
+def visibility(
+    *,
+    client_ids: tuple[str, ...] | None = None,
+    exclude: tuple[str, ...] = (),
+    preset: Preset | None = None,
+) -> Visibility:
+    """Compile a profile."""
+    profile = AgentProfile(name="reader", client_ids=client_ids, exclude_components=exclude)
+    return Visibility.of(profile, None if preset is None else PresetScope.of(preset))
+
+
+@pytest.mark.requirement("A-03", "A-04")
+@pytest.mark.parametrize(
+    ("client_ids", "left"),
+    [
+        (None, ["A", "B", "C"]),
+        (("A",), ["A"]),
+        (("C", "A"), ["A", "C"]),
+        (("D",), []),
+        ((), []),
+        (("A", "A", "nowhere"), ["A"]),
+        (("a", "A-", ""), []),
+    ],
+)
+def test_client_ids_leave_these_servers(
+    client_ids: tuple[str, ...] | None, left: list[str]
+) -> None:
+    of_agent = visibility(client_ids=client_ids)
+    assert [s for s in "ABC" if of_agent.denial(Kind.TOOL, s, "x") is None] == left
+
+
+@pytest.mark.requirement("A-05", "A-06", "A-15")
+@pytest.mark.parametrize(
+    ("exclude", "left"),
+    [
+        ((), ["tool_A", "tool_B", "prompt_C"]),
+        (("tool_A",), ["tool_B", "prompt_C"]),
+        (("nowhere",), ["tool_A", "tool_B", "prompt_C"]),
+        (("tool_A", "tool_B", "prompt_C"), []),
+    ],
+)
+def test_exclude_components_leave_these_names(exclude: tuple[str, ...], left: list[str]) -> None:
+    of_agent = visibility(exclude=exclude)
+    names = ["tool_A", "tool_B", "prompt_C"]
+    assert [it for it in names if of_agent.denial(Kind.TOOL, "s", it) is None] == left
+
+
+@pytest.mark.requirement("A-09")
+def test_the_server_is_refused_before_what_is_excluded() -> None:
+    of_agent = visibility(client_ids=("A",), exclude=("x",), preset=EMPTY_PRESET)
+    assert of_agent.denial(Kind.TOOL, "B", "x") is Denial.SERVER
+
+
+@pytest.mark.parametrize("name", ["x", "tool:x"])
+def test_what_is_ours_is_refused_by_name_and_by_nothing_else(name: str) -> None:
+    narrow = visibility(client_ids=(), exclude=("y",), preset=EMPTY_PRESET)
+    assert narrow.denial(Kind.TOOL, None, "x") is None
+    assert visibility(exclude=(name,)).denial(Kind.TOOL, None, "x") is Denial.EXCLUDED
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_empty_preset_refuses_everything_of_servers(kind: Kind) -> None:
+    assert visibility(preset=EMPTY_PRESET).denial(kind, "s", "x") is Denial.PRESET
+
+
+@pytest.mark.parametrize(
+    ("preset", "left"),
+    [
+        (make_preset(tools=["a/x"]), ["tool a", "prompt a", "resource a"]),
+        (make_preset(tools=["-a/x"]), []),
+        (make_preset(prompts=["a/x"], resources=[]), ["prompt a"]),
+        (make_preset(tools=["a/y"], prompts=[], resources=["a-b/x"]), ["resource a-b"]),
+        (make_preset(tools=["a/y"], prompts=[]), ["resource a"]),
+    ],
+)
+def test_an_agents_preset_means_what_an_active_one_does(preset: Preset, left: list[str]) -> None:
+    of_agent = visibility(preset=preset)
+    offered = [(kind, server) for server in ("a", "a-b") for kind in Kind]
+    found = [f"{k.value} {s}" for k, s in offered if of_agent.denial(k, s, "x") is None]
+    assert found == left
+
+
+names = st.sampled_from(["x", "y", "z:x"])
+server_ids = st.sampled_from(["a", "a-b", "b"])
+references = st.lists(
+    st.builds(Reference, server_id=server_ids, name=names, enabled=st.booleans()), max_size=4
+).map(tuple)
+presets = st.builds(
+    Preset,
+    preset_id=st.just("p"),
+    name=st.just("P"),
+    tools=references,
+    prompts=st.none() | references,
+    resources=st.none() | references,
+)
+
+
+@given(presets)
+def test_a_preset_as_a_predicate_agrees_with_the_filter(preset: Preset) -> None:
+    everything = ["x", "y", "z:x"]
+    snapshots = {
+        server_id: make_snapshot(tools=everything, prompts=everything, resources=everything)
+        for server_id in ("a", "a-b", "b")
+    }
+    view = filter_capabilities(snapshots, preset)
+    let_through = {(Kind.TOOL, route.server_id, route.name) for route in view.tools.values()}
+    for kind, routes in ((Kind.PROMPT, view.prompts), (Kind.RESOURCE, view.resources)):
+        let_through |= {(kind, it.server_id, it.name) for same in routes.values() for it in same}
+    scope = PresetScope.of(preset)
+    offered = {(k, s, n) for k in Kind for s in snapshots for n in everything}
+    assert {it for it in offered if scope.allows(*it)} == let_through
+
+
+@pytest.mark.requirement("A-14")
+@given(
+    st.none() | st.lists(server_ids).map(tuple),
+    st.lists(names | st.sampled_from(["tool:x", "a:y"])).map(tuple),
+    st.none() | presets,
+    st.sampled_from(Kind),
+    server_ids,
+    names,
+)
+def test_filters_together_let_through_what_each_alone_does(
+    client_ids: tuple[str, ...] | None,
+    exclude: tuple[str, ...],
+    preset: Preset | None,
+    kind: Kind,
+    server_id: str,
+    name: str,
+) -> None:
+    alone = (
+        visibility(client_ids=client_ids),
+        visibility(exclude=exclude),
+        visibility(preset=preset),
+    )
+    together = visibility(client_ids=client_ids, exclude=exclude, preset=preset)
+    assert (together.denial(kind, server_id, name) is None) == all(
+        it.denial(kind, server_id, name) is None for it in alone
+    )
