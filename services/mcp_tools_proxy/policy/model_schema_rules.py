@@ -1,0 +1,63 @@
+"""What model APIs ask of a tool's input schema beyond JSON Schema (stated by their refusals)."""
+
+import re
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+PATTERNS = 4_096
+"""How many patterns are remembered as usable or not; many tools share a few."""
+
+_LOOKAROUND = re.compile(r"\(\?<?[=!]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRules:
+    """The rules of one API.
+
+    Every API wants a top level of type "object" and refuses the whole request for one bad schema.
+    ``refused_at_top``: keywords it takes in inner schemas only. ``needs_properties``: the top level
+    has to list them, if only none. ``needs_items``: wherever arrays are allowed. ``argument_name``:
+    what the names of the top level's properties match, those inside are free.
+    ``reads_patterns``: regular expressions are compiled, by Python's rules and without lookaround.
+    """
+
+    refused_at_top: frozenset[str]
+    needs_properties: bool = False
+    needs_items: bool = False
+    argument_name: re.Pattern[str] | None = None
+    reads_patterns: bool = False
+
+    def takes_pattern(self, pattern: object) -> bool:
+        """Tell whether the API accepts this regular expression."""
+        return not self.reads_patterns or (isinstance(pattern, str) and _compiles(pattern))
+
+    def takes_argument(self, name: str) -> bool:
+        """Tell whether the API accepts this name of an argument."""
+        return self.argument_name is None or self.argument_name.fullmatch(name) is not None
+
+
+OPENAI = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf", "enum", "const", "not"}),
+    needs_properties=True,
+    needs_items=True,
+    reads_patterns=True,
+)
+
+ANTHROPIC = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf"}),
+    argument_name=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+)
+
+
+@lru_cache(maxsize=PATTERNS)
+def _compiles(pattern: str) -> bool:
+    if _LOOKAROUND.search(pattern):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of constructs that may mean something else one day
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError):
+            return False
+    return True

@@ -1,0 +1,115 @@
+"""Each format's tools are what the published types of its vendor describe.
+
+The types are those of the vendors' own packages, which only the tests need.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types
+import pytest
+from anthropic.types import ToolParam
+from anthropic.types.tool_param import InputSchemaTyped
+from openai.types.chat import ChatCompletionFunctionToolParam
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from mcp_tools_proxy.documents.memory import InMemoryRepository
+from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+from mcp_tools_proxy.policy.formats import ToolFormat, definition_of
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.tools.metadata import metadata_tool
+from mcp_tools_proxy.tools.pages import pages_tool
+from mcp_tools_proxy.tools.search import search_tool
+from mcp_tools_proxy.tools.sections import section_tool
+from mcp_tools_proxy.tools.windows import window_tool
+
+Shown = Mapping[str, Any]
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""Types of these packages allow keys that they do not name; here none may be there."""
+
+OPENAI_TOOLS = TypeAdapter(list[ChatCompletionFunctionToolParam], config=STRICT)
+ANTHROPIC_TOOLS = TypeAdapter(list[ToolParam], config=STRICT)
+ANTHROPIC_SCHEMA = TypeAdapter(InputSchemaTyped)
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+REMOTE_SCHEMAS: list[Shown] = [
+    {"type": "object"},
+    {"type": ["object", "null"], "required": []},
+    {"$schema": DRAFT_7, "$ref": "#/definitions/In", "definitions": {"In": {"type": "object"}}},
+    {"type": "object", "anyOf": [{"required": ["a"]}, {"properties": {"b": {"$ref": "#"}}}]},
+    {"type": "object", "properties": {"a b": {"type": "array"}, "c": True}, "required": ["a b"]},
+    {"type": "object", "allOf": [{"not": {"required": ["a"]}}], "const": {}},
+    {"type": "object", "properties": {"a": {"pattern": "(?!x)", "$ref": "https://x.example/s"}}},
+]
+NAMES = ["search", "a:b", "ключ", "x" * 300, "with space"]
+
+
+def local_specs() -> list[ToolSpec]:
+    metrics = Metrics()
+    repository = InMemoryRepository(hide_foreign_documents=False, metrics=metrics)
+    retrieval = RetrievalClient(url=None, token=None, timeout_s=1, metrics=metrics)
+    tools = (
+        section_tool(repository, max_text_bytes=1_000),
+        pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),
+        metadata_tool(repository),
+        search_tool(repository, max_text_bytes=1_000),
+        window_tool(repository, retrieval, radius=2, mock_mode=True, max_text_bytes=1_000),
+    )
+    repository.close()
+    return [tool.spec for tool in tools]
+
+
+def remote_spec(name: str, schema: Shown) -> ToolSpec:
+    return ToolSpec(
+        name=qualified_name("some.server", name),
+        alias=alias_of("some.server", name),
+        description="Does things \U0001f600",
+        input_schema=schema,
+        output_schema={"type": "object"},
+        annotations={"readOnlyHint": True},
+        extra={"title": "T", "_meta": {"x": 1}},
+        server_id="some.server",
+    )
+
+
+SPECS = [*local_specs(), *(remote_spec(n, s) for n in NAMES for s in REMOTE_SCHEMAS)]
+
+
+def listed(tool_format: ToolFormat) -> list[Shown]:
+    return [definition_of(spec, tool_format).shown for spec in SPECS]
+
+
+def test_openai_tools_are_what_its_package_describes() -> None:
+    tools = listed(ToolFormat.OPENAI)
+    assert OPENAI_TOOLS.validate_python(tools) == tools
+
+
+def test_anthropic_tools_are_what_its_package_describes() -> None:
+    tools = listed(ToolFormat.ANTHROPIC)
+    assert ANTHROPIC_TOOLS.validate_python(tools) == tools
+
+
+def test_anthropic_input_schemas_are_what_its_package_describes() -> None:
+    schemas = [tool["input_schema"] for tool in listed(ToolFormat.ANTHROPIC)]
+    assert [ANTHROPIC_SCHEMA.validate_python(schema) for schema in schemas] == schemas
+
+
+@pytest.mark.parametrize(
+    ("adapter", "tool_format"),
+    [(OPENAI_TOOLS, ToolFormat.OPENAI), (ANTHROPIC_TOOLS, ToolFormat.ANTHROPIC)],
+    ids=["openai", "anthropic"],
+)
+def test_a_key_that_a_package_does_not_describe_is_refused(
+    adapter: TypeAdapter[list[Any]], tool_format: ToolFormat
+) -> None:
+    with pytest.raises(ValidationError, match="unknown"):
+        adapter.validate_python([{**listed(tool_format)[0], "unknown": 1}])
+
+
+def test_mcp_tools_are_what_its_package_describes() -> None:
+    tools = listed(ToolFormat.MCP)
+    read = [mcp_types.Tool.model_validate(tool) for tool in tools]
+    assert [tool.model_dump(by_alias=True, exclude_unset=True) for tool in read] == tools

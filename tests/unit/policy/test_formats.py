@@ -1,0 +1,98 @@
+"""The shapes in which tools are listed."""
+
+import pytest
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.policy.formats import (
+    OPENAI_MAX_DESCRIPTION_CHARS,
+    OPENAI_MAX_TOOLS,
+    ToolFormat,
+    definition_of,
+    list_warnings,
+)
+
+NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {"a b": {"type": "array"}},
+    "required": ["a b"],
+}
+
+
+def make_spec(description: str = "Looks things up", schema: JsonObject = NO_ARGUMENTS) -> ToolSpec:
+    return ToolSpec(
+        name="notes:look up",
+        alias="notes_look_up_12345678",
+        description=description,
+        input_schema=schema,
+        server_id="notes",
+    )
+
+
+def test_mcp_shows_a_tool_as_its_lists_do() -> None:
+    spec = make_spec(schema=SCHEMA)
+    definition = definition_of(spec, ToolFormat.MCP)
+    assert (definition.shown, definition.warnings) == (spec.as_mcp, ())
+
+
+@pytest.mark.requirement("A-12")
+def test_openai_shows_a_function_by_its_alias() -> None:
+    assert definition_of(make_spec(), ToolFormat.OPENAI).shown == {
+        "type": "function",
+        "function": {
+            "name": "notes_look_up_12345678",
+            "description": "Looks things up",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+
+
+@pytest.mark.requirement("A-12")
+def test_anthropic_shows_a_tool_by_its_alias() -> None:
+    assert definition_of(make_spec(), ToolFormat.ANTHROPIC).shown == {
+        "name": "notes_look_up_12345678",
+        "description": "Looks things up",
+        "input_schema": {"type": "object", "properties": {}},
+    }
+
+
+def test_each_api_is_shown_a_schema_by_its_own_rules() -> None:
+    spec = make_spec(schema=SCHEMA)
+    openai = definition_of(spec, ToolFormat.OPENAI)
+    anthropic = definition_of(spec, ToolFormat.ANTHROPIC)
+    assert openai.warnings == ()
+    assert "no call through it can be complete" in anthropic.warnings[0]
+
+
+def test_a_schema_that_needs_nothing_is_not_copied() -> None:
+    spec = make_spec()
+    assert definition_of(spec, ToolFormat.ANTHROPIC).shown["input_schema"] is spec.input_schema
+
+
+def test_a_description_too_long_for_openai_is_cut_and_told_of() -> None:
+    definition = definition_of(
+        make_spec("я" * (OPENAI_MAX_DESCRIPTION_CHARS + 1)), ToolFormat.OPENAI
+    )
+    function = definition.shown["function"]
+    assert isinstance(function, dict)
+    assert len(function["description"]) == OPENAI_MAX_DESCRIPTION_CHARS
+    assert function["description"].endswith("я…")
+    assert "description" in definition.warnings[0]
+
+
+@pytest.mark.parametrize("length", [1_025, OPENAI_MAX_DESCRIPTION_CHARS])
+def test_a_description_that_fits_stays(length: int) -> None:
+    definition = definition_of(make_spec("d" * length), ToolFormat.OPENAI)
+    assert definition.warnings == ()
+
+
+def test_openai_takes_so_many_tools_in_a_request() -> None:
+    assert list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS) == ()
+    (warning,) = list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS + 1)
+    assert warning.startswith("129 tools are listed, and OpenAI takes at most 128")
+
+
+@pytest.mark.parametrize("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])
+def test_the_other_formats_take_any_number_of_tools(tool_format: ToolFormat) -> None:
+    assert list_warnings(tool_format, 10_000) == ()

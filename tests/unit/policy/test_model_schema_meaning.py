@@ -1,0 +1,176 @@
+"""Whatever schema a server sends: model APIs accept it as shown, and it never accepts less."""
+
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from jsonschema_rs import ValidationError, Validator, meta, validator_for
+
+from mcp_tools_proxy.policy.model_schema import shown_schema
+from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI, SchemaRules
+
+Schema = dict[str, Any]
+
+SINGLES = ("items", "contains", "propertyNames", "not", "if", "then", "else")
+OPEN_OR_CLOSED = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
+LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+TABLES = ("properties", "patternProperties", "dependentSchemas", "$defs")
+DRAFTS = (
+    "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+)
+ARGUMENT_NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,64}$")
+
+
+def nodes_of(node: Any) -> Iterator[Any]:
+    """Give each schema in a schema of 2020-12."""
+    yield node
+    for key, value in node.items() if isinstance(node, Mapping) else ():
+        inner: Iterable[Any] = ()
+        if key in SINGLES or (key in OPEN_OR_CLOSED and not isinstance(value, bool)):
+            inner = (value,)
+        elif key in TABLES:
+            inner = value.values()
+        elif key in LISTS:
+            inner = value
+        for schema in inner:
+            yield from nodes_of(schema)
+
+
+def refusals_of(schema: Schema, rules: SchemaRules) -> list[str]:
+    """Say what an API would refuse, as its messages state its rules; apart from the product."""
+    found = []
+    nodes = list(nodes_of(schema))
+    if schema.get("type") != "object":
+        found.append("type must be object")
+    found += [f"{key} at the top" for key in ("anyOf", "oneOf", "allOf", "$ref") if key in schema]
+    meta.validate({**schema, "$schema": DRAFTS[-1]})
+    validator_for(schema)  # every reference leads somewhere
+    found += ["a boolean" for node in nodes if isinstance(node, bool)]
+    if rules is ANTHROPIC:
+        found += [name for name in schema.get("properties", {}) if not ARGUMENT_NAME.match(name)]
+        return found
+    found += [f"{key} at the top" for key in ("enum", "const", "not") if key in schema]
+    if "properties" not in schema:
+        found.append("object schema missing properties")
+    for node in nodes:
+        if "array" in ([t] if isinstance(t := node.get("type"), str) else t or []):
+            found += [] if "items" in node else ["array schema missing items"]
+        for pattern in [*node.get("patternProperties", ()), node.get("pattern", "")]:
+            re.compile(pattern)
+            found += ["lookaround"] if re.search(r"\(\?<?[=!]", pattern) else []
+    return found
+
+
+# Generated schemas: a few names and values, so that schemas and instances often meet.
+
+NAMES = st.sampled_from(["a", "b", "c", "a b"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["", "a", "ab", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
+ARGUMENTS = st.dictionaries(NAMES, VALUES, max_size=4)
+PATTERNS = st.sampled_from(["a", "^b", "^(?!a)", "^.$"])
+TYPES = st.sampled_from(["object", "string", "integer", "array", "null"])
+REFERENCES = st.sampled_from(["#", "#/$defs/x", "#/$defs/y", "#/properties/a", "#/allOf/0"])
+LEAVES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": TYPES | st.lists(TYPES, min_size=1, max_size=2, unique=True),
+        "enum": st.lists(VALUES, min_size=1, max_size=3),
+        "minimum": st.integers(-1, 2),
+        "minLength": st.integers(0, 2),
+        "pattern": PATTERNS,
+        "required": st.lists(NAMES, min_size=1, max_size=2, unique=True),
+        "maxProperties": st.integers(1, 3),
+    },
+)
+
+
+def with_parts(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Combine schemas by the keywords of every draft; some say nothing in the draft drawn."""
+    table = st.dictionaries(NAMES, inner, max_size=3)
+    some = st.lists(inner, min_size=1, max_size=3)
+    combined = st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": table,
+            "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
+            "additionalProperties": inner | st.booleans(),
+            "propertyNames": inner,
+            "unevaluatedProperties": inner | st.booleans(),
+            "items": inner,
+            "contains": inner,
+            "maxContains": st.integers(0, 1),
+            "allOf": some,
+            "anyOf": some,
+            "oneOf": some,
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "else": inner,
+            "dependentSchemas": table,
+            "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True), max_size=2),
+            "dependencies": table,
+        },
+    )
+    return combined.flatmap(lambda parts: LEAVES.map(lambda leaf: {**leaf, **parts}))
+
+
+# A reference stands a value deeper than its schema, so that no validator loops.
+DEEPER = REFERENCES.flatmap(
+    lambda reference: st.sampled_from(
+        [{"properties": {"a": {"$ref": reference}}}, {"items": {"$ref": reference}}]
+    )
+)
+SCHEMAS = st.recursive(LEAVES | DEEPER | st.booleans(), with_parts, max_leaves=6)
+
+
+def compiled(schema: Mapping[str, Any]) -> Validator:
+    """Compile a schema as the gateway does at discovery; give up one that it would refuse."""
+    try:
+        return validator_for(dict(schema), offline=True)
+    except (ValidationError, ValueError):
+        assume(False)
+        raise
+
+
+@st.composite
+def tool_schemas(draw: st.DrawFn) -> Schema:
+    """Draw a schema of any draft that a server could send, with references into itself."""
+    schema = draw(with_parts(SCHEMAS))
+    definitions = {"x": draw(SCHEMAS), "y": draw(SCHEMAS)}
+    whole = {**schema, "$defs": definitions, **draw(st.sampled_from([{}, {"type": "object"}]))}
+    if draw(st.booleans()):
+        whole["$schema"] = draw(st.sampled_from(DRAFTS))
+    return whole
+
+
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+@given(schema=tool_schemas(), arguments=st.lists(ARGUMENTS, min_size=1, max_size=6))
+def test_a_shown_schema_is_acceptable_and_accepts_no_less(
+    rules: SchemaRules, schema: Schema, arguments: list[Schema]
+) -> None:
+    original = compiled(schema)
+    before = copy.deepcopy(schema)
+    result = shown_schema(schema, rules)
+    assert schema == before
+    assert refusals_of(dict(result.schema), rules) == []
+    assert shown_schema(result.schema, rules).schema is result.schema
+    shown = validator_for(dict(result.schema))
+    for instance in arguments:
+        if rules is ANTHROPIC and not all(ARGUMENT_NAME.match(name) for name in instance):
+            continue  # no such argument can be sent
+        if original.is_valid(instance):
+            assert shown.is_valid(instance)
+        elif not result.warnings:
+            assert not shown.is_valid(instance)
