@@ -55,8 +55,11 @@ def vain_entries(
     )
     of_servers = chain.from_iterable(
         _Offer({server_id: snapshots.get(server_id, _NOTHING)}).vain(
-            (("mcpServers", server_id, "exclude", place), entry)
-            for place, entry in enumerate(entries)
+            (
+                (("mcpServers", server_id, "exclude", place), entry)
+                for place, entry in enumerate(entries)
+            ),
+            owner=server_id,
         )
         for server_id, entries in configuration.exclude.items()
     )
@@ -81,11 +84,15 @@ def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Kind, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vain:
-    """An entry that names nothing of ``offer``, and where it stands."""
+    """An entry that names nothing of ``offer``, and where it stands.
+
+    ``owner`` is the server whose list it is in; None for an agent's.
+    """
 
     place: Location
     entry: str
     offer: "_Offer"
+    owner: str | None
 
 
 class _Offer:
@@ -97,7 +104,9 @@ class _Offer:
         self._snapshots = snapshots
         self._local_tools = local_tools
 
-    def vain(self, entries: Iterable[tuple[Location, str]]) -> list[_Vain]:
+    def vain(
+        self, entries: Iterable[tuple[Location, str]], owner: str | None = None
+    ) -> list[_Vain]:
         """Give those that name nothing, in order."""
         listed = list(entries)
         unknown = {entry for _, entry in listed}
@@ -105,7 +114,7 @@ class _Offer:
             unknown.difference_update(self.spellings())
         unknown = {entry for entry in unknown if not self._begins_as_a_template(entry)}
         return [
-            _Vain(place=place, entry=entry, offer=self)
+            _Vain(place=place, entry=entry, offer=self, owner=owner)
             for place, entry in listed
             if entry in unknown
         ]
@@ -155,22 +164,23 @@ class _Known:
 
     def about_a_disabled(self, vain: _Vain) -> bool:
         """Tell whether an entry is about a server that is not asked."""
-        server_id = self._server(vain)
+        server_id = vain.owner or self._named(vain.entry)
         return server_id is not None and not self._servers[server_id].enabled
 
     def unsure(self, vain: _Vain) -> tuple[str, ...]:
-        """Name the servers that may yet offer what the entry names."""
-        server_id = self._server(vain)
+        """Name the servers that may yet offer what the entry names.
+
+        A URI may be any server's, also where its scheme is the id of one.
+        """
+        named = None if "://" in vain.entry else self._named(vain.entry)
+        server_id = vain.owner or named
         if server_id is None:
             return self._unsure
         return (server_id,) if server_id in self._unsure else ()
 
-    def _server(self, vain: _Vain) -> str | None:
-        """Give the server that an entry stands at, or seems to name."""
-        match vain.place:
-            case ("mcpServers", str(server_id), *_):
-                return server_id
-        first, _, rest = vain.entry.partition(":")
+    def _named(self, entry: str) -> str | None:
+        """Give the server that an entry seems to name."""
+        first, _, rest = entry.partition(":")
         if first in _KINDS and first not in self._servers:
             first = rest.partition(":")[0]
         return first if first in self._servers else None

@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.gateway.inspection_agents import (
     EntryFindings,
+    look_at_agents,
     look_at_entries,
     look_through,
 )
@@ -70,6 +71,21 @@ def hidden_by(*entries: str, client_ids: Sequence[str] | None = None) -> list[tu
     agents = agents_of(reader=entries)
     registry = registry_of(agents, client_ids=client_ids)
     return [found.hidden for found in look_at_entries(registry, agents, {}, SNAPSHOTS)]
+
+
+def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
+    agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
+    counted = [
+        (it.profile.name, it.tools, it.prompts, it.resources, it.templates)
+        for it in look_at_agents(registry_of(agents), agents)
+    ]
+    assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]
+
+
+def test_an_agent_without_tools_costs_no_token() -> None:
+    agents = agents_of(reader=["search", "local"])
+    (found,) = look_at_agents(registry_of(agents), agents)
+    assert found.tokens == 0
 
 
 @pytest.mark.requirement("A-10", "A-13")

@@ -134,6 +134,11 @@ def test_what_may_be_of_a_server_that_did_not_tell_all_is_told_as_such(
     assert message == f'"{entry}" names nothing that was found; {MAYBE}'
 
 
+def test_a_uri_may_be_of_any_server_also_where_its_scheme_is_the_id_of_one() -> None:
+    (message,) = told("notes://second", found={"notes": NOTES}).values()
+    assert MAYBE in message
+
+
 def test_a_list_of_a_server_that_was_not_discovered_is_told_as_such() -> None:
     (message,) = told(exclude={"tickets": ["close"]}, found={"notes": NOTES}).values()
     assert MAYBE in message
@@ -151,7 +156,7 @@ def test_only_what_is_certain_is_told_when_asked_for() -> None:
 
 
 def test_nothing_is_told_of_a_disabled_server() -> None:
-    entries = ("tickets:close", "tool:tickets:close")
+    entries = ("tickets:close", "tool:tickets:close", "tickets://first")
     exclude = {"tickets": ["close"]}
     assert told(*entries, exclude=exclude, found={"notes": NOTES}, disabled="tickets") == {}
 
