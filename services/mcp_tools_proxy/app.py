@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from httpx import AsyncBaseTransport
 
 from mcp_tools_proxy.api.admin import AdminGate
-from mcp_tools_proxy.api.catalog import catalog_routes
+from mcp_tools_proxy.api.catalog import CatalogEndpoints
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.failures import add_failure_handlers
 from mcp_tools_proxy.api.intake import Intake
@@ -47,8 +47,8 @@ def create_app(
     execute = ExecuteEndpoints(
         intake, gateway.executor, gateway.lifecycle, max_batch_calls=settings.max_batch_calls
     )
-    app.router.routes[:0] = execute.routes()
-    app.include_router(catalog_routes(gateway.registry))
+    catalog = CatalogEndpoints(gateway.registry)
+    app.router.routes[:0] = (*execute.routes(), *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     app.include_router(
         preset_routes(gateway.reloader, intake, AdminGate(admin_token, host=settings.host))

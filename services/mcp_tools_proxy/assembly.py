@@ -112,7 +112,7 @@ class Gateway:
                 mock_mode=settings.mock_mode,
                 max_text_bytes=max_text_bytes,
             ),
-            catalog_tool(self.registry.visible_to),
+            catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
 
     def _build_reloader(self, settings: Settings, local_tools: tuple[Tool, ...]) -> Reloader:

@@ -106,3 +106,20 @@ def test_every_example_runs(tool_name: str) -> None:
 )  # fmt: skip
 def test_every_route_is_described(path: str) -> None:
     assert path in schema.raw_schema["paths"]
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/internal/mcp/tools", ["format", "names"]),
+        ("/internal/mcp/prompts", []),
+        ("/internal/mcp/resources", []),
+    ],
+)
+def test_a_list_describes_its_query_and_that_it_may_be_had_already(
+    path: str, own: list[str]
+) -> None:
+    described = schema.raw_schema["paths"][path]["get"]
+    names = [parameter["name"] for parameter in described["parameters"]]
+    assert names == ["tenant_id", "user_id", "agent", *own, "If-None-Match"]
+    assert sorted(described["responses"])[:2] == ["200", "304"]

@@ -40,3 +40,29 @@ def _inline(schema: object, definitions: dict[str, object]) -> object:
     if isinstance(reference, str):
         return _inline(definitions[reference.rpartition("/")[2]], definitions)
     return {key: _inline(value, definitions) for key, value in schema.items()}
+
+
+def query_parameters(
+    model: type[BaseModel], *others: Mapping[str, object]
+) -> dict[str, list[Mapping[str, object]]]:
+    """Describe a query that the handler reads itself, and ``others``, parameters as OpenAPI's."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+    parameters: list[Mapping[str, object]] = [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "schema": _without_null(_inline(part, definitions)),
+        }
+        for name, part in schema["properties"].items()
+    ]
+    return {"parameters": [*parameters, *others]}
+
+
+def _without_null(schema: object) -> object:
+    """Say "T or null" as T: a query has no null."""
+    match schema:
+        case {"anyOf": [dict() as given, {"type": "null"}], **others}:
+            return {**given, **others}
+    return schema

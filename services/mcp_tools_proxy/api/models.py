@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.identifiers import TRACE_ID_PATTERN, Identifier
 from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
+from mcp_tools_proxy.tools.catalog import ToolWarning
 
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 Name = Annotated[str, StringConstraints(min_length=1)]
@@ -59,6 +61,29 @@ class ResourceRequest(RequestContext):
     uri: Uri
 
 
+class CallerQuery(BaseModel):
+    """Query of the GET routes that list what a caller may use."""
+
+    tenant_id: Identifier | None = None
+    user_id: Identifier | None = None
+    agent: Identifier | None = None
+
+
+class ToolsQuery(CallerQuery):
+    """Query of GET /internal/mcp/tools."""
+
+    format: ToolFormat = ToolFormat.MCP
+    names: Annotated[
+        list[str] | None,
+        Field(
+            description=(
+                "Only these tools, each by a name that `execute` takes; repeated, or several "
+                "in one value parted by commas."
+            )
+        ),
+    ] = None
+
+
 class PresetChoice(BaseModel):
     """Body of PUT /internal/mcp/presets/active; ``persist`` also writes it to mcp.json."""
 
@@ -109,11 +134,35 @@ class McpTool(BaseModel):
     annotations: dict[str, object] | None = None
 
 
-class ToolsAnswer(BaseModel):
-    """What the caller may run."""
+class AnthropicTool(BaseModel):
+    """One tool as Anthropic's Messages API takes it."""
 
-    tools: list[McpTool]
-    format: Literal["mcp"]
+    name: str
+    description: str
+    input_schema: dict[str, object]
+
+
+class OpenAiFunction(BaseModel):
+    """What OpenAI's Chat Completions API is told of a function."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class OpenAiTool(BaseModel):
+    """One tool as OpenAI's Chat Completions API takes it."""
+
+    type: Literal["function"]
+    function: OpenAiFunction
+
+
+class ToolsAnswer(BaseModel):
+    """What the caller may run, in the format asked for."""
+
+    tools: list[McpTool] | list[OpenAiTool] | list[AnthropicTool]
+    format: ToolFormat
+    warnings: list[ToolWarning] | None = None
 
 
 class PromptsAnswer(BaseModel):

@@ -12,9 +12,11 @@ from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.refusals import ambiguous, not_allowed, not_found, outside_the_preset
 from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.gateway.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
 
@@ -61,6 +63,7 @@ class Registry:
     """
 
     tools: Table[Tool]
+    tool_lists: ToolLists
     prompts: Table[Prompt]
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
@@ -80,10 +83,12 @@ class Registry:
 
         Raises ValueError when two tools share a name or alias, or two others server and name.
         """
+        table = Table(
+            tools, names_of=lambda tool: (tool.spec.name, tool.spec.alias), bare_names=False
+        )
         return cls(
-            tools=Table(
-                tools, names_of=lambda tool: (tool.spec.name, tool.spec.alias), bare_names=False
-            ),
+            tools=table,
+            tool_lists=ToolLists(table),
             prompts=Table(prompts, names_of=_qualified),
             resources=Table(resources, names_of=_qualified),
             templates=Table(templates, names_of=_qualified),
@@ -120,6 +125,16 @@ class Registry:
         Raises AgentNotFound, AgentRequired, as the other lists do.
         """
         return [tool.spec for tool in self.tools.seen_by(self.access.viewer(caller))]
+
+    async def list_tools(
+        self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
+    ) -> ToolList:
+        """List in a format the tools that ``resolve`` would accept from ``caller``.
+
+        With ``names`` only those that go by one of them. Raises AgentNotFound, AgentRequired.
+        """
+        viewer = self.access.viewer(caller)
+        return await self.tool_lists.list_for(viewer, tool_format, names)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the prompts that ``resolve`` would accept from ``caller``, as MCP does.
@@ -233,6 +248,12 @@ class RegistryHolder:
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``caller`` may run now. Raises AgentNotFound, AgentRequired."""
         return self.current.visible_to(caller)
+
+    async def list_tools(
+        self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None
+    ) -> ToolList:
+        """List in a format the tools that ``caller`` may run now, as the registry does."""
+        return await self.current.list_tools(caller, tool_format, names)
 
 
 def _qualified(item: ItemT) -> tuple[str, ...]:

@@ -1,20 +1,44 @@
 """list_available_tools: what this caller may run."""
 
-from collections.abc import Callable, Sequence
-from typing import NotRequired
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, NotRequired, Protocol
 
+from pydantic import Field, WithJsonSchema
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.policy.bounds import estimate_tokens
+from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.tools.bind import Arguments, bind
 
 
 class CatalogArguments(Arguments):
-    """Takes nothing."""
+    """Which tools, and in which shape."""
+
+    format: Annotated[
+        ToolFormat,
+        Field(
+            description=(
+                "The shape of the definitions: mcp gives name, alias and schemas; openai and "
+                "anthropic give tools as these APIs take them, named by their aliases."
+            )
+        ),
+        WithJsonSchema({"type": "string", "enum": list(ToolFormat)}),
+    ] = ToolFormat.MCP
+    names: Annotated[
+        list[str] | None,
+        Field(
+            fail_fast=True,
+            description=(
+                "Only these tools, by any name that you can call them by. Leave it out for all; "
+                "give it when the whole list is too long for one result."
+            ),
+        ),
+    ] = None
 
 
 class Definition(TypedDict):
@@ -27,31 +51,83 @@ class Definition(TypedDict):
     output_schema: NotRequired[JsonObject]
 
 
+class ToolWarning(TypedDict):
+    """What its reader should know of a tool, of a name asked for, or of the whole list."""
+
+    tool: NotRequired[str]
+    message: str
+
+
 class Catalog(TypedDict):
     """The names, and the definitions in the same order."""
 
     tools: list[str]
-    definitions: list[Definition]
+    definitions: list[Definition] | list[JsonObject]
+    warnings: NotRequired[list[ToolWarning]]
 
 
-def catalog_tool(visible_to: Callable[[Caller], Sequence[ToolSpec]]) -> Tool:
-    """Build list_available_tools over ``visible_to``, the registry's list for a caller."""
+class ToolListing(Protocol):
+    """Some tools in one format, in the registry's order."""
 
-    async def list_tools(arguments: CatalogArguments, call: Call) -> Result:
-        specs = visible_to(call.caller)
-        result: Catalog = {
-            "tools": [spec.name for spec in specs],
-            "definitions": [_definition(spec) for spec in specs],
-        }
-        return Result(value=result, tokens=estimate_tokens(len(to_json(result))))
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools as the registry describes them."""
+        ...
+
+    @property
+    def definitions(self) -> Sequence[JsonObject]:
+        """The tools in the list's format."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[ToolWarning]:
+        """What is to be known of them."""
+        ...
+
+
+ListTools = Callable[[Caller, ToolFormat, Sequence[str] | None], Awaitable[ToolListing]]
+
+
+def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
+    """Build list_available_tools over ``list_tools``, the registry's list for a caller."""
+
+    async def run(arguments: CatalogArguments, call: Call) -> Result:
+        listing = await list_tools(call.caller, arguments.format, arguments.names)
+        result = _catalog(listing, arguments.format)
+        size = len(to_json(result))
+        if size > max_result_bytes:
+            raise ResultTooLarge(
+                f"the list is {size} bytes as JSON, the limit is {max_result_bytes}; "
+                "ask for fewer tools, by their names in names",
+                details={"bytes": size, "max_result_bytes": max_result_bytes},
+            )
+        return Result(value=result, tokens=estimate_tokens(size))
 
     return bind(
         name="list_available_tools",
-        description="List the tools that you may call, with their descriptions and schemas.",
+        description=(
+            "List the tools that you may call, with their descriptions and schemas. When the whole "
+            "list is too long for one result, name the tools that you want to know of in names."
+        ),
         arguments=CatalogArguments,
         result=Catalog,
-        function=list_tools,
+        function=run,
     )
+
+
+def _catalog(listing: ToolListing, tool_format: ToolFormat) -> Catalog:
+    specs = listing.specs
+    catalog: Catalog = {
+        "tools": [spec.name for spec in specs],
+        "definitions": (
+            [_definition(spec) for spec in specs]
+            if tool_format is ToolFormat.MCP
+            else list(listing.definitions)
+        ),
+    }
+    if warnings := listing.warnings:
+        catalog["warnings"] = list(warnings)
+    return catalog
 
 
 def _definition(spec: ToolSpec) -> Definition:

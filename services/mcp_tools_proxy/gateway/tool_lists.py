@@ -1,0 +1,197 @@
+"""Lists of tools as a model takes them: each tool is written once, a list joins what was written.
+
+A tool is made ready in a format when somebody who may see it asks for that format first, and what
+was written is shared: agents cost no more memory than their masks and the tags of their lists.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import compress, islice
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.formats import ToolFormat, definition_of, list_warnings
+from mcp_tools_proxy.tools.catalog import ToolWarning
+
+AT_ONCE = 100
+"""How many tools are written, or names looked up, before calls may go on."""
+
+VAIN_NAMES_TOLD = 100
+"""How many names that lead to no tool are told one by one."""
+
+
+class WrittenTools:
+    """The tools of one registry in one format, each as JSON once somebody asked for it."""
+
+    def __init__(self, tools: Sequence[Tool], tool_format: ToolFormat) -> None:
+        self.tools = tools
+        self.format = tool_format
+        self.json = [b""] * len(tools)
+        """The tools, in the registry's order; empty where one is not written yet."""
+        self.warnings: dict[int, bytes] = {}
+        """What some had to give up for the format, as JSON objects parted by commas."""
+        self.etags: dict[bytes, str] = {}
+        """The tags of whole lists, by the masks that agents share."""
+
+    async def write(self, mask: bytes) -> None:
+        """Write what ``mask`` selects and is not written yet; lets calls go on meanwhile."""
+        missing = (i for i in compress(range(len(mask)), mask) if not self.json[i])
+        for number, index in enumerate(missing, start=1):
+            spec = self.tools[index].spec
+            definition = definition_of(spec, self.format)
+            if definition.warnings:
+                self.warnings[index] = _written(
+                    ToolWarning(tool=spec.name, message=message) for message in definition.warnings
+                )
+            self.json[index] = to_json(definition.shown)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class ToolList:
+    """Some tools in one format, in the registry's order: those of ``written`` in ``mask``.
+
+    ``vain`` tells of names that were asked for and lead to no tool.
+    """
+
+    written: WrittenTools
+    mask: bytes
+    vain: Sequence[ToolWarning] | None = None
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools as the registry describes them."""
+        return [tool.spec for tool in compress(self.written.tools, self.mask)]
+
+    @property
+    def definitions(self) -> Sequence[JsonObject]:
+        """The tools in the list's format."""
+        return [from_json(json) for json in compress(self.written.json, self.mask)]
+
+    @property
+    def warnings(self) -> Sequence[ToolWarning]:
+        """What this format cannot say of them, what is wrong with the list, and vain names."""
+        warnings: list[ToolWarning] = from_json(b"[%b]" % self._warnings)
+        return warnings
+
+    @property
+    def etag(self) -> str:
+        """The tag of ``body``: the same for the same bytes, also after a restart."""
+        if self.vain is not None:
+            return etag_of(self.body)
+        known = self.written.etags.get(self.mask)
+        if known is None:
+            self.written.etags[self.mask] = known = etag_of(self.body)
+        return known
+
+    @cached_property
+    def body(self) -> bytes:
+        """The answer of ``GET /internal/mcp/tools``, joined in one go: copying is what it costs."""
+        told = self._warnings
+        warnings = b',"warnings":[%b]' % told if told else b""
+        begin, end = b'{"tools":[', b'],"format":%b%b}' % (to_json(self.written.format), warnings)
+        tools = list(compress(self.written.json, self.mask))
+        if not tools:
+            return begin + end
+        tools[0] = begin + tools[0]
+        tools[-1] += end
+        return b",".join(tools)
+
+    @property
+    def _warnings(self) -> bytes:
+        of_list = list_warnings(self.written.format, self.mask.count(1))
+        whole = [ToolWarning(message=message) for message in of_list]
+        of_tools = [told for i, told in sorted(self.written.warnings.items()) if self.mask[i]]
+        of_asked = _written([*whole, *(self.vain or ())])
+        return b",".join([of_asked, *of_tools] if of_asked else of_tools)
+
+
+class ToolLists:
+    """The lists of one registry's tools, for whoever asks."""
+
+    def __init__(self, table: Table[Tool]) -> None:
+        self._table = table
+        self._written: dict[ToolFormat, WrittenTools] = {}
+
+    async def list_for(
+        self, viewer: Viewer, tool_format: ToolFormat, names: Sequence[str] | None = None
+    ) -> ToolList:
+        """Give what ``viewer`` may run, with ``names`` only what goes by one of them.
+
+        A name is what ``execute`` takes; a value that is none may hold several parted by commas.
+        """
+        table = self._table
+        written = self._written.get(tool_format)
+        if written is None:
+            written = WrittenTools(table.items, tool_format)
+            self._written[tool_format] = written
+        if names is None:
+            mask = table.mask_of(viewer)
+            whole = ToolList(written, self._mask_without_agent if mask is None else mask)
+            if whole.mask not in written.etags:
+                await written.write(whole.mask)
+            return whole
+        mask, vain = await self._named(names, viewer)
+        await written.write(mask)
+        return ToolList(written, mask, vain)
+
+    @cached_property
+    def _mask_without_agent(self) -> bytes:
+        return bytes(self._table.shows(tool, WITHOUT_AGENT) for tool in self._table.items)
+
+    async def _named(
+        self, names: Sequence[str], viewer: Viewer
+    ) -> tuple[bytes, Sequence[ToolWarning]]:
+        """Select what goes by ``names``, and tell of those that lead to no tool or to several."""
+        chosen: set[int] = set()
+        vain: dict[str, int] = {}
+        for number, name in enumerate(self._each(names, viewer), start=1):
+            found = self._table.find(name, viewer)
+            if len(found) == 1:
+                chosen.add(id(found[0]))
+            else:
+                vain[name] = len(found)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return bytes(id(tool) in chosen for tool in self._table.items), _told(vain)
+
+    def _each(self, names: Sequence[str], viewer: Viewer) -> Iterator[str]:
+        for value in names:
+            if "," in value and not self._table.find(value, viewer):
+                yield from filter(None, value.split(","))
+            elif value:
+                yield value
+
+
+def etag_of(body: bytes) -> str:
+    """Give a strong entity tag, which follows from the bytes alone (RFC 9110 §8.8.3)."""
+    return f'"{blake2b(body, digest_size=16).hexdigest()}"'
+
+
+def _written(warnings: Iterable[ToolWarning]) -> bytes:
+    """Write warnings as JSON objects parted by commas."""
+    return b",".join(map(to_json, warnings))
+
+
+def _told(vain: Mapping[str, int]) -> Sequence[ToolWarning]:
+    """Tell of names that lead to no tool, or to as many as ``vain`` says."""
+    told = [_warning(name, count) for name, count in islice(vain.items(), VAIN_NAMES_TOLD)]
+    if (left_out := len(vain) - len(told)) > 0:
+        told.append(ToolWarning(message=f"{left_out} more names lead to no tool that you may run"))
+    return told
+
+
+def _warning(name: str, count: int) -> ToolWarning:
+    if count:
+        servers = f"{count} servers have a tool named {quote(name)}"
+        return ToolWarning(tool=name, message=f"{servers}; name one as server_id:tool")
+    unknown = f"no tool that you may run is named {quote(name)}"
+    return ToolWarning(tool=name, message=f"{unknown}; leave names out to see which there are")

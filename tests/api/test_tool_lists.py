@@ -1,0 +1,296 @@
+"""GET tools: the formats, the subsets, the warnings."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.asking import two_servers
+from tests.configuration import Config, Json, make_agent, make_preset
+from tests.mcp_servers.raw_web import running_raw
+from tests.service import TOOLS, Envelope, Service, running
+
+FORMATS = ("mcp", "openai", "anthropic")
+REMOTE = ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"]
+ALIASES = ["a__whoami", "a__alpha", "a-b__whoami", "a-b__beta"]
+FIRST = make_agent(client_ids=["a"])
+EVERY = make_agent()
+COMMAS: Json = {"name": "x,y", "inputSchema": {"type": "object"}}
+LOOKBEHIND: Json = {
+    "name": "loose",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "(?<=a)b"}},
+    },
+}
+
+
+def preset_of(*tools: str) -> Json:
+    """Give a preset of these tools of server ``a``."""
+    return make_preset(tools=[("a", name) for name in tools])
+
+
+async def ask(service: Service, *names: str, **query: str) -> Envelope:
+    """GET tools with ``names`` as they are given."""
+    asked = httpx.QueryParams({**query, "names": names} if names else query)
+    answer: Envelope = (await service.http.get(TOOLS, params=asked)).json()
+    return answer
+
+
+def names_in(answer: Envelope) -> list[str]:
+    """Name the tools of a list in any format."""
+    return [tool.get("function", tool)["name"] for tool in answer["tools"]]
+
+
+def remote(names: list[str]) -> list[str]:
+    """Leave out the document tools."""
+    return [name for name in names if ":" in name or "__" in name]
+
+
+# Formats
+
+
+@pytest.mark.parametrize("agent", [None, "reader"])
+@pytest.mark.parametrize(
+    ("tool_format", "names"), [("mcp", REMOTE), ("openai", ALIASES), ("anthropic", ALIASES)]
+)
+async def test_every_format_lists_the_same_tools_in_the_same_order(
+    tool_format: str, names: list[str], agent: str | None
+) -> None:
+    asked = {} if agent is None else {"agent": agent}
+    async with two_servers(EVERY, require_agent=False) as two:
+        answer = await ask(two.service, format=tool_format, **asked)
+        assert (answer["format"], remote(names_in(answer))) == (tool_format, names)
+
+
+async def test_a_format_that_is_not_named_is_mcps() -> None:
+    async with two_servers() as two:
+        assert await ask(two.service) == await ask(two.service, format="mcp")
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "shown"),
+    [
+        (
+            "openai",
+            {
+                "type": "function",
+                "function": {
+                    "name": "a__alpha",
+                    "description": "Is alpha.",
+                    "parameters": {"type": "object", "properties": {}},
+                },
+            },
+        ),
+        (
+            "anthropic",
+            {
+                "name": "a__alpha",
+                "description": "Is alpha.",
+                "input_schema": {"type": "object"},
+            },
+        ),
+    ],
+)
+@pytest.mark.requirement("A-12")
+async def test_a_tool_has_the_shape_that_the_api_takes(tool_format: str, shown: Json) -> None:
+    async with two_servers(FIRST) as two:
+        answer = await ask(two.service, "alpha", format=tool_format, agent="reader")
+        assert answer == {"tools": [shown], "format": tool_format}
+
+
+@pytest.mark.requirement("A-12")
+@pytest.mark.parametrize("tool_format", FORMATS)
+async def test_a_list_for_a_model_leaves_out_other_servers_then_what_is_excluded(
+    tool_format: str,
+) -> None:
+    agent = make_agent(client_ids=["a"], exclude=["alpha", "beta"])
+    async with two_servers(agent) as two:
+        found = remote(names_in(await ask(two.service, format=tool_format, agent="reader")))
+        assert found == (["a:whoami"] if tool_format == "mcp" else ["a__whoami"])
+
+
+@pytest.mark.requirement("A-17")
+@pytest.mark.parametrize("tool_format", FORMATS)
+async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have(
+    tool_format: str,
+) -> None:
+    async with two_servers(FIRST) as two:
+        answer = await ask(two.service, "whoami", format=tool_format, agent="reader")
+        assert len(answer["tools"]) == 1
+
+
+@pytest.mark.requirement("A-13")
+@pytest.mark.parametrize("tool_format", FORMATS)
+async def test_every_listed_name_runs_its_own_tool(tool_format: str) -> None:
+    async with two_servers(make_agent(exclude=["a:alpha"])) as two:
+        listed = remote(names_in(await ask(two.service, format=tool_format, agent="reader")))
+        ran = [await two.service.result(name, agent="reader") for name in listed]
+        found = [
+            (it["structured_content"]["server"], it["structured_content"]["tool"]) for it in ran
+        ]
+        assert found == [("a", "whoami"), ("a-b", "whoami"), ("a-b", "beta")]
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a:alpha"], ["a:alpha"]),
+        (["a__alpha"], ["a:alpha"]),
+        (["alpha"], ["a:alpha"]),
+        (["beta", "alpha"], ["a:alpha", "a-b:beta"]),
+        (["a-b__beta,alpha"], ["a:alpha", "a-b:beta"]),
+        (["alpha", "a:alpha", "a__alpha,alpha"], ["a:alpha"]),
+        (["read_doc_pages,", ",beta"], ["read_doc_pages", "a-b:beta"]),
+        (["x,y"], ["a:x,y"]),
+        (["a:x,y"], ["a:x,y"]),
+        ([""], []),
+        ([",", ""], []),
+        (["", "alpha"], ["a:alpha"]),
+    ],
+)
+async def test_names_are_what_execute_takes_repeated_or_parted_by_commas(
+    names: list[str], expected: list[str]
+) -> None:
+    preset = make_preset(tools=[("a", "alpha"), ("a", "x,y"), ("a-b", "beta")])
+    async with two_servers(EVERY, presets=[preset], more={"tools": [COMMAS]}) as two:
+        answer = await ask(two.service, *names, agent="reader")
+        assert (names_in(answer), "warnings" in answer) == (expected, False)
+
+
+async def test_names_work_without_an_agent_where_execute_takes_them() -> None:
+    async with two_servers() as two:
+        answer = await ask(two.service, "a__alpha", "alpha")
+        warned = [warning["tool"] for warning in answer["warnings"]]
+        assert (names_in(answer), warned) == (["a:alpha"], ["alpha"])
+
+
+async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do() -> None:
+    async with two_servers(EVERY) as two:
+        answer = await ask(two.service, "whoami", agent="reader")
+        assert (answer["tools"], answer["warnings"]) == (
+            [],
+            [
+                {
+                    "tool": "whoami",
+                    "message": '2 servers have a tool named "whoami"; name one as server_id:tool',
+                }
+            ],
+        )
+
+
+@pytest.mark.parametrize("hidden", ["a:alpha", "a__alpha", "alpha", "a-b:beta", "beta"])
+async def test_what_is_hidden_is_told_of_as_what_does_not_exist(hidden: str) -> None:
+    async with two_servers(make_agent(client_ids=["a"], exclude=["alpha"])) as two:
+        answer = await ask(two.service, hidden, "no_such_tool", agent="reader")
+        told = [
+            warning["message"].replace(hidden, "no_such_tool") for warning in answer["warnings"]
+        ]
+        assert (answer["tools"], told[0], len(told)) == ([], told[1], 2)
+
+
+async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are() -> None:
+    async with two_servers() as two:
+        warnings = (await ask(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
+        assert (len(warnings), warnings[-1]) == (
+            101,
+            {"message": "30 more names lead to no tool that you may run"},
+        )
+
+
+async def test_unknown_keys_of_the_query_are_ignored() -> None:
+    async with two_servers() as two:
+        assert await ask(two.service, "alpha", name="x") == await ask(two.service, "alpha")
+
+
+# Warnings
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "warned"), [("mcp", []), ("openai", ["a:loose"]), ("anthropic", [])]
+)
+async def test_a_tool_whose_schema_an_api_cannot_take_whole_is_warned_of(
+    tool_format: str, warned: list[str]
+) -> None:
+    presets = [preset_of("alpha", "loose")]
+    async with two_servers(presets=presets, more={"tools": [LOOKBEHIND]}) as two:
+        answer = await ask(two.service, format=tool_format)
+        assert [warning["tool"] for warning in answer.get("warnings", [])] == warned
+
+
+async def test_only_tools_that_are_listed_are_warned_of() -> None:
+    presets = [preset_of("alpha", "loose")]
+    async with two_servers(presets=presets, more={"tools": [LOOKBEHIND]}) as two:
+        await ask(two.service, format="openai")
+        assert "warnings" not in await ask(two.service, "a:alpha", format="openai")
+
+
+@pytest.mark.parametrize("tool_format", FORMATS)
+async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> None:
+    tools = [("a", f"tool_{number:03}") for number in range(1, 131)]
+    async with running_raw(tools=130) as server:
+        config = Config(servers={"a": server.entry}, presets=[make_preset(tools=tools)])
+        async with running(config=config) as service:
+            warnings: list[Any] = (await ask(service, format=tool_format)).get("warnings", [])
+            assert [list(warning) for warning in warnings] == (
+                [["message"]] if tool_format == "openai" else []
+            )
+
+
+# list_available_tools
+
+
+@pytest.mark.requirement("A-13")
+@pytest.mark.parametrize("tool_format", ["openai", "anthropic"])
+async def test_the_tool_gives_the_definitions_that_the_route_lists(tool_format: str) -> None:
+    async with two_servers(FIRST) as two:
+        listed = await ask(two.service, format=tool_format, agent="reader")
+        arguments = {"format": tool_format}
+        result = await two.service.result("list_available_tools", arguments, agent="reader")
+        assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])
+
+
+async def test_the_tools_default_is_the_format_mcp_without_warnings() -> None:
+    async with two_servers() as two:
+        default = await two.service.result("list_available_tools")
+        named = await two.service.result(
+            "list_available_tools", {"format": "mcp", "names": [*default["tools"]]}
+        )
+        assert (named, list(default)) == (default, ["tools", "definitions"])
+
+
+async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others() -> None:
+    async with two_servers(EVERY) as two:
+        arguments = {"names": ["beta", "a__alpha,nope"]}
+        result = await two.service.result("list_available_tools", arguments, agent="reader")
+        assert (
+            result["tools"],
+            [definition["alias"] for definition in result["definitions"]],
+            [warning["tool"] for warning in result["warnings"]],
+        ) == (["a:alpha", "a-b:beta"], ["a__alpha", "a-b__beta"], ["nope"])
+
+
+async def test_the_tool_lists_nothing_for_no_names() -> None:
+    async with two_servers() as two:
+        result = await two.service.result("list_available_tools", {"names": []})
+        assert result == {"tools": [], "definitions": []}
+
+
+@pytest.mark.parametrize("arguments", [{"format": "xml"}, {"names": "a:alpha"}, {"names": [1]}])
+async def test_the_tool_refuses_other_arguments(arguments: Json) -> None:
+    async with two_servers() as two:
+        assert await two.service.code("list_available_tools", arguments) == "INVALID_ARGUMENTS"
+
+
+async def test_a_list_too_long_for_a_result_says_that_names_make_it_shorter() -> None:
+    async with running(max_result_bytes=3_000) as service:
+        error = (await service.execute("list_available_tools"))["error"]
+        named = await service.code("list_available_tools", {"names": ["read_doc_metadata"]})
+        assert (error["code"], "in names" in error["message"], named) == (
+            "RESULT_TOO_LARGE",
+            True,
+            "OK",
+        )
