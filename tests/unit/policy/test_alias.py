@@ -77,3 +77,14 @@ def test_two_pairs_never_share_a_name_or_an_alias(
 def test_a_plain_alias_can_never_be_a_hashed_one(server_id: str, tool: str) -> None:
     alias = alias_of(server_id, tool)
     assert alias == f"{server_id}__{tool}" or is_hashed(alias)
+
+
+@given(pairs, st.data())
+def test_a_pair_made_of_the_pieces_of_anothers_alias_does_not_get_it(
+    one: tuple[str, str], data: st.DataObject
+) -> None:
+    alias = alias_of(*one)
+    places = [place for place in range(1, len(alias)) if alias[place] in "_-"]
+    place = data.draw(st.sampled_from(places))
+    other = (alias[:place], alias[place:].lstrip("_") or "x")
+    assert (alias_of(*other) == alias) == (other == one)
