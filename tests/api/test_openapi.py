@@ -17,7 +17,9 @@ from tests.service import EXECUTE, request_of
 UNLIMITED = {
     f"rate_limit_{name}": 0 for name in ("calls", "tokens", "tenant_calls", "tenant_tokens")
 }
-app = create_app(Settings.model_validate({"_env_file": None, **UNLIMITED}))
+app = create_app(
+    Settings.model_validate({"_env_file": None, "require_agent": False, **UNLIMITED})
+)  # agents.json is never read without the lifespan, and until it is an agent is required
 for document in seed_documents():
     app.state.gateway.repository.put(document)
 
