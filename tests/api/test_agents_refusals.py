@@ -19,7 +19,7 @@ from tests.api.asking import (
     use,
 )
 from tests.configuration import Json, make_agent, make_preset
-from tests.service import BATCH, PROMPTS, RESOURCES, TOOLS, Service
+from tests.service import BATCH, EXECUTE, PROMPTS, RESOURCES, TOOLS, Service
 
 ONLY_A = make_preset("only_a", tools=[("a", "whoami"), ("a", "alpha")])
 NOT_OF_A_B = ["beta", "raw://beta", "a-b:whoami", "a-b:greet", "a-b:plain", f"a-b:{TEXT}"]
@@ -112,9 +112,9 @@ async def test_a_hidden_tool_with_its_server_in_front_is_refused_as_one_that_is_
 @pytest.mark.parametrize(
     ("entry", "name", "meant"),
     [
-        ("execute", "alfa", "a:alpha"),
-        ("prompt", "alfa", "alpha"),
-        ("resource", "raw://alfa", "raw://alpha"),
+        ("execute", "alphas", "a:alpha"),
+        ("prompt", "alphas", "alpha"),
+        ("resource", "raw://alphas", "raw://alpha"),
     ],
 )
 async def test_a_name_is_suggested_to_who_may_use_it_and_to_nobody_else(
@@ -122,14 +122,11 @@ async def test_a_name_is_suggested_to_who_may_use_it_and_to_nobody_else(
 ) -> None:
     agents = [make_agent("may"), make_agent("not", exclude=["alpha", "raw://alpha"])]
     async with two_servers(*agents) as two:
-        messages = {
-            agent: (await use(two.service, entry, name, agent))["error"]["message"]
+        suggested = {
+            agent: f'"{meant}"' in (await use(two.service, entry, name, agent))["error"]["message"]
             for agent in ("may", "not")
         }
-        assert (f'did you mean "{meant}"?' in messages["may"], meant in messages["not"]) == (
-            True,
-            False,
-        )
+        assert suggested == {"may": True, "not": False}
 
 
 # The log tells the reason
@@ -214,3 +211,13 @@ async def test_who_is_no_agent_is_told_of_no_profile() -> None:
     async with two_servers(make_agent("secret-agent"), require_agent=True) as two:
         answers = [await use(two.service, "execute", "a:alpha", it) for it in (None, "secret")]
         assert "secret-agent" not in json.dumps(answers)
+
+
+@pytest.mark.parametrize("agent", [None, ""])
+async def test_an_agent_that_is_said_to_be_none_is_not_named(agent: str | None) -> None:
+    async with two_servers(make_agent()) as two:
+        body = {"tool_name": "a:alpha", "user": USER, "agent": agent}
+        answer = (await two.service.http.post(EXECUTE, json=body)).json()["error"]["code"]
+        lists = [await two.service.get(route, agent="") for route in (TOOLS, PROMPTS, RESOURCES)]
+        assert answer == ("AGENT_REQUIRED" if agent is None else "INVALID_REQUEST")
+        assert ({it["error"]["code"] for it in lists}, two.uses) == ({"INVALID_REQUEST"}, 0)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.api.asking import (
     ALL_OF_BOTH,
@@ -206,3 +207,21 @@ async def test_a_switch_of_the_active_preset_narrows_every_agent_at_once() -> No
         await two.service.http.put(ACTIVE, json={"preset_id": "other", "persist": False})
         assert await listed(two.service, "reader") == Listed(["a-b:beta"], [], [], [])
         assert await listed(two.service, "narrowed") == NOTHING
+
+
+# Names that mean nothing
+
+
+@pytest.mark.requirement("A-15")
+async def test_names_that_mean_nothing_are_warned_of_with_what_was_meant() -> None:
+    agent = make_agent(client_ids=["a", "a_b"], exclude=["alphaa"])
+    with capture_logs() as lines:
+        async with two_servers(agent, exclude={"a": ["whoamy"]}) as two:
+            seen = await listed(two.service, "reader")
+    told = {it["path"]: it["reason"] for it in lines if it["event"] == "config.warning"}
+    assert {path: "did you mean" in reason for path, reason in told.items()} == {
+        "$.agents[0].client_ids[1]": True,
+        "$.agents[0].exclude_components[0]": True,
+        "$.mcpServers.a.exclude[0]": True,
+    }
+    assert seen.tools == ["a:whoami", "a:alpha"]
