@@ -64,16 +64,21 @@ def measure_agents(bench: Bench) -> Result:
 def measure_agent_lists(bench: Bench) -> Result:
     """Compare GET tools of an agent with json.dumps (cold) and with a bare endpoint (warm).
 
-    Cold is the first list after a switch of presets, which makes a new registry.
+    Cold is the first list after a switch of presets, as that makes a new registry. Warm is one
+    agent's list over and over, and the lists of all agents in turn.
     """
     result = Result(
         f"GET tools, {AGENTS} agents, {FLEET_SERVERS * FLEET_TOOLS:,} tools",
-        ("format", "kB", "json.dumps CPU ms", "cold CPU ms", "warm CPU ms", "bare FastAPI CPU ms"),
+        ("format", "what", "kB", "service CPU ms", "compared with", "its CPU ms"),
     )
     with _service(bench, "agent-lists") as service:
         for shape in FORMATS:
             bench.say(f"  agent-lists: {shape}")
-            _measure_format(bench, service, shape, result)
+            paths = [f"{TOOLS}?agent={name}&format={shape}" for name in _names()]
+            bodies = [service.ask(path, method="GET", expected='"tools"') for path in paths]
+            _measure_cold(bench, service, shape, paths[0], bodies[0], result)
+            _measure_warm(bench, service, f"{shape}, one agent", paths[:1], bodies[:1], result)
+            _measure_warm(bench, service, f"{shape}, all in turn", paths, bodies, result)
     return result
 
 
@@ -104,61 +109,65 @@ def measure_agent_memory(bench: Bench) -> Result:
             limit=0.05,
             measured=grown / (size * AGENTS),
             unit="x",
-            how="what differs is a mask of a bit for each tool and a few names",
+            how="what differs is a mask of a byte for each tool, and a tag",
         )
     ]
     return result
 
 
-def _measure_format(bench: Bench, service: Server, shape: str, result: Result) -> None:
-    paths = [f"{TOOLS}?agent={name}&format={shape}" for name in _names()]
-    body = service.ask(paths[0], method="GET", expected='"tools"')
+def _measure_cold(
+    bench: Bench, service: Server, shape: str, path: str, body: bytes, result: Result
+) -> None:
     tools = json.loads(body)["tools"]
     assert len(tools) > FLEET_SERVERS * FLEET_TOOLS - EXCLUDED, len(tools)
-    warm: list[Measured] = []
-    fixed: list[Measured] = []
+    cold: list[float] = []
     dumps: list[float] = []
-    with bare("list", bench.workdir, body) as endpoint:
-        endpoint.wait_for("", TOOLS, method="GET", expected='"tools"')
-        for number in range(bench.sizes.rounds + 1):
-            dumps.append(dumps_ms(tools))
-            found = [_measure_lists(bench, server, paths) for server in (service, endpoint)]
-            if number:  # the first round warms up
-                warm.append(found[0])
-                fixed.append(found[1])
-    cold_ms = statistics.median(_cold_ms(service, paths[0], bench.sizes.list_calls))
-    json_ms = statistics.median(dumps)
-    warm_ms, fixed_ms = medians(warm).cpu_ms, medians(fixed).cpu_ms
-    numbers = (json_ms, cold_ms, warm_ms, fixed_ms)
-    result.rows.append((shape, f"{len(body) / 1e3:.0f}", *(f"{ms:.2f}" for ms in numbers)))
-    result.targets += [
-        Target(name=f"{shape}, cold / json.dumps", limit=3, measured=cold_ms / json_ms, unit="x"),
-        Target(name=f"{shape}, warm / bare", limit=1.3, measured=warm_ms / fixed_ms, unit="x"),
-    ]
-
-
-def _measure_lists(bench: Bench, server: Server, paths: list[str]) -> Measured:
-    job = Job(
-        port=server.port,
-        method="GET",
-        path=TOOLS,
-        paths=paths,
-        bodies=[""],
-        connections=1,
-        calls=bench.sizes.list_calls * 10,
-        expected='"tools"',
-    )
-    return bench.measure(server, job)
-
-
-def _cold_ms(service: Server, path: str, count: int) -> Iterator[float]:
-    """Switch presets and give the CPU time of the list that comes after, each time."""
-    for preset in islice(cycle(_PRESETS[::-1]), count):
+    for preset in islice(cycle(_PRESETS[::-1]), bench.sizes.list_calls):
         switch = json.dumps({"preset_id": preset, "persist": False})
         service.ask(ACTIVE_PRESET, switch, method="PUT", expected='"preset"')
         before = service.cpu_s()
         service.ask(path, method="GET", expected='"tools"')
-        yield (service.cpu_s() - before) * 1000
+        cold.append((service.cpu_s() - before) * 1000)
+        dumps.append(dumps_ms(tools))
+    _add(
+        result, shape, "cold", body, statistics.median(cold), "json.dumps", statistics.median(dumps)
+    )
+
+
+def _measure_warm(
+    bench: Bench, service: Server, what: str, paths: list[str], bodies: list[bytes], result: Result
+) -> None:
+    rounds: dict[Server, list[Measured]] = {}
+    with bare("list", bench.workdir, b"\n".join(bodies)) as endpoint:
+        endpoint.wait_for("", TOOLS, method="GET", expected='"tools"')
+        for number in range(bench.sizes.relay_rounds + 1):
+            for server in (service, endpoint):
+                job = Job(
+                    port=server.port,
+                    method="GET",
+                    path=TOOLS,
+                    paths=paths,
+                    bodies=[""],
+                    connections=1,
+                    calls=bench.sizes.list_calls * 10,
+                    expected='"tools"',
+                )
+                measured = bench.measure(server, job)
+                if number:  # the first round warms up
+                    rounds.setdefault(server, []).append(measured)
+        ours, theirs = (medians(rounds[server]).cpu_ms for server in (service, endpoint))
+    shape, _, who = what.partition(", ")
+    _add(result, shape, f"warm, {who}", bodies[0], ours, "bare FastAPI", theirs)
+
+
+def _add(
+    result: Result, shape: str, what: str, body: bytes, ours: float, other: str, theirs: float
+) -> None:
+    size = f"{len(body) / 1e3:.0f}"
+    result.rows.append((shape, what, size, f"{ours:.3f}", other, f"{theirs:.3f}"))
+    limit = 3 if what == "cold" else 1.3
+    name = f"{shape}, {what} / {other}"
+    result.targets.append(Target(name=name, limit=limit, measured=ours / theirs, unit="x"))
 
 
 @contextmanager

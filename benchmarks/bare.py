@@ -5,6 +5,8 @@ The same uvicorn (uvloop, httptools, no access log) and the same bytes of JSON i
 
 import json
 import sys
+from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Literal
 
@@ -52,13 +54,14 @@ def fastapi_app(answer: bytes) -> FastAPI:
     return app
 
 
-def list_app(body: bytes) -> FastAPI:
-    """Answer GET tools with the same bytes each time."""
+def list_app(bodies: Sequence[bytes]) -> FastAPI:
+    """Answer GET tools with the bodies in turn."""
     app = FastAPI()
+    in_turn = cycle(bodies)
 
     @app.get(TOOLS)
     async def tools() -> Response:
-        return Response(body, media_type="application/json")
+        return Response(next(in_turn), media_type="application/json")
 
     return app
 
@@ -101,7 +104,7 @@ def main() -> None:
     if kind == "fastapi":
         serve(fastapi_app(answer), int(port))
     elif kind == "list":
-        serve(list_app(answer), int(port))
+        serve(list_app(answer.splitlines()), int(port))
     else:
         serve(asgi_app(answer), int(port), lifespan="off")
 

@@ -104,7 +104,7 @@ def gateway(
 
 @contextlib.contextmanager
 def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
-    """Run a bare server that always gives ``answer``; ``kind`` as in ``benchmarks.bare``."""
+    """Run a bare server that gives ``answer``, or its lines in turn; kinds: ``benchmarks.bare``."""
     file = workdir / f"answer-{time.perf_counter_ns()}.json"
     file.write_bytes(answer)
     module = "benchmarks.bare_imports" if kind == "imports" else "benchmarks.bare"

@@ -245,10 +245,6 @@ class RegistryHolder:
     def __init__(self, registry: Registry) -> None:
         self.current = registry
 
-    def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
-        """List the tools that ``caller`` may run now. Raises AgentNotFound, AgentRequired."""
-        return self.current.visible_to(caller)
-
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None
     ) -> ToolList:

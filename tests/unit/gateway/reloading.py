@@ -64,7 +64,7 @@ class Reloading:
     @property
     def tools(self) -> list[str]:
         """The downstream tools that are listed."""
-        listed = [spec.name for spec in self.holder.visible_to(make_caller())]
+        listed = [spec.name for spec in self.holder.current.visible_to(make_caller())]
         return [name for name in listed if name != LOCAL.spec.name]
 
     def code(self, name: str, kind: Kind = Kind.TOOL) -> str:

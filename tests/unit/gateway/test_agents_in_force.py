@@ -215,7 +215,7 @@ async def test_an_edit_is_in_force_within_a_second(tmp_path: Path, edited: str) 
     it = Reloading(tmp_path, pinned="work")
     caller = make_caller(agent="a")
     async with it.running():
-        listed = len(it.holder.visible_to(caller))
+        listed = len(it.holder.current.visible_to(caller))
         write_json(tmp_path / edited, now[edited])
         async with asyncio.timeout(1.0):
-            await it.until(lambda: len(it.holder.visible_to(caller)) == listed - 1)
+            await it.until(lambda: len(it.holder.current.visible_to(caller)) == listed - 1)
