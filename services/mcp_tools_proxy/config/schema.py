@@ -3,7 +3,7 @@
 ``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json``,
 ``agents.schema.json`` and ``preset.schema.json`` for editors. What they call valid is what the
 loader takes, but for what JSON Schema cannot say: variables that are not set, keys given twice, two
-agents of one name, a preset's id in its file's name.
+agents of one name, a preset's id in its file's name, other misspelt keys of an agent.
 """
 
 import json
@@ -31,7 +31,9 @@ from mcp_tools_proxy.config.rules import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET
+from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.nearest import nearest
 
 WITHOUT_EFFECT = (
     "authorizationTimeoutSeconds",
@@ -152,7 +154,10 @@ MISSPELT = {
     **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
     **dict.fromkeys(("presetId", "preset_id"), "preset"),
 }
-"""Keys that a profile has not, and what is meant: without it the agent would see more."""
+"""Keys that a profile has not, and what is meant: without it the agent would see more.
+
+The loader refuses every key that is spelt like one of these three, too.
+"""
 
 
 class AgentEntry(BaseModel):
@@ -166,8 +171,9 @@ class AgentEntry(BaseModel):
     @classmethod
     def _refuse_misspelt(cls, entry: object) -> object:
         for key in entry if isinstance(entry, Mapping) else ():
-            if key in MISSPELT:
-                raise ValueError(f"has the key {key}, which is spelt {MISSPELT[key]}")
+            meant = None if key in cls.model_fields else _meant(key)
+            if meant is not None:
+                raise ValueError(f"has the key {quote(key)}, which is spelt {meant}")
         return entry
 
     name: Identifier = Field(examples=["researcher"])
@@ -182,6 +188,11 @@ class AgentEntry(BaseModel):
     `resource:` in front for that kind only. A resource's name is its URI."""
     preset: _PresetId | None = Field(default=None, examples=["work"])
     """The id of a preset: the agent may use only what both that and the active one allow."""
+
+
+def _meant(key: str) -> str | None:
+    """Give the key of a profile that narrows it and that ``key`` is spelt like."""
+    return MISSPELT.get(key) or nearest(key.casefold(), sorted(set(MISSPELT.values())))
 
 
 class AgentsFile(BaseModel):

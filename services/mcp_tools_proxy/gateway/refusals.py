@@ -7,7 +7,6 @@ else. The part of the profile that refused goes to the log only.
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     AmbiguousName,
     NotAllowed,
@@ -19,7 +18,6 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import nearest
 from mcp_tools_proxy.policy.visibility import Denial
@@ -56,9 +54,9 @@ def outside_the_preset(name: str) -> ToolNotAllowed:
     )
 
 
-def not_found(kind: Kind, name: str, visible: Iterable[ComponentSpec]) -> ProxyError:
+def not_found(kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
     """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15)."""
-    near = _near(name, (spec.name for spec in visible))
+    near = _near(name, visible)
     match kind:
         case Kind.TOOL:
             hint = _hint(near, f"expected {EXPECTED_NAME}")
@@ -74,15 +72,14 @@ def not_found(kind: Kind, name: str, visible: Iterable[ComponentSpec]) -> ProxyE
             return ResourceNotFound(f"no resource has the URI {quote(name)}; {hint}")
 
 
-def ambiguous(name: str, candidates: Sequence[tuple[ComponentSpec, str]]) -> AmbiguousName:
-    """Refuse a name that several components go by; each candidate is a component and its name."""
-    names = [qualified_name(spec.server_id or "", bare) for spec, bare in candidates]
-    told = ", ".join(quote(candidate) for candidate in names[:CANDIDATES_TOLD])
-    more = len(names) - CANDIDATES_TOLD
+def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
+    """Refuse a name that several components go by; ``candidates`` are their own names."""
+    told = ", ".join(quote(candidate) for candidate in candidates[:CANDIDATES_TOLD])
+    more = len(candidates) - CANDIDATES_TOLD
     return AmbiguousName(
-        f"{quote(name)} is ambiguous: {len(names)} servers have it; say which one with its server "
-        f"in front: {told}" + (f" or {more} more" if more > 0 else ""),
-        details={"candidates": names},
+        f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
+        f"server in front: {told}" + (f" or {more} more" if more > 0 else ""),
+        details={"candidates": candidates},
     )
 
 

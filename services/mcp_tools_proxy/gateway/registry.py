@@ -1,21 +1,22 @@
 """The frozen table of everything callable now, and its holder."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.component import Component, JsonObject
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.refusals import ambiguous, not_allowed, not_found, outside_the_preset
 from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.gateway.through_templates import ThroughTemplates
 from mcp_tools_proxy.gateway.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
@@ -26,12 +27,14 @@ class Access:
 
     ``agents`` are the profiles by name. With ``agent_required`` nothing may be used without one.
     ``exclude`` is what nobody may see of a server (A-01), by server id: it concerns URIs that a
-    template stands for; whatever is listed was left out before.
+    template stands for; whatever is listed was left out before. ``servers`` are the ids of all
+    servers that mcp.json has, there or not.
     """
 
     agents: Mapping[str, Visibility] = field(default_factory=dict)
     agent_required: bool = False
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
+    servers: Container[str] = ()
 
     def viewer(self, caller: Caller) -> Viewer:
         """Give whom to answer. Raises AgentNotFound, AgentRequired."""
@@ -67,6 +70,7 @@ class Registry:
     prompts: Table[Prompt]
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
+    through_templates: ThroughTemplates
     access: Access = EVERYBODY
 
     @classmethod
@@ -83,15 +87,20 @@ class Registry:
 
         Raises ValueError when two tools share a name or alias, or two others server and name.
         """
-        table = Table(
-            tools, names_of=lambda tool: (tool.spec.name, tool.spec.alias), bare_names=False
+        tool_table = Table(
+            tools,
+            names_of=lambda tool: (tool.spec.name, tool.spec.alias),
+            bare_names=False,
+            goes_bare=lambda tool: not _looks_owned(tool.spec.bare_name, access.servers),
         )
+        template_table = Table(templates, names_of=_qualified)
         return cls(
-            tools=table,
-            tool_lists=ToolLists(table),
+            tools=tool_table,
+            tool_lists=ToolLists(tool_table),
             prompts=Table(prompts, names_of=_qualified),
             resources=Table(resources, names_of=_qualified),
-            templates=Table(templates, names_of=_qualified),
+            templates=template_table,
+            through_templates=ThroughTemplates(template_table, access.exclude),
             access=access,
         )
 
@@ -153,81 +162,38 @@ class Registry:
         return _listed(self.templates, self.access.viewer(caller), key="uriTemplate")
 
     def _tool(self, name: str, viewer: Viewer) -> Tool:
-        found = self.tools.find(name, viewer)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ambiguous(name, [(tool.spec, name) for tool in found])
-        server_id, _, tool_name = name.partition(":")
-        looks_qualified = bool(server_id and tool_name)
+        tool = _only(self.tools.find(name, viewer), name)
+        if tool is not None:
+            return tool
         self._check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
-        if looks_qualified and viewer.agent is not None:
+        server_id, _, tool_name = name.partition(":")
+        if not (server_id and tool_name):
+            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.seen_by(viewer)))
+        if viewer.agent is not None:
             raise not_allowed(Kind.TOOL, name, viewer.agent, None)
-        if looks_qualified:
-            raise outside_the_preset(name)
-        raise not_found(Kind.TOOL, name, _specs(self.tools.seen_by(viewer)))
+        raise outside_the_preset(name)
 
     def _prompt(self, name: str, viewer: Viewer) -> Prompt:
-        found = self.prompts.find(name, viewer)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ambiguous(name, [(prompt.spec, name) for prompt in found])
+        prompt = _only(self.prompts.find(name, viewer), name)
+        if prompt is not None:
+            return prompt
         self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
-        raise not_found(Kind.PROMPT, name, _specs(self.prompts.seen_by(viewer)))
+        raise not_found(Kind.PROMPT, name, _names(self.prompts, viewer))
 
     def _resource(self, uri: str, viewer: Viewer) -> Resource:
-        found = self.resources.find(uri, viewer) or self._through_templates(uri, viewer)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ambiguous(uri, [(resource.spec, uri) for resource in found])
+        found = self.resources.find(uri, viewer) or self.through_templates.find(uri, viewer)
+        resource = _only(found, uri)
+        if resource is not None:
+            return resource
         self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
-        raise not_found(Kind.RESOURCE, uri, _specs(self.resources.seen_by(viewer)))
-
-    def _through_templates(self, uri: str, viewer: Viewer) -> tuple[Resource, ...]:
-        """Read ``uri`` through the first template of each server that it matches.
-
-        Without an agent only the first server counts. A URI with a server's id in front is what is
-        left without it, where it matches nothing as it is.
-        """
-        templates = self.templates.seen_by(viewer)
-        found: dict[str, Resource] = {}
-        for template in templates:
-            server_id = template.spec.server_id
-            if server_id not in found and (resource := self._at(template, uri, viewer)):
-                found[server_id] = resource
-                if viewer.agent is None:
-                    break
-        if found:
-            return tuple(found.values())
-        for template in templates:
-            prefix = qualified_name(template.spec.server_id, "")
-            bare = uri.removeprefix(prefix)
-            if bare != uri and (resource := self._at(template, bare, viewer)):
-                return (resource,)
-        return ()
-
-    def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
-        """Give the resource that a template stands for, unless it is excluded (A-20)."""
-        server_id = template.spec.server_id
-        if self.access.exclude.get(server_id, NOTHING_EXCLUDED).hits_uri(server_id, uri):
-            return None
-        if viewer.visibility.excluded.hits_uri(server_id, uri):
-            return None
-        return template.at(uri)
+        raise not_found(Kind.RESOURCE, uri, _names(self.resources, viewer))
 
     def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
         """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
         if viewer.visibility.excluded.hits_uri(None, uri):
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, viewer)
-        if denial is not None:
-            return denial
-        for template in self.templates.items:
-            if self._at(template, uri, WITHOUT_AGENT) is not None:
-                return viewer.denial(template.spec) or Denial.EXCLUDED
-        return None
+        return denial or self.through_templates.denial(uri, viewer)
 
     def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
         """Refuse to an agent what its profile takes from it, or names. Raises NotAllowed."""
@@ -252,13 +218,25 @@ class RegistryHolder:
         return await self.current.list_tools(caller, tool_format, names)
 
 
+def _looks_owned(bare_name: str, servers: Container[str]) -> bool:
+    """Tell whether a tool's bare name is spelt like the full name of some server's tool.
+
+    It may then not be used as a name: while that server is away, its calls would end here (A-19).
+    """
+    server_id, separator, _ = bare_name.partition("__")
+    return ":" in bare_name or (bool(separator) and server_id in servers)
+
+
 def _qualified(item: ItemT) -> tuple[str, ...]:
     spec = item.spec
     return (qualified_name(spec.server_id or "", spec.bare_name),)
 
 
-def _specs(items: Iterable[ItemT]) -> Iterable[ComponentSpec]:
-    return (item.spec for item in items)
+def _only(found: Sequence[ItemT], name: str) -> ItemT | None:
+    """Give what goes by a name, None when nothing does. Raises AmbiguousName."""
+    if len(found) > 1:
+        raise ambiguous(name, [qualified_name(it.spec.server_id or "", name) for it in found])
+    return found[0] if found else None
 
 
 def _listed(table: Table[ItemT], viewer: Viewer, *, key: str) -> Sequence[JsonObject]:
@@ -267,8 +245,20 @@ def _listed(table: Table[ItemT], viewer: Viewer, *, key: str) -> Sequence[JsonOb
 
 def _shown(table: Table[ItemT], item: ItemT, viewer: Viewer, key: str) -> JsonObject:
     """Give a descriptor under a name that leads to this very item."""
+    descriptor = item.spec.as_mcp
+    name = _name_for(table, item, viewer)
+    if name == item.spec.bare_name:
+        return descriptor
+    return {**descriptor, (key if key in descriptor else "name"): name}
+
+
+def _names(table: Table[ItemT], viewer: Viewer) -> Iterable[str]:
+    return (_name_for(table, item, viewer) for item in table.seen_by(viewer))
+
+
+def _name_for(table: Table[ItemT], item: ItemT, viewer: Viewer) -> str:
+    """Give the shortest name by which ``viewer`` gets this very item."""
     spec = item.spec
     if table.find(spec.bare_name, viewer) == (item,):
-        return spec.as_mcp
-    field_name = key if key in spec.as_mcp else "name"
-    return {**spec.as_mcp, field_name: qualified_name(spec.server_id or "", spec.bare_name)}
+        return spec.bare_name
+    return qualified_name(spec.server_id or "", spec.bare_name)

@@ -223,6 +223,7 @@ class Reloader:
                 agents=wanted.visibilities,
                 agent_required=self._agent_required(wanted),
                 exclude=exclude,
+                servers=wanted.servers,
             ),
         )
         self._in_force = wanted

@@ -52,15 +52,19 @@ class Table(Generic[ItemT]):
         *,
         names_of: Callable[[ItemT], Iterable[str]],
         bare_names: bool = True,
+        goes_bare: Callable[[ItemT], bool] = lambda _: True,
     ) -> None:
-        """``names_of`` gives the names that are an item's alone.
+        """``names_of`` gives the names that are an item's alone; ``goes_bare`` tells whether it may
+        be used by its bare name.
 
         Without ``bare_names`` a caller without an agent sees every item, and names none by its bare
         name. Raises ValueError when two items have one name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
-        self._by_bare_name = _grouped(self.items)
+        self._by_bare_name = _grouped(
+            item for item in self.items if item.spec.server_id is not None and goes_bare(item)
+        )
         self._bare_names = bare_names
         self._shadowed = frozenset(
             id(item)
@@ -119,11 +123,10 @@ class Table(Generic[ItemT]):
 
 
 def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:
-    """Group the downstream items by their bare names, in order."""
+    """Group items by their bare names, in order."""
     groups: dict[str, list[ItemT]] = {}
     for item in items:
-        if item.spec.server_id is not None:
-            groups.setdefault(item.spec.bare_name, []).append(item)
+        groups.setdefault(item.spec.bare_name, []).append(item)
     return {name: tuple(same) for name, same in groups.items()}
 
 

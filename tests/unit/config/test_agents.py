@@ -120,10 +120,21 @@ def test_unknown_keys_are_told_and_do_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-07")
-@pytest.mark.parametrize("key", MISSPELT)
-def test_a_misspelt_key_is_refused_lest_the_agent_see_more(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *MISSPELT.items(),
+        ("client_id", "client_ids"),
+        ("excluded_components", "exclude_components"),
+        ("EXCLUDE_COMPONENT", "exclude_components"),
+        ("presets", "preset"),
+    ],
+)
+def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
+    tmp_path: Path, key: str, meant: str
+) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a", key: []}]})
-    assert problems == {"$.agents[0]": f"has the key {key}, which is spelt {MISSPELT[key]}"}
+    assert problems == {"$.agents[0]": f'has the key "{key}", which is spelt {meant}'}
 
 
 @given(content=AGENTS)

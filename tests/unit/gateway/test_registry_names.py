@@ -1,0 +1,85 @@
+"""What the names of two servers' components lead to for an agent, where they look like others'."""
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.errors import (
+    AmbiguousName,
+    ResourceNotAllowed,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.gateway.registry import Access, Registry
+from mcp_tools_proxy.policy.alias import alias_of
+from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
+from tests.builders import make_call
+from tests.fakes import FakeResource, FakeTemplate, FakeTool
+
+AGENT = "reader"
+
+
+def tool(server_id: str, name: str) -> FakeTool:
+    return FakeTool(
+        name=f"{server_id}:{name}", alias=alias_of(server_id, name), server_id=server_id
+    )
+
+
+def access(*servers: str, excluded: Exclusions = NOTHING_EXCLUDED) -> Access:
+    return Access(agents={AGENT: Visibility(excluded=excluded)}, servers=servers)
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize(
+    ("name", "refusal"), [("bank:pay", ToolNotAllowed), ("bank__pay", ToolNotFound)]
+)
+def test_a_tool_never_answers_for_a_server_that_is_away(
+    name: str, refusal: type[Exception]
+) -> None:
+    registry = Registry.build([tool("evil", name)], access=access("evil", "bank"))
+    own = registry.resolve(make_call(f"evil:{name}", agent=AGENT))
+    assert own.spec.server_id == "evil"
+    with pytest.raises(refusal):
+        registry.resolve(make_call(name, agent=AGENT))
+
+
+def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> None:
+    registry = Registry.build([tool("db", "list__tables")], access=access("db", "bank"))
+    found = registry.resolve(make_call("list__tables", agent=AGENT))
+    assert found.spec.name == "db:list__tables"
+
+
+def read(registry: Registry, uri: str) -> tuple[str | None, str]:
+    resource = registry.resolve(make_call(uri, kind=Kind.RESOURCE, agent=AGENT))
+    assert isinstance(resource, FakeResource)
+    return resource.spec.server_id, resource.uri
+
+
+@pytest.mark.requirement("A-10")
+def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() -> None:
+    templates = [FakeTemplate("", server_id="a"), FakeTemplate("", server_id="b")]
+    registry = Registry.build([], templates=templates, access=access("a", "b"))
+    assert [read(registry, uri) for uri in ("a:raw://x", "b:raw://x")] == [
+        ("a", "raw://x"),
+        ("b", "raw://x"),
+    ]
+    for uri in ("raw://x", "a://x"):
+        with pytest.raises(AmbiguousName):
+            read(registry, uri)
+
+
+def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
+    templates = [FakeTemplate("", server_id="notes"), FakeTemplate("other://", server_id="b")]
+    registry = Registry.build([], templates=templates, access=access("notes", "b"))
+    assert read(registry, "notes://x") == ("notes", "notes://x")
+
+
+@pytest.mark.requirement("A-09", "A-20")
+@pytest.mark.parametrize("uri", ["raw://x", "a:raw://x"])
+def test_a_uri_of_a_hidden_template_is_denied_with_and_without_its_server(uri: str) -> None:
+    hidden = Exclusions(["a:raw://{rest}"])
+    registry = Registry.build(
+        [], templates=[FakeTemplate("raw://", server_id="a")], access=access("a", excluded=hidden)
+    )
+    with pytest.raises(ResourceNotAllowed):
+        read(registry, uri)
