@@ -1,15 +1,14 @@
 """A JSON Schema as a table of its parts: which of them look at the same value, which at its parts.
 
-Knows where schemas stand in a schema, in every draft, and where references lead. Pure.
+Knows where schemas stand in a schema, in every draft. Pure.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote
 
-Node = Mapping[str, Any]
+from mcp_tools_proxy.policy.model_schema_parts import Node
+from mcp_tools_proxy.policy.schema_references import References
 
 MAX_PARTS = 50_000
 FANCY_STEPS = 1_000
@@ -50,7 +49,7 @@ def parts_of(schema: Node) -> list[Part]:
     """Take a schema apart; it is the first part itself. Raises Unbounded."""
     nodes = _all_nodes(schema)
     numbers = {id(node): number for number, node in enumerate(nodes)}
-    finder = _Finder(schema, nodes)
+    references = References(schema)
 
     def number(node: Node) -> int:
         if id(node) not in numbers:
@@ -60,7 +59,9 @@ def parts_of(schema: Node) -> list[Part]:
     return [
         Part(
             own_steps=_own_steps(node),
-            here=tuple(number(part) for part in (*_schemas_at(node, _HERE), *finder.targets(node))),
+            here=tuple(
+                number(part) for part in (*_schemas_at(node, _HERE), *_targets(node, references))
+            ),
             below=(
                 *(tuple(map(number, _schemas_at(node, (key,)))) for key in _ONE_OF_BELOW),
                 *((number(part),) for part in _schemas_at(node, _EACH_BELOW)),
@@ -70,46 +71,15 @@ def parts_of(schema: Node) -> list[Part]:
     ]
 
 
-class _Finder:
-    """Finds what the references of one schema lead to."""
-
-    def __init__(self, root: Node, nodes: list[Node]) -> None:
-        self._root = root
-        self._anchors = {
-            node[key]: node
-            for node in nodes
-            for key in ("$anchor", "$dynamicAnchor")
-            if isinstance(node.get(key), str)
-        }
-        self._has_inner_ids = any(
-            isinstance(node.get(key), str) for node in nodes[1:] for key in ("$id", "id")
-        )
-
-    def targets(self, node: Node) -> Iterator[Node]:
-        """Give the schemas that a part refers to; true and false are none. Raises Unbounded."""
-        for key in _REFERENCES:
-            if isinstance(reference := node.get(key), str):
-                if self._has_inner_ids:
-                    raise Unbounded("it has a $ref, and parts with an id of their own")
-                found = self._find(reference)
-                if isinstance(found, Mapping):
-                    yield found
-
-    def _find(self, reference: str) -> object:
-        place = reference.removeprefix(str(self._root.get("$id", self._root.get("id", ""))))
-        place = unquote(place.removeprefix("#"))
-        if not place:
-            return self._root
-        if not place.startswith("/"):
-            return self._anchors.get(place, {})
-        found: object = self._root
-        for step in place[1:].split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                found = found.get(key, {}) if isinstance(found, Mapping) else {}
-        return found
+def _targets(node: Node, references: References) -> Iterator[Node]:
+    """Give the schemas that a part refers to; true and false are none. Raises Unbounded."""
+    for key in _REFERENCES:
+        if isinstance(reference := node.get(key), str):
+            found = references.find(reference)
+            if found is None:
+                raise Unbounded("a $ref leads nowhere in it, or parts have ids or share a name")
+            if isinstance(found[1], Mapping):
+                yield found[1]
 
 
 def _all_nodes(schema: Node) -> list[Node]:

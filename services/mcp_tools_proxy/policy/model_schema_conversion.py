@@ -12,11 +12,11 @@ from mcp_tools_proxy.policy.model_schema_parts import (
     SINGLES,
     TABLES,
     Node,
-    References,
     draft_of,
     modern,
 )
 from mcp_tools_proxy.policy.model_schema_rules import SchemaRules
+from mcp_tools_proxy.policy.schema_references import References
 
 MAX_DEPTH = 64
 """Schemas within schemas; what is deeper is shown as anything."""

@@ -1,9 +1,8 @@
-"""Where schemas stand in a JSON Schema, which draft it is in, and where its references lead."""
+"""Where schemas stand in a JSON Schema, which draft it is in, and what it says in 2020-12."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 Node = Mapping[str, Any]
 
@@ -46,7 +45,6 @@ SINCE = {
 LAST_WITH_LONE_REF = 7
 """Up to this draft nothing beside a ``$ref`` counts."""
 
-_OLD_TABLES = frozenset({"definitions", "dependencies"})
 _DRAFT = re.compile(r"draft[-/](?:0([467])|(20(?:19-09|20-12)))")
 
 
@@ -57,15 +55,6 @@ def draft_of(schema: Node) -> int:
     if found is None:
         return DRAFT_2020
     return int(found[1] or found[2][:4])
-
-
-def subschemas(node: Node) -> Iterator[Any]:
-    """Give what stands at the places of a node where schemas stand, in any draft."""
-    for key, value in node.items():
-        if key in SINGLES or key in LISTS or key == "additionalItems":
-            yield from value if isinstance(value, list) else (value,)
-        elif (key in TABLES or key in _OLD_TABLES) and isinstance(value, Mapping):
-            yield from value.values()
 
 
 def modern(node: Node, draft: int) -> dict[str, Any]:
@@ -131,57 +120,3 @@ def _tell_references(node: dict[str, Any]) -> None:
                 node["allOf"] = [*node.get("allOf", ()), reference]
             else:
                 node |= reference
-
-
-class References:
-    """Finds what the references of one document lead to."""
-
-    def __init__(self, root: Node) -> None:
-        self._root = root
-        base = root.get("$id", root.get("id", ""))
-        self._base = base.rstrip("#") if isinstance(base, str) else ""
-        self._anchors: dict[str, Node] = {}
-        self._has_inner_bases = False
-        self._read_names()
-
-    def find(self, reference: object) -> tuple[str, Node | bool] | None:
-        """Give the place in the document (``#/…``, ``#name``) and the schema there, else None.
-
-        None for another document, for nowhere, and when parts have a base of their own: what a
-        reference leads to then depends on more than its text.
-        """
-        if not isinstance(reference, str) or self._has_inner_bases:
-            return None
-        place = reference if reference.startswith("#") else reference.removeprefix(self._base)
-        if place and not place.startswith("#"):
-            return None
-        inner = unquote(place.removeprefix("#"))
-        if not inner:
-            return "#", self._root
-        found = self._at(inner[1:]) if inner.startswith("/") else self._anchors.get(inner)
-        return (f"#{inner}", found) if isinstance(found, Mapping | bool) else None
-
-    def _read_names(self) -> None:
-        nodes: list[Any] = [self._root]
-        for node in nodes:  # grows meanwhile
-            if not isinstance(node, Mapping):
-                continue
-            nodes += subschemas(node)
-            for key in ("$anchor", "$dynamicAnchor", "$id", "id"):
-                name = node.get(key)
-                if not isinstance(name, str):
-                    continue
-                if not key.endswith("id") or name.startswith("#"):
-                    self._anchors[name.removeprefix("#")] = node
-                elif node is not self._root:
-                    self._has_inner_bases = True
-
-    def _at(self, pointer: str) -> object:
-        found: object = self._root
-        for step in pointer.split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
-            else:
-                found = found.get(key) if isinstance(found, Mapping) else None
-        return found

@@ -101,6 +101,17 @@ def test_references_within_the_schema_are_followed(reference: str) -> None:
     check({"n": 1})
 
 
+@pytest.mark.parametrize(
+    ("named", "reference"), [({"$anchor": "x"}, "#x"), ({"$id": "urn:x"}, "#/$defs/string")]
+)
+def test_a_reference_that_may_mean_another_part_is_broken(
+    named: dict[str, str], reference: str
+) -> None:
+    parts = {name: {**named, "type": name} for name in ("string", "integer")}
+    with pytest.raises(BrokenSchema, match="ids or share a name"):
+        compile_check({"properties": {"n": {"$ref": reference}}, "$defs": parts})
+
+
 def test_deep_arguments_of_a_schema_that_doubles_are_refused_at_once() -> None:
     check = compile_check(TREE)
 
