@@ -124,14 +124,8 @@ class ToolNotFound(ProxyError):
 class NotAllowed(ProxyError):
     """What the caller asks for is not for this caller; ``reason`` says why, to operators only."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        reason: str = "not visible under the active preset",
-        details: Mapping[str, object] | None = None,
-    ) -> None:
-        super().__init__(message, details=details)
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
         self.reason = reason
 
 

@@ -130,7 +130,8 @@ def test_a_call_that_fails_ends_with_its_code(
 
 @pytest.mark.requirement("F-09", "F-22")
 def test_a_tool_that_the_preset_refuses_is_told_with_the_reason(told: Told) -> None:
-    told.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=ToolNotAllowed("no")))
+    refusal = ToolNotAllowed("no", reason="not visible under the active preset")
+    told.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=refusal))
     line = told.line
     assert (line["event"], line["level"], line["payload"]) == (
         "proxy.tool.denied",
