@@ -23,7 +23,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
             console,
             "Offered by the servers: what a preset may name",
             ("server", "kind", "name"),
-            [(server_id, kind.value, name) for server_id, kind, name in findings.offers],
+            [(server_id, kind.value, name) for kind, server_id, name in findings.offers],
         )
     _lines(
         console,

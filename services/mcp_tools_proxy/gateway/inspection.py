@@ -29,9 +29,9 @@ from mcp_tools_proxy.gateway.inspection_agents import (
     AgentFindings,
     EntryFindings,
     Sight,
-    look_at_agents,
-    look_at_entries,
-    look_through,
+    findings_of_agents,
+    findings_of_entries,
+    sight_of,
 )
 from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.gateway.vain import offered, vain_entries
@@ -76,11 +76,11 @@ class PresetFindings:
 class Findings:
     """Everything that a check found; ``dropped`` has each item with the id of its server.
 
-    ``offers`` is all that the servers have, whatever the presets say: server id, kind, name or key.
+    ``offers`` is all that the servers have, whatever the presets say: kind, server id, name or key.
     """
 
     servers: tuple[ServerStatus, ...]
-    offers: tuple[tuple[str, Kind, str], ...]
+    offers: tuple[tuple[Kind, str, str], ...]
     dropped: tuple[tuple[str, Dropped], ...]
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
@@ -156,19 +156,14 @@ def build_findings(
             for item in snapshot.dropped
         ),
         presets=tuple(
-            _look_at(
-                preset,
-                files,
-                snapshots,
-                registry.access.exclude,
-            )
+            _findings_of_preset(preset, files, snapshots, registry.access.exclude)
             for preset in files.presets
         ),
         problems=files.problems,
         warnings=_each_once((*files.warnings, *_vain(files, snapshots, registry))),
-        agents=look_at_agents(registry, agents),
-        entries=look_at_entries(registry, agents, files.configuration.exclude, snapshots),
-        sight=None if agent is None else look_through(registry, agent),
+        agents=findings_of_agents(registry, agents),
+        entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
+        sight=None if agent is None else sight_of(registry, agent),
         without_agent=_without_agent(files, registry, require_agent),
     )
 
@@ -206,7 +201,7 @@ def _each_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(dict.fromkeys(problems))
 
 
-def _look_at(
+def _findings_of_preset(
     preset: Preset,
     files: Files,
     snapshots: Mapping[str, Snapshot],

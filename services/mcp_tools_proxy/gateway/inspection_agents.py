@@ -79,11 +79,11 @@ class Sight:
     hidden: tuple[Hidden, ...]
 
 
-def look_at_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
+def findings_of_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
     """Count what each agent sees."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
-    def look_at(profile: AgentProfile) -> AgentFindings:
+    def findings_of(profile: AgentProfile) -> AgentFindings:
         caller = _caller(profile.name)
         tools = registry.visible_to(caller)
         around = len(tools) + 1 if tools else 0  # the brackets and commas of a list
@@ -96,10 +96,10 @@ def look_at_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, .
             tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + around),
         )
 
-    return tuple(map(look_at, agents.profiles.values()))
+    return tuple(map(findings_of, agents.profiles.values()))
 
 
-def look_through(registry: Registry, agent: str) -> Sight:
+def sight_of(registry: Registry, agent: str) -> Sight:
     """List what an agent sees, and what it does not see of what there is, and why."""
     caller = _caller(agent)
     viewer = registry.access.viewer(caller)
@@ -122,7 +122,7 @@ def look_through(registry: Registry, agent: str) -> Sight:
     )
 
 
-def look_at_entries(
+def findings_of_entries(
     registry: Registry,
     agents: Agents,
     exclude: Mapping[str, Sequence[str]],
@@ -145,7 +145,7 @@ def _entries_of_servers(
     for server_id, entries in exclude.items():
         offer = {server_id: snapshots[server_id]} if server_id in snapshots else {}
         templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
-        named = _Named(((kind, owner, name) for owner, kind, name in offered(offer)), templates)
+        named = _Named(offered(offer), templates)
         for entry in entries:
             hidden = [_spelt(item) for item in named.components(entry)]
             hidden += [f"URIs of {_spelt(_item(it.spec))}" for it, _ in named.templates(entry)]

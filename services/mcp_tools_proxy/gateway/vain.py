@@ -70,8 +70,8 @@ def vain_entries(
     )
 
 
-def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Kind, str]]:
-    """Give everything that servers offer and that can be used: server id, kind, name or key."""
+def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[Kind, str, str]]:
+    """Give everything that servers offer and that can be used: kind, server id, name or key."""
     for server_id, it in snapshots.items():
         for kind, items in (
             (Kind.TOOL, it.tools),
@@ -79,7 +79,7 @@ def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Kind, str]
             (Kind.RESOURCE, {**it.resources, **it.templates}),
         ):
             for name in items:
-                yield server_id, kind, name
+                yield kind, server_id, name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class _Offer:
         """Give every spelling of everything, what cannot be used because it is broken, too."""
         for name in self._local_tools:
             yield from spellings(Kind.TOOL, None, name)
-        for server_id, kind, name in offered(self._snapshots):
+        for kind, server_id, name in offered(self._snapshots):
             yield from spellings(kind, server_id, name)
         for server_id, it in self._snapshots.items():
             for item in it.dropped:

@@ -8,9 +8,9 @@ from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.gateway.inspection_agents import (
     EntryFindings,
-    look_at_agents,
-    look_at_entries,
-    look_through,
+    findings_of_agents,
+    findings_of_entries,
+    sight_of,
 )
 from mcp_tools_proxy.gateway.registry import Access, Registry
 from mcp_tools_proxy.policy.exclusion import Exclusions
@@ -70,21 +70,21 @@ def hidden_by(*entries: str, client_ids: Sequence[str] | None = None) -> list[tu
     """Give what each entry of an agent hides."""
     agents = agents_of(reader=entries)
     registry = registry_of(agents, client_ids=client_ids)
-    return [found.hidden for found in look_at_entries(registry, agents, {}, SNAPSHOTS)]
+    return [found.hidden for found in findings_of_entries(registry, agents, {}, SNAPSHOTS)]
 
 
 def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
     agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
     counted = [
         (it.profile.name, it.tools, it.prompts, it.resources, it.templates)
-        for it in look_at_agents(registry_of(agents), agents)
+        for it in findings_of_agents(registry_of(agents), agents)
     ]
     assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]
 
 
 def test_an_agent_without_tools_costs_no_token() -> None:
     agents = agents_of(reader=["search", "local"])
-    (found,) = look_at_agents(registry_of(agents), agents)
+    (found,) = findings_of_agents(registry_of(agents), agents)
     assert found.tokens == 0
 
 
@@ -94,7 +94,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
     client_ids: list[str] | None,
 ) -> None:
     registry = registry_of(agents_of(reader=[]), client_ids=client_ids)
-    seen = look_through(registry, "reader").seen
+    seen = sight_of(registry, "reader").seen
     calls = [make_call(it.name.replace("{rest}", "x"), kind=it.kind, agent="reader") for it in seen]
     specs = [registry.resolve(call).spec for call in calls]
     assert len({(it.kind, it.server_id, it.bare_name) for it in specs}) == len(seen)
@@ -102,7 +102,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
 
 @pytest.mark.requirement("A-10")
 def test_what_several_servers_offer_is_named_with_the_server() -> None:
-    seen = look_through(registry_of(agents_of(reader=[])), "reader").seen
+    seen = sight_of(registry_of(agents_of(reader=[])), "reader").seen
     assert [it.name for it in seen if it.kind is not Kind.TOOL] == [
         *("a:hello", "b:hello", "a:u://1", "b:u://1"),
         "n://{rest}",
@@ -111,7 +111,7 @@ def test_what_several_servers_offer_is_named_with_the_server() -> None:
 
 def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
     registry = registry_of(agents_of(reader=["local", "search"]), client_ids=["a"])
-    hidden = look_through(registry, "reader").hidden
+    hidden = sight_of(registry, "reader").hidden
     assert [(it.spec.server_id, it.spec.bare_name, it.denial.value) for it in hidden] == [
         (None, "local", "exclude_components"),
         ("a", "search", "exclude_components"),
@@ -158,7 +158,7 @@ def test_an_entry_may_hide_a_uri_of_a_template(entry: str, hidden: tuple[str, ..
 def test_a_uri_that_its_server_hides_is_not_hidden_by_an_agents_entry() -> None:
     agents = agents_of(reader=["n://7"])
     exclude = {"a": ["n://7"]}
-    found = look_at_entries(registry_of(agents, exclude=exclude), agents, exclude, SNAPSHOTS)
+    found = findings_of_entries(registry_of(agents, exclude=exclude), agents, exclude, SNAPSHOTS)
     assert [(it.owners, it.hidden) for it in found] == [
         (("server a",), ("URIs of resource:a:n://{rest}",)),
         (("agent reader",), ()),
@@ -168,7 +168,7 @@ def test_a_uri_that_its_server_hides_is_not_hidden_by_an_agents_entry() -> None:
 @pytest.mark.requirement("A-01")
 def test_an_entry_of_a_server_hides_what_this_server_offers_whatever_the_preset() -> None:
     exclude = {"a": ["search", "local", "b:search"], "gone": ["search"]}
-    found = look_at_entries(Registry.build(()), Agents(), exclude, SNAPSHOTS)
+    found = findings_of_entries(Registry.build(()), Agents(), exclude, SNAPSHOTS)
     assert [(it.owners, it.entry, it.hidden) for it in found] == [
         (("server a",), "search", ("tool:a:search",)),
         (("server a",), "local", ()),
@@ -179,7 +179,7 @@ def test_an_entry_of_a_server_hides_what_this_server_offers_whatever_the_preset(
 
 def test_agents_whose_entry_hides_the_same_are_told_together() -> None:
     agents = agents_of(first=["search"], second=["search", "search"])
-    found = look_at_entries(registry_of(agents), agents, {}, SNAPSHOTS)
+    found = findings_of_entries(registry_of(agents), agents, {}, SNAPSHOTS)
     assert found == (
         EntryFindings(
             owners=("agent first", "agent second"),
