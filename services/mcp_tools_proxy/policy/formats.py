@@ -24,14 +24,14 @@ class ToolFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class ShownTool:
     """A tool as a list shows it; ``warnings`` are sentences on what its format cannot say."""
 
     shown: JsonObject
     warnings: tuple[str, ...] = ()
 
 
-def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> Definition:
+def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> ShownTool:
     """Show a tool in a format.
 
     For model APIs it goes by its alias, with an input schema that the API accepts: one that it
@@ -41,7 +41,7 @@ def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> Definition:
         return _for_openai(spec)
     if tool_format is ToolFormat.ANTHROPIC:
         return _for_anthropic(spec)
-    return Definition(shown=spec.as_mcp)
+    return ShownTool(shown=spec.as_mcp)
 
 
 def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
     return ()
 
 
-def _for_openai(spec: ToolSpec) -> Definition:
+def _for_openai(spec: ToolSpec) -> ShownTool:
     """Show it as a function tool of Chat Completions."""
     parameters = shown_schema(spec.input_schema, OPENAI)
     description, warnings = spec.description, parameters.warnings
@@ -66,11 +66,11 @@ def _for_openai(spec: ToolSpec) -> Definition:
         "description": description,
         "parameters": parameters.schema,
     }
-    return Definition(shown={"type": "function", "function": function}, warnings=warnings)
+    return ShownTool(shown={"type": "function", "function": function}, warnings=warnings)
 
 
-def _for_anthropic(spec: ToolSpec) -> Definition:
+def _for_anthropic(spec: ToolSpec) -> ShownTool:
     """Show it as a tool of the Messages API."""
     schema = shown_schema(spec.input_schema, ANTHROPIC)
     shown = {"name": spec.alias, "description": spec.description, "input_schema": schema.schema}
-    return Definition(shown=shown, warnings=schema.warnings)
+    return ShownTool(shown=shown, warnings=schema.warnings)
