@@ -75,13 +75,6 @@ async def test_an_excluded_uri_is_denied_with_its_server_in_front_or_in_a_crooke
 
 
 @pytest.mark.requirement("A-20")
-@pytest.mark.parametrize("excluded", EXCLUDES)
-async def test_an_excluded_uri_that_is_never_listed_is_denied_as_excluded(excluded: str) -> None:
-    async with two_servers(make_agent(client_ids=["a"], exclude=[excluded]), more=MORE) as two:
-        assert await code(two.service, "resource", SECRET, "reader") == "RESOURCE_NOT_ALLOWED"
-
-
-@pytest.mark.requirement("A-20")
 async def test_an_excluded_uri_that_nobody_offers_is_denied_as_excluded() -> None:
     async with two_servers(make_agent(exclude=["nowhere://x"])) as two:
         assert await code(two.service, "resource", "nowhere://x", "reader") == (
