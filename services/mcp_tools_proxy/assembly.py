@@ -25,7 +25,7 @@ from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.health import Check, Health
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budgets import Budgets
@@ -138,6 +138,7 @@ class Gateway:
             "limit_store": lambda: _limit_store_check(self.limiter),
             "config": lambda: _config_check(self.reloader),
             "preset": lambda: _preset_check(self.reloader),
+            "agents": lambda: _agents_check(self.registry.current.access),
         }
         if self.retrieval.configured:
             checks["retrieval"] = lambda: _retrieval_check(self.retrieval)
@@ -230,6 +231,14 @@ def _config_check(reloader: Reloader) -> Mapping[str, object]:
         "status": "ok" if last is not None and last.ok and not problems else "degraded",
         "last_reload": None if last is None else last.at,
         "problems": problems,
+    }
+
+
+def _agents_check(access: Access) -> Mapping[str, object]:
+    return {
+        "status": "degraded" if access.agents is None else "ok",
+        "profiles": len(access.agents or ()),
+        "required": access.agent_required,
     }
 
 

@@ -138,6 +138,8 @@ async def test_a_file_that_is_bad_at_the_start_shuts_everybody_out_until_it_is_m
         codes = [await code(two.service, entry, ALPHA[entry]) for entry in ENTRIES]
         named = await two.service.code(DOCUMENT_TOOL, DOC_1, agent="reader")
         assert (codes, named, two.uses) == (["AGENT_REQUIRED"] * 4, "AGENT_NOT_FOUND", 0)
+        agents = (await two.service.get(READY))["checks"]["agents"]
+        assert agents == {"status": "degraded", "profiles": 0, "required": True}
         write_json(AGENTS, {"agents": [WIDE]})
         await eventually(answers(two.service, "OK", agent="reader"))
 

@@ -65,6 +65,7 @@ async def test_an_error_inside_stays_http_200(service: Service) -> None:
         ([METADATA] * 33, "calls"),
         ([METADATA, {}], "calls.1.tool_name"),
         ([METADATA, {"tool_name": "x", "arguments": 1}], "calls.1.arguments"),
+        ([METADATA, METADATA | {"agent": "a"}], "calls.1.agent"),
     ],
 )
 async def test_a_malformed_batch_is_refused_whole(

@@ -134,17 +134,28 @@ class ExecuteEndpoints:
     def _check_batch(self, body: object) -> BatchRequest:
         """Refuse a batch that is too long before its calls are looked at. Raises InvalidRequest."""
         calls = body.get("calls") if isinstance(body, dict) else None
-        if isinstance(calls, list) and len(calls) > self._max_batch_calls:
-            raise InvalidRequest(
-                f"calls: {len(calls)} calls, the limit is {self._max_batch_calls}",
-                details={"field": "calls"},
-            )
+        if isinstance(calls, list):
+            _check_calls(calls, self._max_batch_calls)
         return validate(BatchRequest, body)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Outcome]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._executor.execute(call)) for call in calls]
         return [task.result() for task in tasks]
+
+
+def _check_calls(calls: list[object], max_calls: int) -> None:
+    """Refuse a batch that is too long, or whose calls would seem to have an agent of their own."""
+    if len(calls) > max_calls:
+        raise InvalidRequest(
+            f"calls: {len(calls)} calls, the limit is {max_calls}", details={"field": "calls"}
+        )
+    for number, call in enumerate(calls):
+        if isinstance(call, dict) and call.get("agent") is not None:
+            raise InvalidRequest(
+                f"calls.{number}.agent: one agent is for the whole batch; name it beside calls",
+                details={"field": f"calls.{number}.agent"},
+            )
 
 
 def _call(

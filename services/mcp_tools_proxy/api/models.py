@@ -12,6 +12,15 @@ from mcp_tools_proxy.tools.catalog import ToolWarning
 
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 Name = Annotated[str, StringConstraints(min_length=1)]
+Agent = Annotated[
+    Identifier,
+    Field(
+        description=(
+            "The agent, by the name of its profile in agents.json; it has to be named as soon as "
+            "there are profiles, unless the gateway is set otherwise."
+        )
+    ),
+]
 Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
 
 
@@ -34,7 +43,7 @@ class RequestContext(BaseModel):
     """What every request says of its caller."""
 
     user: RequestUser
-    agent: Identifier | None = None
+    agent: Agent | None = None
     trace_id: TraceId | None = None
 
 
@@ -64,15 +73,22 @@ class ResourceRequest(RequestContext):
 class CallerQuery(BaseModel):
     """Query of the GET routes that list what a caller may use."""
 
-    tenant_id: Identifier | None = None
-    user_id: Identifier | None = None
-    agent: Identifier | None = None
+    tenant_id: Annotated[
+        Identifier | None, Field(description="Whom the list is for; it is the same for all.")
+    ] = None
+    user_id: Annotated[
+        Identifier | None, Field(description="Whom the list is for; it is the same for all.")
+    ] = None
+    agent: Agent | None = None
 
 
 class ToolsQuery(CallerQuery):
     """Query of GET /internal/mcp/tools."""
 
-    format: ToolFormat = ToolFormat.MCP
+    format: Annotated[
+        ToolFormat,
+        Field(description="The shape of each tool: MCP's (the default), or that of a model API."),
+    ] = ToolFormat.MCP
     names: Annotated[
         list[str] | None,
         Field(

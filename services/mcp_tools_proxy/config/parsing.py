@@ -63,7 +63,8 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
         parsed = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise _unusable(file_name, f"is not valid JSON: {error.msg} ({where})") from error
+        hint = "; is there a comma too many?" if _is_after_comma(text, error.pos) else ""
+        raise _unusable(file_name, f"is not valid JSON: {error.msg} ({where}){hint}") from error
     except RecursionError as error:
         raise _unusable(file_name, _TOO_DEEP) from error
     except ValueError as error:  # a constant that JSON has not, an integer of thousands of digits
@@ -109,6 +110,10 @@ class _Object(dict[str, object]):
 
 
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
+
+
+def _is_after_comma(text: str, at: int) -> bool:
+    return text[:at].rstrip().endswith(",")
 
 
 def _refuse_constant(name: str) -> object:

@@ -34,6 +34,14 @@ from mcp_tools_proxy.policy.nearest import nearest
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 
 _NOTHING = PresetScope.of(EMPTY_PRESET)
+_NO_AGENT_IS_KNOWN = Problem(
+    file=AGENTS_FILE,
+    path="$",
+    message=(
+        "until it is mended no agent is known, and calls without one are refused, too, "
+        "unless MCP_PROXY_REQUIRE_AGENT is false"
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +84,7 @@ def look_at_agents(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
     )
     if agents is None:
-        return AgentsInForce(problems=problems)
+        return AgentsInForce(problems=(*problems, _NO_AGENT_IS_KNOWN))
     presets, preset_problems = _presets(folder, agents, before.presets)
     return AgentsInForce(
         agents=agents,

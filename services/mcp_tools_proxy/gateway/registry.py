@@ -25,25 +25,26 @@ from mcp_tools_proxy.policy.visibility import Denial, Visibility
 class Access:
     """Who may use what, of all that a registry has; the default is that all may use it.
 
-    ``agents`` are the profiles by name. With ``agent_required`` nothing may be used without one.
-    ``exclude`` is what nobody may see of a server (A-01), by server id: it concerns URIs that a
-    template stands for; whatever is listed was left out before. ``servers`` are the ids of all
-    servers that mcp.json has, there or not.
+    ``agents`` are the profiles by name, None while nobody can know them. With ``agent_required``
+    nothing may be used without one. ``exclude`` is what nobody may see of a server (A-01), by its
+    id: it concerns URIs that a template stands for; whatever is listed was left out before.
+    ``servers`` are the ids of all servers that mcp.json has, there or not.
     """
 
-    agents: Mapping[str, Visibility] = field(default_factory=dict)
+    agents: Mapping[str, Visibility] | None = field(default_factory=dict)
     agent_required: bool = False
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
 
     def viewer(self, caller: Caller) -> Viewer:
         """Give whom to answer. Raises AgentNotFound, AgentRequired."""
-        if caller.agent is None:
-            if self.agent_required:
-                raise AgentRequired(
-                    "the request names no agent: set agent to the name of a profile"
-                )
+        if caller.agent is None and not self.agent_required:
             return WITHOUT_AGENT
+        if self.agents is None:
+            error = AgentRequired if caller.agent is None else AgentNotFound
+            raise error("agents.json has problems, so no agent is known: have an operator mend it")
+        if caller.agent is None:
+            raise AgentRequired("the request names no agent: set agent to the name of a profile")
         visibility = self.agents.get(caller.agent)
         if visibility is None:
             ways_out = "" if self.agent_required else ", or leave agent out"
@@ -108,7 +109,7 @@ class Registry:
         return (
             f"<Registry tools={len(self.tools)} prompts={len(self.prompts)} "
             f"resources={len(self.resources)} templates={len(self.templates)} "
-            f"agents={len(self.access.agents)}>"
+            f"agents={len(self.access.agents or ())}>"
         )
 
     def resolve(self, call: Call) -> Component:

@@ -1,7 +1,7 @@
 """Keeps the registry as the files and the servers have it: the one writer of what is in force."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,8 +20,9 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.clashes import without_clashes
-from mcp_tools_proxy.gateway.findings import Finding, findings_of, tell
+from mcp_tools_proxy.gateway.findings import findings_of
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.gateway.news import News
 from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
 from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
@@ -106,8 +107,8 @@ class Reloader:
         self._one_at_a_time = asyncio.Lock()
         self._in_force = InForce()
         self._view = View()
-        self._findings: frozenset[Finding] = frozenset()
         self._vain: tuple[Problem, ...] = ()
+        self._news = News()
         self._built = False
         self._reloaded_at: datetime | None = None
         self.version = 0
@@ -136,7 +137,7 @@ class Reloader:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with mcp.json and the chosen preset's file as they are now."""
+        """What is wrong with the files as they are now."""
         return self._in_force.problems
 
     @property
@@ -159,7 +160,7 @@ class Reloader:
         """Look at the files and put what they say in force. Bad files are told, never raised."""
         async with self._one_at_a_time:
             found = await asyncio.to_thread(self._files.look, self._in_force)
-            self._tell_news(found)
+            self._news.tell_files(found, self._in_force)
             if found != self._in_force or not self._built:
                 self._pool.apply(found.servers)
                 self._swap(found)
@@ -214,33 +215,35 @@ class Reloader:
         view = filter_capabilities(snapshots, wanted.preset, exclude)
         made = self._build_components(view)
         tools, clashing = without_clashes(self._local_tools, made.tools)
+        access = Access(
+            agents=None if wanted.agents is None else wanted.visibilities,
+            agent_required=self._agent_required(wanted),
+            exclude=exclude,
+            servers=wanted.servers,
+        )
         self._holder.current = Registry.build(
             (*self._local_tools, *tools),
             prompts=made.prompts,
             resources=made.resources,
             templates=made.templates,
-            access=Access(
-                agents=wanted.visibilities,
-                agent_required=self._agent_required(wanted),
-                exclude=exclude,
-                servers=wanted.servers,
-            ),
+            access=access,
         )
         self._in_force = wanted
         self._view = view
         self.version += 1
         self._built = True
         self._metrics.preset_missing.set(len(view.missing))
-        self._tell_findings(
-            findings_of(
-                view,
-                clashing,
-                servers=wanted.servers,
-                discovered=snapshots.keys(),
-                exclude=exclude,
-            )
+        self._vain = vain_entries(
+            agents=wanted.agents or NO_AGENTS,
+            configuration=wanted.configuration or NO_FILE,
+            snapshots=snapshots,
+            local_tools=[tool.spec.name for tool in self._local_tools],
+            certain_only=True,
         )
-        self._tell_vain_entries(snapshots)
+        findings = findings_of(
+            view, clashing, servers=wanted.servers, discovered=snapshots.keys(), exclude=exclude
+        )
+        self._news.tell_registry(findings, self._vain, access, wanted.preset.preset_id)
 
     def _agent_required(self, wanted: InForce) -> bool:
         """Tell whether a call needs an agent: as the setting says, else where there are profiles.
@@ -249,42 +252,7 @@ class Reloader:
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
 
-    def _tell_news(self, found: InForce) -> None:
-        """Log what a look found that the look before did not."""
-        known = self._in_force
-        _tell("config.problem", found.problems, known.problems)
-        _tell("config.warning", found.warnings, known.warnings)
-        if found.preset.preset_id != known.preset.preset_id:
-            log.info("preset.active", preset=found.preset.preset_id)
-
-    def _tell_findings(self, findings: tuple[Finding, ...]) -> None:
-        """Log what this registry leaves out and the one before did not."""
-        news = [finding for finding in findings if finding not in self._findings]
-        self._findings = frozenset(findings)
-        tell(news, preset_id=self.active.preset_id)
-
-    def _tell_vain_entries(self, snapshots: Mapping[str, Snapshot]) -> None:
-        """Log the excluded names that name nothing now and did not before (A-15)."""
-        before, self._vain = (
-            self._vain,
-            vain_entries(
-                agents=self._in_force.agents or NO_AGENTS,
-                configuration=self._in_force.configuration or NO_FILE,
-                snapshots=snapshots,
-                local_tools=[tool.spec.name for tool in self._local_tools],
-                certain_only=True,
-            ),
-        )
-        _tell("config.warning", self._vain, before)
-
     def _count_reload(self) -> None:
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
         self._metrics.config_problems.set(len(self.problems))
-
-
-def _tell(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
-    """Log the problems that were not there before."""
-    for it in problems:
-        if it not in before:
-            log.warning(event, file=it.file, path=it.path, reason=it.message)

@@ -236,6 +236,19 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
     assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
+async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        await it.reloader.load()
+        write(folder / "agents.json", {"agents": [{"name": "reader"}]})
+        await it.reloader.load()
+        it.reloader.rebuild()
+        write(folder / "agents.json", {"agents": []})
+        await it.reloader.load()
+    told = [line for line in lines if line["event"] == "agents.active"]
+    assert [(line["agents"], line["agent_required"]) for line in told] == [(1, True), (0, False)]
+
+
 async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
     twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
 
