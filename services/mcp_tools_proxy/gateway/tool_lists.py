@@ -21,7 +21,7 @@ from mcp_tools_proxy.policy.formats import ToolFormat, definition_of, list_warni
 from mcp_tools_proxy.tools.catalog import ToolWarning
 
 AT_ONCE = 100
-"""How many tools are written, or names looked up, before calls may go on."""
+"""How many names are looked up before calls may go on."""
 
 VAIN_NAMES_TOLD = 100
 """How many names that lead to no tool are told one by one."""
@@ -41,18 +41,19 @@ class WrittenTools:
         """The tags of whole lists, by the masks that agents share."""
 
     async def write(self, mask: bytes) -> None:
-        """Write what ``mask`` selects and is not written yet; lets calls go on meanwhile."""
-        missing = (i for i in compress(range(len(mask)), mask) if not self.json[i])
-        for number, index in enumerate(missing, start=1):
-            spec = self.tools[index].spec
-            definition = definition_of(spec, self.format)
-            if definition.warnings:
-                self.warnings[index] = _written(
-                    ToolWarning(tool=spec.name, message=message) for message in definition.warnings
-                )
-            self.json[index] = to_json(definition.shown)
-            if number % AT_ONCE == 0:
-                await asyncio.sleep(0)
+        """Write what ``mask`` selects and is not written yet.
+
+        In a thread, since one tool may take long: a server says how large its schemas are.
+        """
+        missing = [i for i in compress(range(len(mask)), mask) if not self.json[i]]
+        if not missing:
+            return
+        specs = [self.tools[index].spec for index in missing]
+        made = await asyncio.to_thread(lambda: [_write_one(spec, self.format) for spec in specs])
+        for index, (json, warnings) in zip(missing, made, strict=True):
+            self.json[index] = json
+            if warnings:
+                self.warnings[index] = warnings
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,13 @@ class ToolLists:
                 yield from filter(None, value.split(","))
             elif value:
                 yield value
+
+
+def _write_one(spec: ToolSpec, tool_format: ToolFormat) -> tuple[bytes, bytes]:
+    """Write a tool, and what it had to give up for the format: JSON objects parted by commas."""
+    definition = definition_of(spec, tool_format)
+    warnings = [ToolWarning(tool=spec.name, message=message) for message in definition.warnings]
+    return to_json(definition.shown), _written(warnings)
 
 
 def etag_of(body: bytes) -> str:

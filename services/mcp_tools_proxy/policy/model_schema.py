@@ -7,6 +7,7 @@ every call's arguments against the original.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from mcp_tools_proxy.domain.component import JsonObject
@@ -29,6 +30,10 @@ from mcp_tools_proxy.policy.model_schema_top import TopLevel
 
 MAX_WARNINGS = 10
 """How many changes of one schema are told."""
+
+MAX_SHOWN_DEPTH = 160
+"""How deep objects and lists lie in each other in what was rewritten, which makes it deeper: what
+reads and writes JSON takes no more than about 200, with what lists put around a schema."""
 
 _HOLDERS = SINGLES | LISTS | TABLES
 _LOOKED_AT = _HOLDERS | {"type", "pattern", "$ref", "exclusiveMinimum", "exclusiveMaximum"}
@@ -85,6 +90,9 @@ def shown_schema(schema: JsonObject, rules: SchemaRules) -> ShownSchema:
         whole.setdefault("properties", {})
     if used := _used_definitions(whole, conversion.definitions):
         whole["$defs"] = used
+    if _is_too_deep(whole):
+        whole = _OBJECT | ({"properties": {}} if rules.needs_properties else {})
+        warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
     return ShownSchema(whole, _told(warnings))
 
 
@@ -149,11 +157,11 @@ def _held(key: str, value: Any) -> Any:
 def _leave_out_arguments(whole: Schema, rules: SchemaRules, warnings: list[str]) -> None:
     """Leave out the properties that the API has no name for."""
     properties = whole.get("properties", {})
-    unnameable = [name for name in properties if not rules.takes_argument(name)]
+    unnameable = dict.fromkeys(name for name in properties if not rules.takes_argument(name))
     if not unnameable:
         return
     whole["properties"] = {k: v for k, v in properties.items() if k not in unnameable}
-    required = whole.get("required", ())
+    required = dict.fromkeys(whole.get("required", ()))
     for name in unnameable:
         place = quote(f"#/properties/{name}")
         warnings.append(
@@ -164,6 +172,17 @@ def _leave_out_arguments(whole: Schema, rules: SchemaRules, warnings: list[str])
         )
     if required:
         whole["required"] = [name for name in required if name not in unnameable]
+
+
+def _is_too_deep(schema: Node) -> bool:
+    """Tell whether objects and lists lie deeper in each other than MAX_SHOWN_DEPTH."""
+    level: list[Any] = [schema]
+    for _ in range(MAX_SHOWN_DEPTH):
+        values = chain.from_iterable(it.values() if isinstance(it, Mapping) else it for it in level)
+        level = [value for value in values if isinstance(value, Mapping | list)]
+        if not level:
+            return False
+    return True
 
 
 def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schema:

@@ -11,6 +11,17 @@ from mcp_tools_proxy.policy.model_schema_parts import ANNOTATIONS
 MAX_PARTS = 250
 """How many parts of a top level are joined, and so how deep; what is over is shown as anything."""
 
+MAX_WORK = 8_000_000
+"""How much text of schemas is compared to join one top level, in characters; what is over is left
+out. Without it a few kilobytes could ask for gigabytes: each part may say something of every
+property of all others."""
+
+MAX_CHOICES_DEPTH = 16
+"""How deep alternatives of alternatives are joined; what is deeper is shown as anything."""
+
+_NAME_WORK = 32
+"""What it takes to look up one property in one alternative, in characters."""
+
 _NOTHING: Schema = {"not": {}}
 _CHOICES = ("anyOf", "oneOf")
 _CONDITION = ("if", "then", "else")
@@ -28,6 +39,8 @@ class TopLevel:
     definitions: Mapping[str, Schema]
     warnings: list[str] = field(default_factory=list)
     _parts: int = 0
+    _work: int = 0
+    _depth: int = 0
 
     def joined(self, schema: Schema, seen: frozenset[str] = frozenset()) -> Schema:
         """Give ``schema`` without $ref, allOf, anyOf and oneOf; ``seen`` are its ancestors."""
@@ -83,8 +96,20 @@ class TopLevel:
         self._tell("#", "holds unevaluatedProperties in a part of it, which is left out")
         return {key: part[key] for key in part if key != "unevaluatedProperties"}
 
+    def _has_room(self, schemas: Iterable[Schema], names: int) -> bool:
+        """Count the work of comparing ``schemas``, each of which has to do with ``names`` names."""
+        for schema in schemas:
+            if self._work > MAX_WORK:
+                break
+            others = _NAME_WORK + len(repr(schema.get("additionalProperties", "")))
+            self._work += len(repr(schema)) + names * others
+        return self._work <= MAX_WORK
+
     def _both(self, one: Schema, other: Schema) -> Schema:
         """Join two objects into one that accepts what both accept."""
+        if not self._has_room((one, other), max(map(_count_of_names, (one, other)))):
+            self._tell("#", "is too large to be joined; some parts are left out")
+            return one
         if _names_overlap(one, other) or _names_overlap(other, one):
             self._tell("#", "holds additionalProperties in a part of it, which is left out")
             one = {key: one[key] for key in one if key != "additionalProperties"}
@@ -109,18 +134,24 @@ class TopLevel:
 
         A property that some branch leaves free stays free: ``known`` ones need not be named again.
         """
+        if self._depth >= MAX_CHOICES_DEPTH:
+            return {}
         told = len(self.warnings)
+        self._depth += 1
         flat = [self.joined(branch, seen) for branch in branches]
+        self._depth -= 1
         del self.warnings[told:]  # the choice itself is told of
         names = dict.fromkeys(name for branch in flat for name in branch.get("properties", ()))
+        if not self._has_room(flat, len(names)):
+            return {}
         properties: Schema = {}
         for name in names:
             asked = [_asked_of(branch, name) for branch in flat]
             if None not in asked or name not in known:
                 properties[name] = _any({} if schema is None else schema for schema in asked)
         whole: Schema = {"properties": properties} if properties else {}
-        required = [n for n in flat[0].get("required", ()) if all(_requires(b, n) for b in flat)]
-        if required:
+        required_by_all = set.intersection(*(set(branch.get("required", ())) for branch in flat))
+        if required := [name for name in flat[0].get("required", ()) if name in required_by_all]:
             whole["required"] = required
         if all(_is_closed(branch) and "patternProperties" not in branch for branch in flat):
             others = [branch["additionalProperties"] for branch in flat]
@@ -163,7 +194,8 @@ def _joined_properties(one: Schema, other: Schema) -> Schema:
     """Give what both ask of each property; what either forbids is left to additionalProperties."""
     joined: Schema = {}
     for name in dict.fromkeys([*one.get("properties", ()), *other.get("properties", ())]):
-        asked = _distinct(filter(None, (_asked_of(one, name), _asked_of(other, name))))
+        both = filter(None, (_asked_of(one, name), _asked_of(other, name)))
+        asked = _distinct(part for schema in both for part in _parts_of("allOf", schema))
         if _NOTHING not in asked or not _is_sealed(one, other):
             joined[name] = {"allOf": asked} if len(asked) > 1 else dict(*asked)
     return joined
@@ -177,15 +209,20 @@ def _is_sealed(one: Schema, other: Schema) -> bool:
 
 def _any(schemas: Iterable[Schema]) -> Schema:
     """Give what accepts all that any of the schemas accepts; what stays free comes last."""
-    asked = _distinct(schemas)
+    asked = _distinct(part for schema in schemas for part in _parts_of("anyOf", schema))
     telling = [schema for schema in asked if schema not in ({}, _NOTHING)]
     if {} in asked:
         return {"anyOf": [*telling, {}]} if telling else {}
     return {"anyOf": telling} if len(telling) > 1 else (telling or asked)[0]
 
 
-def _requires(schema: Schema, name: str) -> bool:
-    return name in schema.get("required", ())
+def _count_of_names(schema: Schema) -> int:
+    return len(schema.get("properties", ()))
+
+
+def _parts_of(key: str, schema: Schema) -> list[Any]:
+    """Give what a schema that says nothing but ``key`` joins, so that joins do not pile up."""
+    return schema[key] if schema.keys() == {key} else [schema]
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -197,7 +234,9 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def _of_both(one: Any, other: Any) -> Any:
-    return one if one == other else {"allOf": [one, other]}
+    if one == other:
+        return one
+    return {"allOf": _distinct([*_parts_of("allOf", one), *_parts_of("allOf", other)])}
 
 
 def _others_of_both(one: Any, other: Any) -> Any:
@@ -230,5 +269,5 @@ _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "dependentSchemas": _tables_of_both,
     "dependentRequired": _needs_of_both,
     "unevaluatedProperties": lambda _, evaluated: evaluated,  # an open part evaluates all
-    "not": lambda one, other: {"anyOf": [one, other]},
+    "not": lambda one, other: _any((one, other)),
 }

@@ -1,7 +1,9 @@
 """Writing each tool once, and joining lists of what was written."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress
 
 import pytest
@@ -76,9 +78,7 @@ async def test_subsets_leave_nothing_behind() -> None:
     assert found.written.etags == {}
 
 
-@pytest.mark.parametrize("names", [None, [f"n{number}" for number in range(500)]])
-async def test_others_are_served_while_a_long_list_is_made(names: list[str] | None) -> None:
-    many = [FakeTool(name=f"s:t{n}", alias=f"s__t{n}", server_id="s") for n in range(500)]
+async def test_others_are_served_while_many_names_are_looked_up() -> None:
     turns: list[int] = []
 
     async def others() -> None:
@@ -88,5 +88,32 @@ async def test_others_are_served_while_a_long_list_is_made(names: list[str] | No
 
     async with asyncio.TaskGroup() as group:
         group.create_task(others())
-        await lists_of(many).list_for(WITHOUT_AGENT, ToolFormat.OPENAI, names)
+        names = [f"n{number}" for number in range(500)]
+        await lists_of(SMALL).list_for(WITHOUT_AGENT, ToolFormat.OPENAI, names)
         assert len(turns) == 3
+
+
+async def test_others_are_served_while_one_tool_takes_long() -> None:
+    served = threading.Event()
+    tool = FakeTool(name="s:t", server_id="s")
+    tool.spec = replace(tool.spec, input_schema=SlowSchema(served))
+
+    async def others() -> None:
+        served.set()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(others())
+        found = await lists_of([tool]).list_for(WITHOUT_AGENT, ToolFormat.OPENAI)
+    assert found.specs == [tool.spec]
+
+
+class SlowSchema(dict[str, object]):
+    """A schema that takes until others were served."""
+
+    def __init__(self, served: threading.Event) -> None:
+        super().__init__(type="object", properties={})
+        self._served = served
+
+    def __contains__(self, key: object) -> bool:
+        assert self._served.wait(15), "nobody was served meanwhile"
+        return super().__contains__(key)

@@ -157,6 +157,15 @@ def test_what_is_nested_too_deeply_is_shown_as_anything() -> None:
     assert json.dumps(result.schema).count("items") == MAX_DEPTH
 
 
+def test_what_changes_make_too_deep_is_shown_as_any_object() -> None:
+    deep: Schema = {"pattern": "(?=a)"}
+    for _ in range(MAX_DEPTH - 2):
+        deep = {"oneOf": [deep, {"type": "string"}], "anyOf": [{"minLength": 1}]}
+    schema, warning = loosened(with_argument(deep), OPENAI)
+    assert schema == {"type": "object", "properties": {}}
+    assert "nested too deeply" in warning
+
+
 def test_of_many_changes_the_first_are_told_and_how_many_more_there_are() -> None:
     properties = {f"a{i}": {"pattern": "(?=a)"} for i in range(MAX_WARNINGS + 3)}
     warnings = shown_schema({"type": "object", "properties": properties}, OPENAI).warnings

@@ -1,8 +1,10 @@
 """The top level as one plain object."""
 
 import pytest
+from pydantic_core import to_json
 
-from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI
+from mcp_tools_proxy.policy.model_schema import shown_schema
+from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI, SchemaRules
 from tests.unit.policy.showing import Schema, argument, loosened, shown, with_argument
 
 
@@ -171,3 +173,52 @@ def test_alternatives_of_alternatives_end() -> None:
 def test_an_alternative_that_is_the_whole_ends() -> None:
     whole = with_argument({}, anyOf=[{"$ref": "#"}, {"required": ["b"]}])
     assert loosened(whole)[0] == with_argument({})
+
+
+def parts(count: int, **more: object) -> list[Schema]:
+    """Make parts of 25 properties each, which are no other part's."""
+    return [
+        {"properties": {f"p{part}_{n}": {"type": "string"} for n in range(25)}, **more}
+        for part in range(count)
+    ]
+
+
+@pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"allOf": parts(200, additionalProperties={"type": "string", "description": "x" * 100})},
+        {"allOf": [*parts(200), {"additionalProperties": {"description": "x" * 100_000}}]},
+        {"anyOf": parts(200)},
+    ],
+)
+def test_what_is_too_large_to_be_joined_is_left_out(whole: Schema, rules: SchemaRules) -> None:
+    result = shown_schema({"type": "object", **whole}, rules)
+    assert 'inputSchema: "#" is too large to be joined; some parts are left out' in result.warnings
+    assert len(to_json(result.schema)) < 2 * len(to_json(whole))
+
+
+@pytest.mark.parametrize(
+    "key", ["properties", "additionalProperties", "propertyNames", "patternProperties", "not"]
+)
+def test_many_parts_that_say_much_of_one_thing_stay_flat(key: str) -> None:
+    asked = [{"minLength": length} for length in range(240)]
+    in_table = key in ("properties", "patternProperties")
+    whole = {"allOf": [{key: {"a": schema} if in_table else schema} for schema in asked]}
+    schema = shown({"type": "object", **whole})
+    joined = "anyOf" if key == "not" else "allOf"
+    assert (schema[key]["a"] if in_table else schema[key]) == {joined: asked}
+
+
+def test_alternatives_of_many_others_are_no_deeper_than_what_writes_them_takes() -> None:
+    definitions: Schema = {
+        f"d{i}": {
+            "allOf": [
+                with_argument({"minLength": i}),
+                {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}, with_argument({"const": i})]},
+            ]
+        }
+        for i in range(80)
+    }
+    whole = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**definitions, "d80": {}}}
+    assert to_json({"tools": [{"function": {"parameters": loosened(whole)[0]}}]})
