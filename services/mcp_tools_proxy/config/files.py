@@ -85,9 +85,8 @@ def load_configuration(
     file it is ``NO_FILE``, which is normal. Raises InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
-    try:
-        written = read_json(path)
-    except FileNotFoundError:
+    written = _read_if_there(path)
+    if written is None:
         return NO_FILE
     file = _checked(ConfigurationFile, path.name, written, environment)
     return build_configuration(
@@ -104,9 +103,8 @@ def load_agents(folder: Path) -> Agents:
     Raises InvalidConfig, also when two profiles have one name.
     """
     path = folder / AGENTS_FILE
-    try:
-        written = read_json(path)
-    except FileNotFoundError:
+    written = _read_if_there(path)
+    if written is None:
         return NO_AGENTS
     file = _checked(AgentsFile, path.name, written, None)
     if problems := repeated_names(path.name, file):
@@ -156,7 +154,7 @@ def list_presets(folder: Path) -> PresetListing:
         except InvalidConfig as error:
             problems.extend(error.problems)
         except FileNotFoundError:
-            problems.append(Problem(file=path.name, path="$", message="is a link to nothing"))
+            problems.append(_link_to_nothing(path))
         else:
             summary = PresetSummary(preset_id=file.id, name=file.name)
             found.append((created_ms, path.name, summary))
@@ -186,6 +184,24 @@ def set_default_preset(
             f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
             'writable, or send "persist": false to switch until the next start'
         ) from error
+
+
+def _read_if_there(path: Path) -> dict[str, object] | None:
+    """Read a file that need not be there.
+
+    A link to nothing (a volume that is not mounted yet) is a broken file, not none: without
+    agents.json every caller would be taken. Raises InvalidConfig.
+    """
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise InvalidConfig((_link_to_nothing(path),)) from None
+        return None
+
+
+def _link_to_nothing(path: Path) -> Problem:
+    return Problem(file=path.name, path="$", message="is a link to nothing")
 
 
 def _check_id(preset_id: str) -> None:

@@ -3,14 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Self
-from urllib.parse import unquote
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.unicode import normalize
-
-MAX_DECODINGS = 4
-"""How often a URI may be percent-encoded over and over, and is still seen through."""
+from mcp_tools_proxy.policy.uris import decoded
 
 _SLASHES = re.compile(r"[/\\]+")
 _URI_ENDS = "#?;"
@@ -90,9 +87,4 @@ def spellings(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
 
 def _plain(uri: str) -> str:
     """Take away in what two spellings of one URI differ."""
-    for _ in range(MAX_DECODINGS):
-        decoded = unquote(uri)
-        if decoded == uri:
-            break
-        uri = decoded
-    return _SLASHES.sub("/", normalize("NFC", uri)).casefold().rstrip("/")
+    return _SLASHES.sub("/", normalize("NFC", decoded(uri))).casefold().rstrip("/")

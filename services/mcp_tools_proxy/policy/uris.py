@@ -7,6 +7,9 @@ from mcp_tools_proxy.policy.identifiers import has_control_character
 
 MAX_URI_CHARS = 8_192
 
+MAX_DECODINGS = 4
+"""How often a URI may be percent-encoded over and over, and is still seen through."""
+
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
 
@@ -16,9 +19,21 @@ def is_straight(uri: str) -> bool:
 
     One with a ``.`` or ``..`` in its path, encoded or not, is another URI once it is normalised
     (RFC 3986 §5.2.4), and many servers normalise: ``notes://public/../private`` looks like one of
-    ``notes://public/{+path}``. Of control characters many parsers drop some.
+    ``notes://public/{+path}``. Some decode twice, or leave out parameters (``..;v=1``) before. Of
+    control characters many parsers drop some.
     """
-    path = unquote(_PATH_END.split(uri, maxsplit=1)[0])
+    path = decoded(_PATH_END.split(uri, maxsplit=1)[0])
     if has_control_character(uri) or has_control_character(path):
         return False
-    return not {".", ".."} & set(_SEGMENT_END.split(path))
+    segments = _SEGMENT_END.split(path)
+    return not any(segment.partition(";")[0] in (".", "..") for segment in segments)
+
+
+def decoded(uri: str) -> str:
+    """Undo percent-encoding, also of what was encoded over and over."""
+    for _ in range(MAX_DECODINGS):
+        plain = unquote(uri)
+        if plain == uri:
+            break
+        uri = plain
+    return uri

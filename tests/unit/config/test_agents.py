@@ -32,6 +32,12 @@ def test_no_file_is_no_agents(tmp_path: Path) -> None:
     assert load_agents(tmp_path / "nowhere") is NO_AGENTS
 
 
+def test_a_link_to_nothing_is_not_no_agents(tmp_path: Path) -> None:
+    (tmp_path / "agents.json").symlink_to("..data/agents.json")
+    with pytest.raises(InvalidConfig, match="is a link to nothing"):
+        load_agents(tmp_path)
+
+
 def test_the_agents_are_kept_by_name_in_the_files_order(tmp_path: Path) -> None:
     loaded = load_as_agents(tmp_path, {"agents": [{"name": "b"}, {"name": "a"}, {"name": "c"}]})
     assert [(name, it.name) for name, it in loaded.profiles.items()] == [(n, n) for n in "bac"]

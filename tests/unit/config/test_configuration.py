@@ -17,6 +17,12 @@ def test_a_missing_file_is_no_configuration_and_nothing_odd(tmp_path: Path) -> N
     assert loaded is NO_FILE
 
 
+def test_a_link_to_nothing_is_not_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").symlink_to("..data/mcp.json")
+    with pytest.raises(InvalidConfig, match="is a link to nothing"):
+        load_configuration(tmp_path, {}, call_timeout_s=1, max_result_bytes=1)
+
+
 def test_a_file_without_servers_is_not_the_same_as_no_file(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"mcpServers": {}})
     assert loaded is not NO_FILE

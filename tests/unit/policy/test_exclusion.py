@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.exclusion import (
-    MAX_DECODINGS,
     NOTHING_EXCLUDED,
     Exclusions,
     spellings,
 )
+from mcp_tools_proxy.policy.uris import MAX_DECODINGS
 
 words = st.text(st.sampled_from("ab:-/."), min_size=1, max_size=6)
 names = words | st.text(min_size=1, max_size=20)

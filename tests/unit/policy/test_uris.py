@@ -13,6 +13,8 @@ from mcp_tools_proxy.policy.uris import is_straight
         "notes://x#/../",
         "notes://публично/é",
         "urn:isbn:123",
+        "notes://public/a;v=..",
+        "notes://public/100%2525",
     ],
 )
 def test_a_plain_uri_is_straight(uri: str) -> None:
@@ -31,6 +33,10 @@ def test_a_plain_uri_is_straight(uri: str) -> None:
         "file:///public/a%5c..%5cprivate",
         "file:///public/..\\private",
         "notes:../private",
+        "notes://public/%252e%252e/private",
+        "notes://public/%25252e%25252e/private",
+        "notes://public/..;v=1/private",
+        "notes://public/.%3b/a",
         "notes://public/a\n",
         "notes://public/.\t./private",
         "notes://public/%00",
