@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.alias import qualified_name
@@ -38,10 +37,6 @@ class Exclusions:
 
     def __repr__(self) -> str:
         return f"<Exclusions {sorted(self._entries)}>"
-
-    def __or__(self, other: Self) -> "Exclusions":
-        """Give what hits whatever either of the two hits."""
-        return Exclusions(self._entries | other._entries)
 
     def hits(self, kind: Kind, server_id: str | None, name: str) -> bool:
         """Tell whether a component is excluded; ``name`` is what its server calls it."""

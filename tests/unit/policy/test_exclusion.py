@@ -81,8 +81,7 @@ def test_one_more_entry_never_takes_back_a_hit(
     some: list[str], more: list[str], component: tuple[Kind, str | None, str]
 ) -> None:
     _, server_id, name = component
-    one, both = Exclusions(some), Exclusions(some) | Exclusions(more)
-    assert both == Exclusions([*some, *more])
+    one, both = Exclusions(some), Exclusions([*some, *more])
     assert one.hits(*component) <= both.hits(*component)
     assert one.hits_uri(server_id, name) <= both.hits_uri(server_id, name)
 
