@@ -6,7 +6,7 @@ look finds unchanged it passes on as it is, and agents that may use the same sha
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -153,20 +153,21 @@ def _visibilities(
 ) -> Mapping[str, Visibility]:
     """Compile the profiles; what ``before`` has compiled already is taken from there."""
     known = before.agents.profiles if before.agents else {}
-    compiled = {_what(profile): before.visibilities[name] for name, profile in known.items()}
+    compiled = {_nameless(profile): before.visibilities[name] for name, profile in known.items()}
     visibilities: dict[str, Visibility] = {}
     for name, profile in agents.profiles.items():
         scope = _scope(profile, presets)
-        visibility = compiled.get(_what(profile))
+        nameless = _nameless(profile)
+        visibility = compiled.get(nameless)
         if visibility is None or visibility.preset is not scope:
-            visibility = compiled[_what(profile)] = Visibility.of(profile, scope)
+            visibility = compiled[nameless] = Visibility.of(profile, scope)
         visibilities[name] = visibility
     return visibilities
 
 
-def _what(profile: AgentProfile) -> object:
-    """Give what a profile says besides its name."""
-    return profile.client_ids, profile.exclude_components, profile.preset_id
+def _nameless(profile: AgentProfile) -> AgentProfile:
+    """Make profiles that differ only in their names equal: they let the same through."""
+    return replace(profile, name="")
 
 
 def _scope(profile: AgentProfile, presets: Mapping[str, AgentPreset]) -> PresetScope | None:
