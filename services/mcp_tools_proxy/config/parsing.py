@@ -91,9 +91,12 @@ def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
     )
 
 
-def limited(file_name: str, problems: list[Problem]) -> tuple[Problem, ...]:
-    """Keep the first problems of a file that has very many."""
-    left_out = len(problems) - MAX_PROBLEMS
+def limited(file_name: str, problems: list[Problem], not_made: int = 0) -> tuple[Problem, ...]:
+    """Keep the first problems of a file that has very many.
+
+    ``not_made`` says how many there are beyond the first MAX_PROBLEMS that were not worth making.
+    """
+    left_out = len(problems) - MAX_PROBLEMS + not_made
     if left_out <= 0:
         return tuple(problems)
     rest = Problem(file=file_name, path="$", message=f"has {left_out} more problems")

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, islice
 
 from mcp_tools_proxy.config.files import AGENTS_FILE, CONFIGURATION_FILE
-from mcp_tools_proxy.config.parsing import Location, json_path, limited
+from mcp_tools_proxy.config.parsing import MAX_PROBLEMS, Location, json_path, limited
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Snapshot
@@ -70,18 +70,6 @@ def vain_entries(
     )
 
 
-def offered(snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[Kind, str, str]]:
-    """Give everything that servers offer and that can be used: kind, server id, name or key."""
-    for server_id, it in snapshots.items():
-        for kind, items in (
-            (Kind.TOOL, it.tools),
-            (Kind.PROMPT, it.prompts),
-            (Kind.RESOURCE, {**it.resources, **it.templates}),
-        ):
-            for name in items:
-                yield kind, server_id, name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vain:
     """An entry that names nothing of ``offer``, and where it stands.
@@ -123,8 +111,9 @@ class _Offer:
         """Give every spelling of everything, what cannot be used because it is broken, too."""
         for name in self._local_tools:
             yield from spellings(Kind.TOOL, None, name)
-        for kind, server_id, name in offered(self._snapshots):
-            yield from spellings(kind, server_id, name)
+        for server_id, it in self._snapshots.items():
+            for kind, name in it.components:
+                yield from spellings(kind, server_id, name)
         for server_id, it in self._snapshots.items():
             for item in it.dropped:
                 yield from spellings(item.kind, server_id, item.name)
@@ -212,12 +201,11 @@ def _may_be_meant(entry: str, spelling: str) -> bool:
 def _told(
     file: str, found: Iterable[_Vain], known: _Known, hints: _Hints, *, certain_only: bool
 ) -> tuple[Problem, ...]:
+    unsure = ((vain, known.unsure(vain)) for vain in found if not known.about_a_disabled(vain))
+    to_tell = [(vain, servers) for vain, servers in unsure if not (servers and certain_only)]
     problems: list[Problem] = []
-    for vain in found:
-        unsure = known.unsure(vain)
-        if known.about_a_disabled(vain) or (unsure and certain_only):
-            continue
-        message = _may_be_of(unsure) if unsure else _there_is_no_such(hints.find(vain))
+    for vain, servers in to_tell[:MAX_PROBLEMS]:  # this runs at each swap: make no more of them
+        message = _may_be_of(servers) if servers else _there_is_no_such(hints.find(vain))
         problems.append(
             Problem(
                 file=file,
@@ -225,7 +213,7 @@ def _told(
                 message=f"{quote(vain.entry)} names nothing that {message}",
             )
         )
-    return limited(file, problems)
+    return limited(file, problems, not_made=len(to_tell) - len(problems))
 
 
 def _may_be_of(unsure: tuple[str, ...]) -> str:
