@@ -1,6 +1,6 @@
 """What ONE server offered at its last good discovery."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
@@ -36,6 +36,17 @@ class Snapshot:
     dropped: tuple[Dropped, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Which lists could not be had this time, and why; their items are those of the time before."""
+
+    @property
+    def components(self) -> Iterator[tuple[Kind, str]]:
+        """Everything that can be used, by kind and key; a template is a resource."""
+        for kind, items in (
+            (Kind.TOOL, self.tools),
+            (Kind.PROMPT, self.prompts),
+            (Kind.RESOURCE, {**self.resources, **self.templates}),
+        ):
+            for key in items:
+                yield kind, key
 
     @property
     def by_category(self) -> Mapping[str, Mapping[str, JsonObject]]:

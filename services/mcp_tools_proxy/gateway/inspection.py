@@ -34,7 +34,7 @@ from mcp_tools_proxy.gateway.inspection_agents import (
     sight_of,
 )
 from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.gateway.vain import offered, vain_entries
+from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.alias import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.exclusion import Exclusions
@@ -149,7 +149,11 @@ def build_findings(
     agents = files.agents if agent is None else _only(files.agents, agent)
     return Findings(
         servers=tuple(servers),
-        offers=tuple(offered(snapshots)),
+        offers=tuple(
+            (kind, server_id, name)
+            for server_id, snapshot in snapshots.items()
+            for kind, name in snapshot.components
+        ),
         dropped=tuple(
             (server_id, item)
             for server_id, snapshot in snapshots.items()

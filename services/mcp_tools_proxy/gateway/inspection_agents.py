@@ -15,10 +15,11 @@ from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.resource import ResourceTemplate
 from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.gateway.vain import offered
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions, spellings
 from mcp_tools_proxy.policy.visibility import Denial
+
+_NOTHING = Snapshot()
 
 _Item = tuple[Kind, str | None, str]
 """A component: its kind, its server's id unless it is ours, what its server calls it."""
@@ -143,9 +144,9 @@ def _entries_of_servers(
     registry: Registry, exclude: Mapping[str, Sequence[str]], snapshots: Mapping[str, Snapshot]
 ) -> Iterator[_Entry]:
     for server_id, entries in exclude.items():
-        offer = {server_id: snapshots[server_id]} if server_id in snapshots else {}
+        offer = snapshots.get(server_id, _NOTHING).components
         templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
-        named = _Named(offered(offer), templates)
+        named = _Named(((kind, server_id, name) for kind, name in offer), templates)
         for entry in entries:
             hidden = [_spelt(item) for item in named.components(entry)]
             hidden += [f"URIs of {_spelt(_item(it.spec))}" for it, _ in named.templates(entry)]
