@@ -142,7 +142,7 @@ async def test_every_listed_name_runs_its_own_tool(tool_format: str) -> None:
         (["a__alpha"], ["a:alpha"]),
         (["alpha"], ["a:alpha"]),
         (["beta", "alpha"], ["a:alpha", "a-b:beta"]),
-        (["a-b__beta,alpha"], ["a:alpha", "a-b:beta"]),
+        (["a-b__beta, alpha"], ["a:alpha", "a-b:beta"]),
         (["alpha", "a:alpha", "a__alpha,alpha"], ["a:alpha"]),
         (["read_doc_pages,", ",beta"], ["read_doc_pages", "a-b:beta"]),
         (["x,y"], ["a:x,y"]),

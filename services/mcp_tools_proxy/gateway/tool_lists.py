@@ -167,7 +167,7 @@ class ToolLists:
     def _each(self, names: Sequence[str], viewer: Viewer) -> Iterator[str]:
         for value in names:
             if "," in value and not self._table.find(value, viewer):
-                yield from filter(None, value.split(","))
+                yield from filter(None, map(str.strip, value.split(",")))
             elif value:
                 yield value
 

@@ -3,13 +3,21 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic_core import to_json
+
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.tool import ToolSpec
-from mcp_tools_proxy.policy.model_schema import shown_schema
+from mcp_tools_proxy.policy.model_schema import ShownSchema, shown_schema
 from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI
 
 OPENAI_MAX_TOOLS = 128
 """Tools in one request to OpenAI's Chat Completions; it refuses a longer list."""
+
+MAX_TOLD_CHARS = 500
+"""How long a condition may be that is told in a description, as JSON."""
+
+_AT_TOP = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const")
+"""Conditions of a top level that model APIs refuse or that go when others are joined."""
 
 OPENAI_MAX_DESCRIPTION_CHARS = 1_048_576
 """The description of one function; until 2025 it was 1,024."""
@@ -57,7 +65,7 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
 def _for_openai(spec: ToolSpec) -> ShownTool:
     """Show it as a function tool of Chat Completions."""
     parameters = shown_schema(spec.input_schema, OPENAI)
-    description, warnings = spec.description, parameters.warnings
+    description, warnings = _description(spec, parameters), parameters.warnings
     if len(description) > OPENAI_MAX_DESCRIPTION_CHARS:
         description = description[: OPENAI_MAX_DESCRIPTION_CHARS - 1] + "…"
         warnings += (f"description: is cut to {OPENAI_MAX_DESCRIPTION_CHARS} characters",)
@@ -72,5 +80,20 @@ def _for_openai(spec: ToolSpec) -> ShownTool:
 def _for_anthropic(spec: ToolSpec) -> ShownTool:
     """Show it as a tool of the Messages API."""
     schema = shown_schema(spec.input_schema, ANTHROPIC)
-    shown = {"name": spec.alias, "description": spec.description, "input_schema": schema.schema}
+    shown = {
+        "name": spec.alias,
+        "description": _description(spec, schema),
+        "input_schema": schema.schema,
+    }
     return ShownTool(shown=shown, warnings=schema.warnings)
+
+
+def _description(spec: ToolSpec, shown: ShownSchema) -> str:
+    """Tell the model in words of what its API cannot be told: calls are held to the original."""
+    if not shown.warnings:
+        return spec.description
+    lost = {key: spec.input_schema[key] for key in _AT_TOP if key in spec.input_schema}
+    told = to_json(lost).decode()
+    if not lost or len(told) > MAX_TOLD_CHARS or '"$ref"' in told:
+        return spec.description
+    return f"{spec.description}\n\nThe arguments also have to match: {told}".lstrip()

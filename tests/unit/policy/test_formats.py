@@ -96,3 +96,37 @@ def test_openai_takes_so_many_tools_in_a_request() -> None:
 @pytest.mark.parametrize("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])
 def test_the_other_formats_take_any_number_of_tools(tool_format: ToolFormat) -> None:
     assert list_warnings(tool_format, 10_000) == ()
+
+
+EITHER: JsonObject = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}, "name": {"type": "string"}},
+    "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
+}
+
+
+def description_of(schema: JsonObject, description: str = "Look up.") -> object:
+    shown = definition_of(make_spec(description, schema), ToolFormat.ANTHROPIC).shown
+    return shown["description"]
+
+
+def test_a_condition_that_an_api_cannot_be_told_is_told_to_the_model_in_the_description() -> None:
+    told = 'The arguments also have to match: {"anyOf":[{"required":["id"]},{"required":["name"]}]}'
+    assert (description_of(EITHER), description_of(EITHER, "")) == (f"Look up.\n\n{told}", told)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        [{"required": ["id"]}, {"title": "x" * 600}],
+        [{"$ref": "#/$defs/a"}, {"required": ["id"]}],
+    ],
+)
+def test_a_condition_that_is_long_or_refers_elsewhere_is_not_told(choice: object) -> None:
+    definitions = {"a": {"required": ["name"]}}
+    assert description_of({**EITHER, "anyOf": choice, "$defs": definitions}) == "Look up."
+
+
+def test_a_condition_that_could_be_joined_is_not_told() -> None:
+    schema = {"type": "object", "allOf": [{"required": ["id"]}, {"properties": {"id": {}}}]}
+    assert description_of(schema) == "Look up."
