@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import Component, JsonObject
+from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
@@ -98,8 +98,16 @@ class Registry:
         return cls(
             tools=tool_table,
             tool_lists=ToolLists(tool_table),
-            prompts=Table(prompts, names_of=_qualified),
-            resources=Table(resources, names_of=_qualified),
+            prompts=Table(
+                prompts,
+                names_of=_qualified,
+                goes_bare=lambda prompt: not _looks_others(prompt.spec, access.servers),
+            ),
+            resources=Table(
+                resources,
+                names_of=_qualified,
+                goes_bare=lambda resource: not _looks_others(resource.spec, access.servers),
+            ),
             templates=template_table,
             through_templates=ThroughTemplates(template_table, access.exclude),
             access=access,
@@ -226,6 +234,17 @@ def _looks_owned(bare_name: str, servers: Container[str]) -> bool:
     """
     server_id, separator, _ = bare_name.partition("__")
     return ":" in bare_name or (bool(separator) and server_id in servers)
+
+
+def _looks_others(spec: ComponentSpec, servers: Container[str]) -> bool:
+    """Tell the same of a prompt or resource, whose names may hold colons (A-19).
+
+    Of a URI only where another one follows the id: a scheme may be the id of a server.
+    """
+    server_id, separator, rest = spec.bare_name.partition(":")
+    if not separator or server_id == spec.server_id or server_id not in servers:
+        return False
+    return spec.kind is Kind.PROMPT or (":" in rest and not rest.startswith("/"))
 
 
 def _qualified(item: ItemT) -> tuple[str, ...]:

@@ -1,11 +1,15 @@
 """What the names of two servers' components lead to for an agent, where they look like others'."""
 
+from dataclasses import replace
+
 import pytest
 
-from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import (
     AmbiguousName,
+    PromptNotFound,
     ResourceNotAllowed,
+    ResourceNotFound,
     ToolNotAllowed,
     ToolNotFound,
 )
@@ -13,8 +17,8 @@ from mcp_tools_proxy.gateway.registry import Access, Registry
 from mcp_tools_proxy.policy.alias import alias_of
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from tests.builders import make_call
-from tests.fakes import FakeResource, FakeTemplate, FakeTool
+from tests.builders import make_call, make_caller
+from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 AGENT = "reader"
 
@@ -47,6 +51,37 @@ def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> 
     registry = Registry.build([tool("db", "list__tables")], access=access("db", "bank"))
     found = registry.resolve(make_call("list__tables", agent=AGENT))
     assert found.spec.name == "db:list__tables"
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+    prompts = [FakePrompt("bank:pay", server_id="evil")]
+    registry = Registry.build([], prompts=prompts, access=access("evil", "bank"))
+    own = registry.resolve(replace(make_call("evil:bank:pay", kind=Kind.PROMPT), caller=caller))
+    assert own.spec.server_id == "evil"
+    with pytest.raises(PromptNotFound):
+        registry.resolve(replace(make_call("bank:pay", kind=Kind.PROMPT), caller=caller))
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+    resources = [FakeResource("bank:raw://x", server_id="evil")]
+    registry = Registry.build([], resources=resources, access=access("evil", "bank"))
+    own = registry.resolve(
+        replace(make_call("evil:bank:raw://x", kind=Kind.RESOURCE), caller=caller)
+    )
+    assert own.spec.server_id == "evil"
+    with pytest.raises(ResourceNotFound):
+        registry.resolve(replace(make_call("bank:raw://x", kind=Kind.RESOURCE), caller=caller))
+
+
+@pytest.mark.parametrize("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
+def test_a_uri_that_is_no_other_servers_goes_by_itself(uri: str) -> None:
+    resources = [FakeResource(uri, server_id="evil")]
+    registry = Registry.build([], resources=resources, access=access("evil", "bank"))
+    assert read(registry, uri) == ("evil", uri)
 
 
 def read(registry: Registry, uri: str) -> tuple[str | None, str]:
