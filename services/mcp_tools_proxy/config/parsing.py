@@ -4,8 +4,9 @@ import json
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -24,6 +25,7 @@ MAX_PROBLEMS = 100
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 Location = tuple[int | str, ...]
+WrongT = TypeVar("WrongT")
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -91,16 +93,21 @@ def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
     )
 
 
-def limited(file_name: str, problems: list[Problem], not_made: int = 0) -> tuple[Problem, ...]:
-    """Keep the first problems of a file that has very many.
+def limited(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Keep the first problems of a file that has very many."""
+    return first_problems(file_name, problems, lambda problem: problem)
 
-    ``not_made`` says how many there are beyond the first MAX_PROBLEMS that were not worth making.
-    """
-    left_out = len(problems) - MAX_PROBLEMS + not_made
-    if left_out <= 0:
-        return tuple(problems)
+
+def first_problems(
+    file_name: str, wrong: Sequence[WrongT], make: Callable[[WrongT], Problem]
+) -> tuple[Problem, ...]:
+    """Make a problem of each thing that is wrong with a file, of very many only of the first."""
+    problems = tuple(make(it) for it in wrong[:MAX_PROBLEMS])
+    left_out = len(wrong) - len(problems)
+    if not left_out:
+        return problems
     rest = Problem(file=file_name, path="$", message=f"has {left_out} more problems")
-    return (*problems[:MAX_PROBLEMS], rest)
+    return (*problems, rest)
 
 
 class _Object(dict[str, object]):

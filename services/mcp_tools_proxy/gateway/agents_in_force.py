@@ -19,7 +19,7 @@ from mcp_tools_proxy.config.files import (
     load_agents,
     load_preset,
 )
-from mcp_tools_proxy.config.parsing import MAX_PROBLEMS, json_path, limited
+from mcp_tools_proxy.config.parsing import Location, first_problems, json_path, limited
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET
@@ -183,22 +183,17 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
         return ()
     known = configuration.servers
     unknown = [
-        (json_path(("agents", index, "client_ids", place)), server_id)
+        (("agents", index, "client_ids", place), server_id)
         for index, profile in enumerate(agents.profiles.values())
         for place, server_id in enumerate(profile.client_ids or ())
         if server_id not in known
     ]
-    told = {server_id for _, server_id in unknown[:MAX_PROBLEMS]}
-    hints = {server_id: nearest(server_id, known) for server_id in told}
-    return limited(
-        AGENTS_FILE,
-        [
-            Problem(file=AGENTS_FILE, path=path, message=_unknown(server_id, hints.get(server_id)))
-            for path, server_id in unknown
-        ],
-    )
 
+    def tell(it: tuple[Location, str]) -> Problem:
+        place, server_id = it
+        meant = nearest(server_id, known)
+        hint = f"; did you mean {quote(meant)}?" if meant else ", so it has no effect"
+        message = f"{quote(server_id)} is no server of mcp.json{hint}"
+        return Problem(file=AGENTS_FILE, path=json_path(place), message=message)
 
-def _unknown(server_id: str, meant: str | None) -> str:
-    hint = f"; did you mean {quote(meant)}?" if meant else ", so it has no effect"
-    return f"{quote(server_id)} is no server of mcp.json{hint}"
+    return first_problems(AGENTS_FILE, unknown, tell)

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, islice
 
 from mcp_tools_proxy.config.files import AGENTS_FILE, CONFIGURATION_FILE
-from mcp_tools_proxy.config.parsing import MAX_PROBLEMS, Location, json_path, limited
+from mcp_tools_proxy.config.parsing import Location, first_problems, json_path
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import Snapshot
@@ -203,17 +203,14 @@ def _told(
 ) -> tuple[Problem, ...]:
     unsure = ((vain, known.unsure(vain)) for vain in found if not known.about_a_disabled(vain))
     to_tell = [(vain, servers) for vain, servers in unsure if not (servers and certain_only)]
-    problems: list[Problem] = []
-    for vain, servers in to_tell[:MAX_PROBLEMS]:  # this runs at each swap: make no more of them
-        message = _may_be_of(servers) if servers else _there_is_no_such(hints.find(vain))
-        problems.append(
-            Problem(
-                file=file,
-                path=json_path(vain.place),
-                message=f"{quote(vain.entry)} names nothing that {message}",
-            )
-        )
-    return limited(file, problems, not_made=len(to_tell) - len(problems))
+
+    def tell(it: tuple[_Vain, tuple[str, ...]]) -> Problem:
+        vain, servers = it
+        what = _may_be_of(servers) if servers else _there_is_no_such(hints.find(vain))
+        message = f"{quote(vain.entry)} names nothing that {what}"
+        return Problem(file=file, path=json_path(vain.place), message=message)
+
+    return first_problems(file, to_tell, tell)
 
 
 def _may_be_of(unsure: tuple[str, ...]) -> str:
