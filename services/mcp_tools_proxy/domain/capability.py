@@ -57,3 +57,6 @@ class Snapshot:
             "resources": self.resources,
             "resource_templates": self.templates,
         }
+
+
+NOTHING_OFFERED = Snapshot()

@@ -11,15 +11,13 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Caller, Kind
-from mcp_tools_proxy.domain.capability import Snapshot
+from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.resource import ResourceTemplate
 from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions, spellings
 from mcp_tools_proxy.policy.visibility import Denial
-
-_NOTHING = Snapshot()
 
 _Item = tuple[Kind, str | None, str]
 """A component: its kind, its server's id unless it is ours, what its server calls it."""
@@ -144,7 +142,7 @@ def _entries_of_servers(
     registry: Registry, exclude: Mapping[str, Sequence[str]], snapshots: Mapping[str, Snapshot]
 ) -> Iterator[_Entry]:
     for server_id, entries in exclude.items():
-        offer = snapshots.get(server_id, _NOTHING).components
+        offer = snapshots.get(server_id, NOTHING_OFFERED).components
         templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
         named = _Named(((kind, server_id, name) for kind, name in offer), templates)
         for entry in entries:

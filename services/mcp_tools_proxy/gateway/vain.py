@@ -13,7 +13,7 @@ from mcp_tools_proxy.config.files import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.parsing import Location, first_problems, json_path
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Snapshot
+from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.exclusion import spellings
@@ -54,7 +54,7 @@ def vain_entries(
         for place, entry in enumerate(profile.exclude_components)
     )
     of_servers = chain.from_iterable(
-        _Offer({server_id: snapshots.get(server_id, _NOTHING)}).vain(
+        _Offer({server_id: snapshots.get(server_id, NOTHING_OFFERED)}).vain(
             (
                 (("mcpServers", server_id, "exclude", place), entry)
                 for place, entry in enumerate(entries)
@@ -135,9 +135,6 @@ class _Offer:
                     folded = spelling.casefold()
                     found.setdefault(len(folded), set()).add(folded)
         return found
-
-
-_NOTHING = Snapshot()
 
 
 class _Known:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Snapshot
+from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.preset import Missing, Preset, Reference
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
@@ -16,8 +16,6 @@ _Pair = tuple[str, str]
 
 _Offers = Mapping[str, Mapping[str, JsonObject]]
 """Items of one kind: server id → name → descriptor, for the servers in scope, in their order."""
-
-_NOTHING = Snapshot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def filter_capabilities(
     mentioned = (server_id for server_id, _ in (*tools, *(prompts or ()), *(resources or ())))
     scope = {
         server_id: without_excluded(
-            snapshots.get(server_id, _NOTHING), server_id, exclude.get(server_id)
+            snapshots.get(server_id, NOTHING_OFFERED), server_id, exclude.get(server_id)
         )
         for server_id in dict.fromkeys(mentioned)
     }
