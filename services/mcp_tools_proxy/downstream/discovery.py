@@ -27,6 +27,9 @@ MAX_ITEMS = 20_000
 ITEMS_AT_ONCE = 25
 """How many items are looked at before calls may go on."""
 
+LARGE_ITEM_CHARS = 20_000
+"""How long an item is that is looked at in a thread: its schema takes milliseconds to compile."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
@@ -110,7 +113,7 @@ async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[
 async def _sort_out(category: Category, items: list[object]) -> _Listing:
     """Tell usable items from the others; of two with one key the first counts.
 
-    Lets calls go on between the items of a long list.
+    Lets calls go on between the items of a long list, and while a large one is looked at.
     """
     usable: dict[str, JsonObject] = {}
     checks: dict[str, Check] = {}
@@ -119,7 +122,10 @@ async def _sort_out(category: Category, items: list[object]) -> _Listing:
         if number % ITEMS_AT_ONCE == 0:
             await asyncio.sleep(0)
         try:
-            item = read_item(category, listed)
+            if len(repr(listed)) > LARGE_ITEM_CHARS:
+                item = await asyncio.to_thread(read_item, category, listed)
+            else:
+                item = read_item(category, listed)
         except Unusable as unusable:
             dropped.append(_dropped(category, listed, number, str(unusable)))
             continue
