@@ -124,3 +124,10 @@ async def test_a_refused_list_is_told_whatever_the_client_has(
             code,
             False,
         )
+
+
+@pytest.mark.parametrize("path", [TOOLS, PROMPTS, RESOURCES])
+async def test_an_agent_named_twice_is_refused(path: str) -> None:
+    async with two_servers() as two:
+        answer = await two.service.http.get(f"{path}?agent=reader&agent=writer")
+        assert (answer.status_code, answer.json()["error"]["details"]) == (422, {"field": "agent"})

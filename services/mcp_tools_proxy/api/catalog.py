@@ -23,7 +23,7 @@ from mcp_tools_proxy.api.models import (
 from mcp_tools_proxy.api.requests import validate
 from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
 
@@ -85,16 +85,16 @@ class CatalogEndpoints:
 
     async def _list_tools(self, query: QueryParams) -> Listed:
         names = query.getlist("names") if "names" in query else None
-        asked = validate(ToolsQuery, {**query, "names": names})
+        asked = validate(ToolsQuery, _once_each(query) | {"names": names})
         tools = await self._registry.list_tools(_caller(asked), asked.format, asked.names)
         return Listed(tools.etag, lambda: tools.body)
 
     async def _list_prompts(self, query: QueryParams) -> Listed:
-        caller = _caller(validate(CallerQuery, {**query}))
+        caller = _caller(validate(CallerQuery, _once_each(query)))
         return _listed({"prompts": self._registry.current.prompts_visible_to(caller)})
 
     async def _list_resources(self, query: QueryParams) -> Listed:
-        caller = _caller(validate(CallerQuery, {**query}))
+        caller = _caller(validate(CallerQuery, _once_each(query)))
         current = self._registry.current
         return _listed(
             {
@@ -125,6 +125,15 @@ def _endpoint(
         return Response(found.body(), 200, headers, JSON)
 
     return endpoint
+
+
+def _once_each(query: QueryParams) -> dict[str, object]:
+    """Give the parameters. One that counts once must not be there twice: whoever looked at the
+    request before may have believed the other."""
+    for key in CallerQuery.model_fields.keys() | {"format"}:
+        if len(query.getlist(key)) > 1:
+            raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
+    return dict(query)
 
 
 def _has_already(headers: Headers, etag: str) -> bool:
