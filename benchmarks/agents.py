@@ -45,12 +45,11 @@ def measure_agents(bench: Bench) -> Result:
             bench.say(f"  agents: round {number + 1} of {bench.sizes.relay_rounds}")
             for (kind, agent), found in rounds.items():
                 bodies, expected = kinds[kind]
-                bodies = list(_with_agents(bodies)) if agent else bodies
                 for share, keep in ((_WARM_UP, False), (1.0, True)):
                     job = Job(
                         port=service.port,
                         path=EXECUTE,
-                        bodies=list(bodies),
+                        bodies=list(_bodies(bodies, agent=agent)),
                         connections=1,
                         calls=int(bench.sizes.section_calls * share),
                         expected=expected,
@@ -58,7 +57,7 @@ def measure_agents(bench: Bench) -> Result:
                     measured = bench.measure(service, job)
                     if keep:
                         found.append(measured)
-    return _report_calls({key: medians(found) for key, found in rounds.items()})
+    return _report_calls(rounds)
 
 
 def measure_agent_lists(bench: Bench) -> Result:
@@ -208,22 +207,26 @@ def _names() -> Sequence[str]:
     return [f"agent-{number:03}" for number in range(AGENTS)]
 
 
-def _with_agents(bodies: Sequence[str]) -> Iterator[str]:
-    """Give as many bodies as there are agents, each with another agent."""
-    for body, agent in zip(cycle(bodies), _names(), strict=False):
-        yield json.dumps(json.loads(body) | {"agent": agent}, separators=(",", ":"))
+def _bodies(bodies: Sequence[str], *, agent: bool) -> Iterator[str]:
+    """Give as many bodies as there are agents, each with another agent or all with none."""
+    for body, name in zip(cycle(bodies), _names(), strict=False):
+        added = {"agent": name} if agent else {}
+        yield json.dumps(json.loads(body) | added, separators=(",", ":"))
 
 
-def _report_calls(measured: Mapping[tuple[str, bool], Measured]) -> Result:
+def _report_calls(rounds: Mapping[tuple[str, bool], Sequence[Measured]]) -> Result:
+    """Tell the medians, and the median of what each round's two measurements are to each other."""
     result = Result(
         f"A call that names one of {AGENTS} agents",
         ("call", "agent", "CPU ms/call", "p50 ms", "p99 ms"),
     )
-    for (kind, agent), found in measured.items():
+    for (kind, agent), measured in rounds.items():
+        found = medians(list(measured))
         times = (f"{found.cpu_ms:.3f}", f"{found.p50_ms:.2f}", f"{found.p99_ms:.2f}")
         result.rows.append((kind, "yes" if agent else "no", *times))
         if agent:
-            ratio = found.cpu_ms / measured[kind, False].cpu_ms
+            pairs = zip(measured, rounds[kind, False], strict=True)
+            ratio = statistics.median(own.cpu_ms / other.cpu_ms for own, other in pairs)
             result.targets.append(
                 Target(name=f"{kind}: with / without", limit=1.05, measured=ratio, unit="x")
             )

@@ -39,6 +39,8 @@ class WrittenTools:
         """What some had to give up for the format, as JSON objects parted by commas."""
         self.etags: dict[bytes, str] = {}
         """The tags of whole lists, by the masks that agents share."""
+        self.latest: tuple[bytes, bytes] | None = None
+        """Mask and body of the whole list given last: who asked is likely to ask again."""
 
     async def write(self, mask: bytes) -> None:
         """Write what ``mask`` selects and is not written yet.
@@ -95,7 +97,16 @@ class ToolList:
 
     @cached_property
     def body(self) -> bytes:
-        """The answer of ``GET /internal/mcp/tools``, joined in one go: copying is what it costs."""
+        """The answer of ``GET /internal/mcp/tools``."""
+        if self.vain is not None:
+            return self._joined()
+        latest = self.written.latest
+        if latest is None or latest[0] is not self.mask:
+            self.written.latest = latest = (self.mask, self._joined())
+        return latest[1]
+
+    def _joined(self) -> bytes:
+        """Join the list in one go: copying is what it costs."""
         told = self._warnings
         warnings = b',"warnings":[%b]' % told if told else b""
         begin, end = b'{"tools":[', b'],"format":%b%b}' % (to_json(self.written.format), warnings)

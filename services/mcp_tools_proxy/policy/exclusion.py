@@ -42,7 +42,7 @@ class Exclusions:
         """Tell whether a component is excluded; ``name`` is what its server calls it."""
         if not self._entries:
             return False
-        return any(spelling in self._entries for spelling in spellings(kind, server_id, name))
+        return not self._entries.isdisjoint(spellings(kind, server_id, name))
 
     def hits_uri(self, server_id: str | None, uri: str) -> bool:
         """Tell whether a URI that a template stands for is excluded (A-20).
