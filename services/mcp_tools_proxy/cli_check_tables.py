@@ -39,7 +39,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
     _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in findings.presets])
     _table(
         console,
-        "Missing: named by a preset, and offered by no server",
+        "Missing: named by a preset, and not there to be used",
         ("preset", "kind", "server", "name", "reason"),
         [
             (found.preset.preset_id, it.kind.value, it.server_id, name, it.reason)
@@ -50,13 +50,19 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
     )
     _table(
         console,
-        "Names that model APIs refuse: use the alias there",
+        "Aliases that are not just server__tool, for model APIs, which refuse the names",
         ("preset", "name", "alias"),
         [
             (found.preset.preset_id, name, alias)
             for found in findings.presets
             for name, alias in found.refused_names.items()
         ],
+    )
+    _table(
+        console,
+        "Model APIs cannot be told all that these tools ask for",
+        ("format", "tool", "what is shown otherwise"),
+        findings.loosened,
     )
     _show_agents(findings, console)
     _lines(console, "Problems", map(str, findings.problems))

@@ -39,6 +39,7 @@ from mcp_tools_proxy.policy.alias import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.policy.formats import ToolFormat, definition_of
 
 _MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """What the MCP specification recommends of a tool's name."""
@@ -89,6 +90,8 @@ class Findings:
     entries: tuple[EntryFindings, ...] = ()
     sight: Sight | None = None
     """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
+    loosened: tuple[tuple[str, str, str], ...] = ()
+    """What model APIs cannot be told of the active preset's tools: format, tool, what."""
     without_agent: str | None = None
     """Whether calls that name no agent are taken, and why; None where there are no agents."""
 
@@ -168,6 +171,12 @@ def build_findings(
         agents=findings_of_agents(registry, agents),
         entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
         sight=None if agent is None else sight_of(registry, agent),
+        loosened=tuple(
+            (tool_format.value, tool.spec.name, warning)
+            for tool_format in ToolFormat
+            for tool in registry.tools.items
+            for warning in definition_of(tool.spec, tool_format).warnings
+        ),
         without_agent=_without_agent(files, registry, require_agent),
     )
 
