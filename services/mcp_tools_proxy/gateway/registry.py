@@ -5,19 +5,20 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.component import Component, JsonObject
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.refusals import ambiguous, not_allowed, not_found, outside_the_preset
-from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, Described, ItemT, Table, Viewer
 from mcp_tools_proxy.gateway.through_templates import ThroughTemplates
 from mcp_tools_proxy.gateway.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.formats import ToolFormat
+from mcp_tools_proxy.policy.lookalike import looks_like_anothers
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
 
@@ -88,26 +89,22 @@ class Registry:
 
         Raises ValueError when two tools share a name or alias, or two others server and name.
         """
+
+        def goes_bare(item: Described) -> bool:
+            return not looks_like_anothers(item.spec, access.servers)
+
         tool_table = Table(
             tools,
             names_of=lambda tool: (tool.spec.name, tool.spec.alias),
             bare_names=False,
-            goes_bare=lambda tool: not _looks_owned(tool.spec.bare_name, access.servers),
+            goes_bare=goes_bare,
         )
         template_table = Table(templates, names_of=_qualified)
         return cls(
             tools=tool_table,
             tool_lists=ToolLists(tool_table),
-            prompts=Table(
-                prompts,
-                names_of=_qualified,
-                goes_bare=lambda prompt: not _looks_others(prompt.spec, access.servers),
-            ),
-            resources=Table(
-                resources,
-                names_of=_qualified,
-                goes_bare=lambda resource: not _looks_others(resource.spec, access.servers),
-            ),
+            prompts=Table(prompts, names_of=_qualified, goes_bare=goes_bare),
+            resources=Table(resources, names_of=_qualified, goes_bare=goes_bare),
             templates=template_table,
             through_templates=ThroughTemplates(template_table, access.exclude),
             access=access,
@@ -225,26 +222,6 @@ class RegistryHolder:
     ) -> ToolList:
         """List in a format the tools that ``caller`` may run now, as the registry does."""
         return await self.current.list_tools(caller, tool_format, names)
-
-
-def _looks_owned(bare_name: str, servers: Container[str]) -> bool:
-    """Tell whether a tool's bare name is spelt like the full name of some server's tool.
-
-    It may then not be used as a name: while that server is away, its calls would end here (A-19).
-    """
-    server_id, separator, _ = bare_name.partition("__")
-    return ":" in bare_name or (bool(separator) and server_id in servers)
-
-
-def _looks_others(spec: ComponentSpec, servers: Container[str]) -> bool:
-    """Tell the same of a prompt or resource, whose names may hold colons (A-19).
-
-    Of a URI only where another one follows the id: a scheme may be the id of a server.
-    """
-    server_id, separator, rest = spec.bare_name.partition(":")
-    if not separator or server_id == spec.server_id or server_id not in servers:
-        return False
-    return spec.kind is Kind.PROMPT or (":" in rest and not rest.startswith("/"))
 
 
 def _qualified(item: ItemT) -> tuple[str, ...]:
