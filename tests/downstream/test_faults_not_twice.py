@@ -30,7 +30,7 @@ async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(way: str) -
 
 @every_way
 async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed(way: str) -> None:
-    async with scene(way) as it:
+    async with scene(way, entry={"requestTimeoutSeconds": 10}) as it:
         calls = asyncio.gather(*(_call_ten_times(it) for _ in range(4)))
         await it.has_seen("counter", 5)
         await it.bad.restart()
