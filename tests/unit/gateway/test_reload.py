@@ -221,7 +221,7 @@ async def test_a_problem_is_logged_once_and_counted(folder: Path) -> None:
 async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers_are_known(
     folder: Path,
 ) -> None:
-    agent = {"name": "reader", "exclude_components": ["serch", "alpha:drop", "local"]}
+    agent = {"name": "reader", "exclude_components": ["seerch", "alpha:drop", "local"]}
     write(folder / "agents.json", {"agents": [agent]})
     it = Reloading(folder)
     beta = it.pool.offers.pop("beta")
@@ -232,7 +232,7 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
         it.reloader.rebuild()
         it.reloader.rebuild()
     told = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
-    reason = '"serch" names nothing that there is; did you mean "search"?'
+    reason = '"seerch" names nothing that there is; did you mean "search"?'
     assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
