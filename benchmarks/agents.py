@@ -128,9 +128,7 @@ def _measure_cold(
         service.ask(path, method="GET", expected='"tools"')
         cold.append((service.cpu_s() - before) * 1000)
         dumps.append(dumps_ms(tools))
-    _add(
-        result, shape, "cold", body, statistics.median(cold), "json.dumps", statistics.median(dumps)
-    )
+    _add(result, shape, "cold", body, cold, "json.dumps", dumps)
 
 
 def _measure_warm(
@@ -154,19 +152,36 @@ def _measure_warm(
                 measured = bench.measure(server, job)
                 if number:  # the first round warms up
                     rounds.setdefault(server, []).append(measured)
-        ours, theirs = (medians(rounds[server]).cpu_ms for server in (service, endpoint))
+        ours, theirs = rounds[service], rounds[endpoint]
     shape, _, who = what.partition(", ")
-    _add(result, shape, f"warm, {who}", bodies[0], ours, "bare FastAPI", theirs)
+    _add(
+        result,
+        shape,
+        f"warm, {who}",
+        bodies[0],
+        [measured.cpu_ms for measured in ours],
+        "bare FastAPI",
+        [measured.cpu_ms for measured in theirs],
+    )
 
 
 def _add(
-    result: Result, shape: str, what: str, body: bytes, ours: float, other: str, theirs: float
+    result: Result,
+    shape: str,
+    what: str,
+    body: bytes,
+    ours: Sequence[float],
+    other: str,
+    theirs: Sequence[float],
 ) -> None:
+    """Add the medians, and the median of what each round's two times are to each other."""
     size = f"{len(body) / 1e3:.0f}"
-    result.rows.append((shape, what, size, f"{ours:.3f}", other, f"{theirs:.3f}"))
+    times = [f"{statistics.median(ms):.3f}" for ms in (ours, theirs)]
+    result.rows.append((shape, what, size, times[0], other, times[1]))
+    ratio = statistics.median(one / another for one, another in zip(ours, theirs, strict=True))
     limit = 3 if what == "cold" else 1.3
     name = f"{shape}, {what} / {other}"
-    result.targets.append(Target(name=name, limit=limit, measured=ours / theirs, unit="x"))
+    result.targets.append(Target(name=name, limit=limit, measured=ratio, unit="x"))
 
 
 @contextmanager
