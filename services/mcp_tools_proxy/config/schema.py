@@ -150,7 +150,7 @@ class PresetFile(BaseModel):
 
 
 MISSPELT = {
-    **dict.fromkeys(("clientIds", "client-ids", "clients", "mcp_servers"), "client_ids"),
+    **dict.fromkeys(("clientIds", "client-ids", "clients", "servers", "mcp_servers"), "client_ids"),
     **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
     **dict.fromkeys(("presetId", "preset_id"), "preset"),
 }
