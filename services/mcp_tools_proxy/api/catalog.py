@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
 
+_GIVEN_ONCE = (*CallerQuery.model_fields, "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -130,7 +131,7 @@ def _endpoint(
 def _once_each(query: QueryParams) -> dict[str, object]:
     """Give the parameters. One that counts once must not be there twice: whoever looked at the
     request before may have believed the other."""
-    for key in CallerQuery.model_fields.keys() | {"format"}:
+    for key in _GIVEN_ONCE:
         if len(query.getlist(key)) > 1:
             raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
     return dict(query)

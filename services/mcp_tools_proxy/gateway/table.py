@@ -71,8 +71,7 @@ class Table(Generic[ItemT]):
             for same in (self._by_bare_name.values() if bare_names else ())
             for item in same[1:]
         )
-        self._open = tuple(item for item in self.items if id(item) not in self._shadowed)
-        self._masks: dict[str, bytes] = {}
+        self._masks: dict[str | None, bytes] = {}
         self._same_masks: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
@@ -105,16 +104,13 @@ class Table(Generic[ItemT]):
 
     def seen_by(self, viewer: Viewer) -> tuple[ItemT, ...]:
         """List what ``viewer`` may use, in the view's order."""
-        mask = self.mask_of(viewer)
-        return self._open if mask is None else tuple(compress(self.items, mask))
+        return tuple(compress(self.items, self.mask_of(viewer)))
 
-    def mask_of(self, viewer: Viewer) -> bytes | None:
-        """Give a byte for each of ``items``, 1 where an agent sees it; None without an agent.
+    def mask_of(self, viewer: Viewer) -> bytes:
+        """Give a byte for each of ``items``, 1 where ``viewer`` sees it.
 
-        Made once for an agent; agents that see the same share one.
+        Made once for an agent; viewers that see the same share one.
         """
-        if viewer.agent is None:
-            return None
         mask = self._masks.get(viewer.agent)
         if mask is None:
             mask = bytes(self.shows(item, viewer) for item in self.items)

@@ -63,9 +63,9 @@ class ThroughTemplates:
 
     def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
         """Give the resource that a template stands for, unless it is excluded (A-20)."""
+        resource = template.at(uri)
+        if resource is None:
+            return None
         server_id = template.spec.server_id
-        if self._exclude.get(server_id, NOTHING_EXCLUDED).hits_uri(server_id, uri):
-            return None
-        if viewer.visibility.excluded.hits_uri(server_id, uri):
-            return None
-        return template.at(uri)
+        excluded = (self._exclude.get(server_id, NOTHING_EXCLUDED), viewer.visibility.excluded)
+        return None if any(it.hits_uri(server_id, uri) for it in excluded) else resource

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
-from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.gateway.table import Table, Viewer
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.formats import ToolFormat, definition_of, list_warnings
 from mcp_tools_proxy.tools.catalog import ToolWarning
@@ -131,7 +131,7 @@ class ToolLists:
 
     def __init__(self, table: Table[Tool]) -> None:
         self._table = table
-        self._written: dict[ToolFormat, WrittenTools] = {}
+        self._written = {shape: WrittenTools(table.items, shape) for shape in ToolFormat}
 
     async def list_for(
         self, viewer: Viewer, tool_format: ToolFormat, names: Sequence[str] | None = None
@@ -140,24 +140,15 @@ class ToolLists:
 
         A name is what ``execute`` takes; a value that is none may hold several parted by commas.
         """
-        table = self._table
-        written = self._written.get(tool_format)
-        if written is None:
-            written = WrittenTools(table.items, tool_format)
-            self._written[tool_format] = written
+        written = self._written[tool_format]
         if names is None:
-            mask = table.mask_of(viewer)
-            whole = ToolList(written, self._mask_without_agent if mask is None else mask)
-            if whole.mask not in written.etags:
-                await written.write(whole.mask)
-            return whole
+            mask = self._table.mask_of(viewer)
+            if mask not in written.etags:
+                await written.write(mask)
+            return ToolList(written, mask)
         mask, vain = await self._named(names, viewer)
         await written.write(mask)
         return ToolList(written, mask, vain)
-
-    @cached_property
-    def _mask_without_agent(self) -> bytes:
-        return bytes(self._table.shows(tool, WITHOUT_AGENT) for tool in self._table.items)
 
     async def _named(
         self, names: Sequence[str], viewer: Viewer

@@ -67,9 +67,10 @@ class CallTelemetry:
         calls.inc()
         seconds.observe(record.duration_s)
         level = _LEVEL_OF_CODE.get(code, "warning")
-        event = _event(record)
+        denial = _denial(record)
+        event = _event(record) if denial is None else DENIED[record.call.kind]
         getattr(self._log, level)(
-            event, trace_id=record.call.trace_id, code=code, **_payload(event, record)
+            event, trace_id=record.call.trace_id, code=code, **_payload(event, record, denial)
         )
 
     def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
@@ -117,20 +118,18 @@ def _denial(record: CallRecord) -> NotAllowed | None:
 
 
 def _event(record: CallRecord) -> str:
-    if _denial(record) is not None:
-        return DENIED[record.call.kind]
     local = record.spec is None or record.spec.server_id is None
     if local and record.call.kind is Kind.TOOL:
         return LOCAL
     return ANSWERED if isinstance(record.outcome, Ok) else FAILED
 
 
-def _payload(event: str, record: CallRecord) -> dict[str, object]:
+def _payload(event: str, record: CallRecord, denial: NotAllowed | None) -> dict[str, object]:
     call, spec = record.call, record.spec
     payload: dict[str, object] = {}
     if event == LOCAL:
         payload["tool"] = _shown(call.name)
-    elif (denial := _denial(record)) is not None:
+    elif denial is not None:
         payload |= {NAME_KEYS[call.kind]: _shown(call.name), "reason": denial.reason}
     else:
         payload |= _target(call, spec)
