@@ -22,7 +22,7 @@ from mcp_tools_proxy.gateway.inspection import (
     read_files,
 )
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.nearest import nearest
+from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.settings import Settings, SettingsError
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
@@ -66,12 +66,10 @@ def _check_agent(name: str, files: Files) -> None:
     profiles = files.agents.profiles
     if name in profiles:
         return
-    if not files.agents_are_known:
-        hint = "; agents.json cannot be used: check without --agent tells why"
-    elif meant := nearest(name, profiles):
-        hint = f"; did you mean {quote(meant)}?"
+    if files.agents_are_known:
+        hint = did_you_mean(nearest(name, profiles))
     else:
-        hint = ""
+        hint = "; agents.json cannot be used: check without --agent tells why"
     raise typer.BadParameter(f"no agent profile is named {quote(name)}{hint}", param_hint="--agent")
 
 

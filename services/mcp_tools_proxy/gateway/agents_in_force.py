@@ -30,7 +30,7 @@ from mcp_tools_proxy.gateway.last_good import (
     why_not_in_force,
 )
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.nearest import nearest
+from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 
 _NOTHING = PresetScope.of(EMPTY_PRESET)
@@ -191,8 +191,7 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
 
     def tell(it: tuple[Location, str]) -> Problem:
         place, server_id = it
-        meant = nearest(server_id, known)
-        hint = f"; did you mean {quote(meant)}?" if meant else ", so it has no effect"
+        hint = did_you_mean(nearest(server_id, known), ", so it has no effect")
         message = f"{quote(server_id)} is no server of mcp.json{hint}"
         return Problem(file=AGENTS_FILE, path=json_path(place), message=message)
 

@@ -16,7 +16,7 @@ and good, it is in force. In the same way the last good mcp.json and agents.json
 files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -82,13 +82,13 @@ class InForce:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the files as they are now."""
-        return _each_once(self.config_problems, self.preset_problems, self.of_agents.problems)
+        return each_once(self.config_problems, self.preset_problems, self.of_agents.problems)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd in the files in force."""
         of_configuration = self.configuration.warnings if self.configuration else ()
-        return _each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
+        return each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
 
     def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "InForce":
         """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
@@ -226,6 +226,6 @@ def _only_preset(listing: PresetListing) -> str | None:
     return ids[0] if len(ids) == 1 else None
 
 
-def _each_once(*problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+def each_once(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Join lists of problems: a preset may be both the active one and an agent's."""
     return tuple(dict.fromkeys(chain.from_iterable(problems)))

@@ -24,7 +24,7 @@ from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.findings import Finding, findings_of
-from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce, each_once
 from mcp_tools_proxy.gateway.inspection_agents import (
     AgentFindings,
     EntryFindings,
@@ -131,8 +131,8 @@ def read_files(folder: ConfigFolder) -> Files:
         agents_are_known=found.agents is not None,
         presets=tuple(one.preset for one in loaded),
         active=found.preset.preset_id,
-        problems=_each_once((*found.problems, *listing.problems)),
-        warnings=_each_once(warnings),
+        problems=each_once(found.problems, listing.problems),
+        warnings=each_once(warnings),
     )
 
 
@@ -167,7 +167,7 @@ def build_findings(
             for preset in files.presets
         ),
         problems=files.problems,
-        warnings=_each_once((*files.warnings, *_vain(files, snapshots, registry))),
+        warnings=each_once(files.warnings, _vain(files, snapshots, registry)),
         agents=findings_of_agents(registry, agents),
         entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
         sight=None if agent is None else sight_of(registry, agent),
@@ -208,10 +208,6 @@ def _without_agent(files: Files, registry: Registry, require_agent: bool | None)
         reason = "agents.json cannot be used"
     answer = "refused" if registry.access.agent_required else "taken"
     return f"Calls that name no agent are {answer}: {reason}."
-
-
-def _each_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    return tuple(dict.fromkeys(problems))
 
 
 def _findings_of_preset(

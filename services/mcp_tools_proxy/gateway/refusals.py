@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.nearest import nearest
+from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.policy.visibility import Denial
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
@@ -59,17 +59,17 @@ def not_found(kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
     near = _near(name, visible)
     match kind:
         case Kind.TOOL:
-            hint = _hint(near, f"expected {EXPECTED_NAME}")
+            hint = did_you_mean(near, f"; expected {EXPECTED_NAME}")
             return ToolNotFound(
-                f"no tool is named {quote(name)}; {hint}",
+                f"no tool is named {quote(name)}{hint}",
                 details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
             )
         case Kind.PROMPT:
-            hint = _hint(near, "list the prompts to see which there are")
-            return PromptNotFound(f"no prompt is named {quote(name)}; {hint}")
+            hint = did_you_mean(near, "; list the prompts to see which there are")
+            return PromptNotFound(f"no prompt is named {quote(name)}{hint}")
         case Kind.RESOURCE:
-            hint = _hint(near, "list the resources to see which there are")
-            return ResourceNotFound(f"no resource has the URI {quote(name)}; {hint}")
+            hint = did_you_mean(near, "; list the resources to see which there are")
+            return ResourceNotFound(f"no resource has the URI {quote(name)}{hint}")
 
 
 def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
@@ -81,10 +81,6 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
         f"server in front: {told}" + (f" or {more} more" if more > 0 else ""),
         details={"candidates": candidates},
     )
-
-
-def _hint(near: str | None, otherwise: str) -> str:
-    return f"did you mean {quote(near)}?" if near else otherwise
 
 
 def _near(name: str, known: Iterable[str]) -> str | None:

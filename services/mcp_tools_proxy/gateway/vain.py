@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.exclusion import spellings
-from mcp_tools_proxy.policy.nearest import nearest
+from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.policy.problems import told_first
 
 MAX_HINTS = 10
@@ -216,5 +216,4 @@ def _may_be_of(unsure: tuple[str, ...]) -> str:
 
 
 def _there_is_no_such(meant: str | None) -> str:
-    hint = f"; did you mean {quote(meant)}?" if meant else ", so it has no effect"
-    return f"there is{hint}"
+    return f"there is{did_you_mean(meant, ', so it has no effect')}"

@@ -53,9 +53,9 @@ def filter_capabilities(
     ``exclude`` hits of a server counts as not offered by it (A-01).
     """
     exclude = exclude or {}
-    tools = _enabled(preset.tools)
-    prompts = None if preset.prompts is None else _enabled(preset.prompts)
-    resources = None if preset.resources is None else _enabled(preset.resources)
+    tools = enabled(preset.tools)
+    prompts = None if preset.prompts is None else enabled(preset.prompts)
+    resources = None if preset.resources is None else enabled(preset.resources)
     mentioned = (server_id for server_id, _ in (*tools, *(prompts or ()), *(resources or ())))
     scope = {
         server_id: without_excluded(
@@ -110,7 +110,7 @@ def without_excluded(
     )
 
 
-def _enabled(references: Iterable[Reference]) -> list[_Pair]:
+def enabled(references: Iterable[Reference]) -> list[_Pair]:
     """Drop what is disabled and what was said before."""
     pairs = ((it.server_id, it.name) for it in references if it.enabled)
     return list(dict.fromkeys(pairs))

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
+from mcp_tools_proxy.policy.bounds import quote
+
 COMPARED_NAMES = 50
 COMPARED_CHARS = 64
 """How many known names a wrong one is compared with, and how much of it."""
@@ -18,3 +20,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
     close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
     return close[0] if close else None
+
+
+def did_you_mean(meant: str | None, otherwise: str = "") -> str:
+    """Give the end of a message about a wrong name: what was meant, else ``otherwise``."""
+    return f"; did you mean {quote(meant)}?" if meant else otherwise

@@ -4,15 +4,15 @@ What a list shows and what a call may use both follow from ``Visibility.denial``
 every entry. It only ever takes away from what the active preset gives (contract §6).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.filtering import enabled
 
 _Pair = tuple[str, str]
 
@@ -38,7 +38,7 @@ class PresetScope:
     def of(cls, preset: Preset) -> Self:
         """Compile a preset."""
         tools, prompts, resources = (
-            None if references is None else _pairs(references)
+            None if references is None else frozenset(enabled(references))
             for references in (preset.tools, preset.prompts, preset.resources)
         )
         mentioned = (tools or frozenset()) | (prompts or frozenset()) | (resources or frozenset())
@@ -91,7 +91,3 @@ class Visibility:
             if self.preset is not None and not self.preset.allows(kind, server_id, name):
                 return Denial.PRESET
         return Denial.EXCLUDED if self.excluded.hits(kind, server_id, name) else None
-
-
-def _pairs(references: Iterable[Reference]) -> frozenset[_Pair]:
-    return frozenset((it.server_id, it.name) for it in references if it.enabled)
