@@ -17,6 +17,7 @@ from tests.unit.downstream.fake_link import (
     in_turn,
     tool,
 )
+from tests.unit.downstream.turns import counting_turns
 from tests.unit.downstream.virtual_time import clock
 
 MIRRORS_AN_OBJECT = {"type": "object", "properties": {"x": {"type": "object", "x-mcp-header": "X"}}}
@@ -24,6 +25,7 @@ NOT_MIRRORED = (
     "its inputSchema is not one of MCP's: property 'x': x-mcp-header is only permitted on "
     "integer/string/boolean properties (got 'object')"
 )
+
 NOT_JSON = "it is nested too deeply, or holds text that is not Unicode"
 EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
 
@@ -52,20 +54,10 @@ def large_tool() -> dict[str, Any]:
     ids=["a long list", "a large schema"],
 )
 async def test_other_tasks_go_on_while_tools_are_looked_at(tools: list[dict[str, Any]]) -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with asyncio.TaskGroup() as tasks:
-        counting = tasks.create_task(count_turns())
+    async with counting_turns() as turns:
         snapshot = await found(FakeServer(*tools))
-        counting.cancel()
 
-    assert (len(snapshot.checks), turns >= 80) == (len(tools), True)
+    assert (len(snapshot.checks), turns.count >= 80) == (len(tools), True)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Servers that send, or ask, without end."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +9,7 @@ import anyio
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.transports.legacy_sse import EventStream
 from mcp_tools_proxy.downstream.transports.streams import StreamWire
+from tests.unit.downstream.turns import counting_turns
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
 
@@ -40,14 +40,6 @@ async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None
 
 
 async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     async def decline(*_: object) -> dict[str, Any]:
         return {}
 
@@ -57,10 +49,9 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
     wire = StreamWire(
         Shouting(), server_id="notes", transport=Transport.STDIO, on_list_changed=lambda: None
     )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(count_turns)
+    async with counting_turns() as turns, anyio.create_task_group() as tasks:
         await tasks.start(wire.run, decline, ignore)
         await wire.down()
         tasks.cancel_scope.cancel()
 
-    assert turns >= 200
+    assert turns.count >= 200
