@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mcp_tools_proxy.domain.client import NOBODY, Client
+
+NO_TENANT = ""
+"""The tenant of a caller that has none: it owns no documents, and no request can name it."""
+
 
 class Kind(Enum):
     """The three kinds of component that MCP knows."""
@@ -18,12 +23,24 @@ class Caller:
     """The tenant (owner of data and budgets) and the user a call is made for.
 
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
+    A caller with ``NO_TENANT`` is not offered what belongs to tenants; the ``user_id`` of one that
+    nobody told is empty.
     """
 
     tenant_id: str
     user_id: str
     roles: tuple[str, ...] = ()
     agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What a call brings back that was answered with ``input_required`` before."""
+
+    responses: Mapping[str, object]
+    """The client's answers, by the keys that the server gave its questions."""
+    state: str | None = None
+    """The server's ``requestState``, as it came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +57,7 @@ class Call:
     arguments: Mapping[str, object] = field(default_factory=dict)
     trace_context: Mapping[str, str] = field(default_factory=dict)
     """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), passed on."""
+    meta: Mapping[str, object] = field(default_factory=dict)
+    """The request's ``_meta`` without what MCP reserves, passed on to the server (W-12)."""
+    client: Client = NOBODY
+    resumed: Resumed | None = None

@@ -9,11 +9,15 @@ from mcp_tools_proxy.domain.errors import ProxyError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """It ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent."""
+    """It ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent.
+
+    With ``asks_for_input`` it has not ended: ``result`` is a server's InputRequiredResult.
+    """
 
     result: JsonObject
     result_json: bytes
     tokens: int
+    asks_for_input: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,12 @@ class Executor:
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
         await self._limiter.charge(admission, result.tokens)
-        return Ok(result=result.value, result_json=result_json, tokens=result.tokens)
+        return Ok(
+            result=result.value,
+            result_json=result_json,
+            tokens=result.tokens,
+            asks_for_input=result.asks_for_input,
+        )
 
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:

@@ -1,6 +1,6 @@
 """The frozen table of everything callable now, and its holder."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -216,6 +216,22 @@ class RegistryHolder:
 
     def __init__(self, registry: Registry) -> None:
         self.current = registry
+        self._listeners: dict[object, Callable[[], None]] = {}
+
+    def replace(self, registry: Registry) -> None:
+        """Put another registry in place of the current one, and tell those who listen."""
+        self.current = registry
+        for listener in tuple(self._listeners.values()):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called after each replacement, until what is returned is called.
+
+        It must not raise or wait.
+        """
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None

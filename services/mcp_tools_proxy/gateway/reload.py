@@ -221,13 +221,14 @@ class Reloader:
             exclude=exclude,
             servers=wanted.servers,
         )
-        self._holder.current = Registry.build(
+        registry = Registry.build(
             (*self._local_tools, *tools),
             prompts=made.prompts,
             resources=made.resources,
             templates=made.templates,
             access=access,
         )
+        self._holder.replace(registry)
         self._in_force = wanted
         self._view = view
         self.version += 1

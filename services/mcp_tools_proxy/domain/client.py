@@ -1,0 +1,70 @@
+"""The caller's end of a call: what it can be told and asked while the call runs."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class AskFailed(Exception):
+    """The client did not answer a question; ``code`` and ``message`` are a JSON-RPC error's."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Client(Protocol):
+    """Who waits for a call's result, over a protocol that may carry more than the result.
+
+    Notices and questions are MCP's: a method, and params as on its wire.
+    """
+
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What it declared, as MCP spells it: ``{"elicitation": {"form": {}}, "sampling": {}}``."""
+        ...
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether it asked to be told of this call's progress."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether it takes ``input_required`` for a result, and then calls again with the answers.
+
+        That is how it is asked in MCP 2026-07-28; any other client is asked by ``ask``.
+        """
+        ...
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Tell it of this call's progress, or a log line; what it cannot be told is dropped.
+
+        Of ``notifications/progress`` the token is left out: it is the client's own. Never raises.
+        """
+        ...
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Ask it ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
+
+        Gives its raw result. Raises AskFailed when it cannot be asked, or answers with an error.
+        """
+        ...
+
+
+class Nobody:
+    """The client of a call whose caller waits for the result and no more."""
+
+    capabilities: Mapping[str, object] = {}
+    wants_progress = False
+    resumes = False
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Drop it."""
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Raise AskFailed."""
+        raise AskFailed(-32601, "the caller of this tool cannot be asked anything")
+
+
+NOBODY = Nobody()

@@ -1,0 +1,31 @@
+"""What is known of a caller before a call: what the request says, and what a token proves."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What one part of a request says of its caller; None where it says nothing.
+
+    A part is its body, its headers, its path, or the command line.
+    """
+
+    tenant_id: str | None = None
+    user_id: str | None = None
+    roles: tuple[str, ...] | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Whom a verified token stands for.
+
+    ``agents`` are the profiles that it may be used with, None any of them or none; ``tenant_id`` is
+    None for an operator's token that belongs to no tenant.
+    """
+
+    tenant_id: str | None
+    user_id: str | None = None
+    roles: tuple[str, ...] = ()
+    agents: frozenset[str] | None = None
+    is_admin: bool = False

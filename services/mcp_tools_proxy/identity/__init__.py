@@ -1,0 +1,1 @@
+"""Who a token stands for: bearer tokens from a file, JWTs checked against a key set."""
