@@ -23,6 +23,7 @@ from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.health import Check, Health
+from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
@@ -51,6 +52,7 @@ class Gateway:
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
     ) -> None:
         self.lifecycle = Lifecycle()
+        self.identity = Identity()
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.repository = InMemoryRepository(

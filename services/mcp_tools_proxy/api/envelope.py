@@ -41,7 +41,7 @@ def envelope(outcome: Outcome, trace_id: str) -> bytes:
         case Ok(result_json=result_json):
             return b'{"status":"ok","result":%b,"trace_id":%b}' % (result_json, to_json(trace_id))
         case Failed(error=error):
-            return to_json({"status": "error", "error": _error(error), "trace_id": trace_id})
+            return to_json({"status": "error", "error": error.as_json, "trace_id": trace_id})
 
 
 def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:
@@ -77,13 +77,3 @@ def json_response(
     """Answer with ``content`` as JSON."""
     return Response(to_json(content), status, headers, JSON)
 
-
-def _error(error: ProxyError) -> dict[str, object]:
-    body: dict[str, object] = {"code": error.code, "message": error.message}
-    if error.retryable:
-        body["retryable"] = True
-    if error.retry_after_s is not None:
-        body["retry_after_s"] = error.retry_after_s
-    if error.details is not None:
-        body["details"] = error.details
-    return body

@@ -1,23 +1,14 @@
-"""Which trace_id a request goes by, and which trace it is part of (contract §1, input rules)."""
+"""Where an HTTP request has its trace_id and trace context; ``policy.trace`` has the rules."""
 
-import re
-import secrets
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.policy.identifiers import is_trace_id
+from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
 
 TRACE_HEADER = "X-Trace-Id"
 
-MAX_CONTEXT_BYTES = 8192
-"""Largest ``tracestate`` or ``baggage`` that is passed on."""
-
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
-)
-_PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
-_CONTEXT_HEADERS = frozenset({b"traceparent", b"tracestate", b"baggage"})
+_CONTEXT_HEADERS = frozenset(name.encode() for name in TRACE_CONTEXT)
 
 
 def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
@@ -26,15 +17,8 @@ def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
     An unusable one counts as absent: it is also asked when the body has been refused.
     """
     given = body.get("trace_id") if isinstance(body, dict) else None
-    if isinstance(given, str) and is_trace_id(given):
-        return given
     header = headers.get("x-trace-id")
-    if header is not None and is_trace_id(header):
-        return header
-    parent = headers.get("traceparent")
-    if parent is not None and (match := _TRACEPARENT.fullmatch(parent)):
-        return match[1]
-    return secrets.token_hex(16)
+    return choose_trace_id(given, header, traceparent=headers.get("traceparent"))
 
 
 def trace_context_from(headers: Headers) -> Mapping[str, str]:
@@ -48,9 +32,4 @@ def trace_context_from(headers: Headers) -> Mapping[str, str]:
         if raw_name in _CONTEXT_HEADERS:
             name, text = raw_name.decode(), value.decode("latin-1")
             found[name] = f"{found[name]},{text}" if name in found else text
-    if not found:
-        return found
-    if not _TRACEPARENT.fullmatch(found.get("traceparent", "")):
-        found.pop("traceparent", None)
-        found.pop("tracestate", None)
-    return {name: text for name, text in found.items() if _PRINTABLE.fullmatch(text)}
+    return valid_context(found)

@@ -42,6 +42,18 @@ class ProxyError(Exception):
         self.details = details
         self.retry_after_s = retry_after_s
 
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The error as callers are told of it; absent keys are left out (contract §1)."""
+        told: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.retryable:
+            told["retryable"] = True
+        if self.retry_after_s is not None:
+            told["retry_after_s"] = self.retry_after_s
+        if self.details is not None:
+            told["details"] = self.details
+        return told
+
 
 class InvalidRequest(ProxyError):
     """The request itself is malformed; ``details.field`` says where."""

@@ -9,11 +9,12 @@ from mcp_tools_proxy.domain.errors import ProxyError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """It ran; ``result_json`` is ``result`` as JSON, made once to be measured and sent.
+    """What ``spec`` describes ran; ``result_json`` is ``result`` as JSON, to be measured and sent.
 
     With ``asks_for_input`` it has not ended: ``result`` is a server's InputRequiredResult.
     """
 
+    spec: ComponentSpec
     result: JsonObject
     result_json: bytes
     tokens: int

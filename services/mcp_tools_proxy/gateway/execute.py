@@ -104,6 +104,7 @@ class Executor:
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
         await self._limiter.charge(admission, result.tokens)
         return Ok(
+            spec=spec,
             result=result.value,
             result_json=result_json,
             tokens=result.tokens,

@@ -71,8 +71,9 @@ def code_of(outcome: Outcome | None) -> str:
 
 
 async def test_a_run_gives_the_tools_answer() -> None:
-    outcome = await Fixture(FakeTool(answer={"a": 1}, tokens=3)).execute()
-    assert outcome == Ok(result={"a": 1}, result_json=b'{"a":1}', tokens=3)
+    tool = FakeTool(answer={"a": 1}, tokens=3)
+    outcome = await Fixture(tool).execute()
+    assert outcome == Ok(spec=tool.spec, result={"a": 1}, result_json=b'{"a":1}', tokens=3)
 
 
 async def test_a_domain_error_is_a_failed_outcome() -> None:

@@ -25,8 +25,8 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call
 from tests.fakes import FakePrompt, FakeTemplate, FakeTool
 
-OK = Ok(result={"content": []}, result_json=b'{"content":[]}', tokens=7)
 TOOL = FakeTool(name="notes:find", server_id="notes", properties=("query", "doc_id")).spec
+OK = Ok(spec=TOOL, result={"content": []}, result_json=b'{"content":[]}', tokens=7)
 PROMPT = FakePrompt("hello", server_id="notes", arguments=("who",)).spec
 TEMPLATE = FakeTemplate("u://", server_id="notes").spec
 

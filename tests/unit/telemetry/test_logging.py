@@ -40,7 +40,12 @@ def record(outcome: Outcome | None, **arguments: object) -> CallRecord:
     return CallRecord(call=call, spec=tool.spec, outcome=outcome, duration_s=0.0015)
 
 
-OK = Ok(result={"text": "secret text"}, result_json=b'{"text":"secret text"}', tokens=7)
+OK = Ok(
+    spec=FakeTool().spec,
+    result={"text": "secret text"},
+    result_json=b'{"text":"secret text"}',
+    tokens=7,
+)
 
 
 def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:

@@ -1,0 +1,39 @@
+"""Which trace_id a request goes by, and which trace it is part of (contract §1, input rules)."""
+
+import re
+import secrets
+from collections.abc import Mapping
+
+from mcp_tools_proxy.policy.identifiers import is_trace_id
+
+MAX_CONTEXT_BYTES = 8192
+"""Largest ``tracestate`` or ``baggage`` that is passed on."""
+
+TRACE_CONTEXT = frozenset({"traceparent", "tracestate", "baggage"})
+"""What W3C's trace context consists of, in headers and in MCP's ``_meta``."""
+
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
+_PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
+
+
+def choose_trace_id(*given: object, traceparent: object = None) -> str:
+    """Take the first usable of ``given``, else traceparent's id, else a new one of 32 hex."""
+    for one in given:
+        if isinstance(one, str) and is_trace_id(one):
+            return one
+    if isinstance(traceparent, str) and (match := _TRACEPARENT.fullmatch(traceparent)):
+        return match[1]
+    return secrets.token_hex(16)
+
+
+def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:
+    """Leave out what is not in W3C's form, and ``tracestate`` without its ``traceparent``."""
+    if not found:
+        return found
+    known = dict(found)
+    if not _TRACEPARENT.fullmatch(known.get("traceparent", "")):
+        known.pop("traceparent", None)
+        known.pop("tracestate", None)
+    return {name: text for name, text in known.items() if _PRINTABLE.fullmatch(text)}
