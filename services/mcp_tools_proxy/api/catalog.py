@@ -21,11 +21,11 @@ from mcp_tools_proxy.api.models import (
     ToolsQuery,
 )
 from mcp_tools_proxy.api.requests import validate
-from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
+from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
 
 _GIVEN_ONCE = (*CallerQuery.model_fields, "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from mcp_tools_proxy.api.trace import TRACE_HEADER
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 JSON = "application/json"
 
@@ -76,4 +76,3 @@ def json_response(
 ) -> Response:
     """Answer with ``content`` as JSON."""
     return Response(to_json(content), status, headers, JSON)
-

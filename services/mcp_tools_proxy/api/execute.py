@@ -8,7 +8,6 @@ from fastapi import Response
 
 from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
 from mcp_tools_proxy.api.direct import DirectRoute
-from mcp_tools_proxy.api.disconnect import while_connected
 from mcp_tools_proxy.api.envelope import JSON, batch_envelope, outcome_response
 from mcp_tools_proxy.api.examples import (
     BATCH_EXAMPLES,
@@ -28,12 +27,13 @@ from mcp_tools_proxy.api.models import (
     ResourceRequest,
 )
 from mcp_tools_proxy.api.requests import caller_of, validate
-from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_context_from
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_context_from
 
 
 class ExecuteEndpoints:

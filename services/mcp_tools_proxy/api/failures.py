@@ -10,7 +10,6 @@ from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.api.requests import invalid_request
-from mcp_tools_proxy.api.trace import trace_id_from
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     InvalidRequest,
@@ -18,6 +17,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RouteNotFound,
 )
+from mcp_tools_proxy.web.trace import trace_id_from
 
 log = structlog.get_logger()
 

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 import structlog
 from fastapi import Request, Response
 
-from mcp_tools_proxy.api.body import parse_json, read_body
 from mcp_tools_proxy.api.envelope import error_response
-from mcp_tools_proxy.api.trace import trace_id_from
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.body import parse_json, read_body
+from mcp_tools_proxy.web.trace import trace_id_from
 
 T = TypeVar("T")
 Body_co = TypeVar("Body_co", covariant=True)

@@ -17,10 +17,10 @@ from mcp_tools_proxy.api.models import (
     PresetsAnswer,
 )
 from mcp_tools_proxy.api.requests import validate
-from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.preset import Missing
 from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
 
 _SWITCH_RESPONSES: Responses = {
     **ERROR_RESPONSES,

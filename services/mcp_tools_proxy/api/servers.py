@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.envelope import json_response
 from mcp_tools_proxy.api.models import ServersAnswer
-from mcp_tools_proxy.api.trace import TRACE_HEADER, trace_id_from
 from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
 
 
 def servers_routes(statuses: Callable[[], Iterable[ServerStatus]]) -> APIRouter:
