@@ -80,13 +80,20 @@ class MethodNotAllowed(ProxyError):
 
 
 class Unauthenticated(ProxyError):
-    """The operation needs a bearer token, and this is none, or another one."""
+    """The operation needs a bearer token, and this is none, or another one.
+
+    ``token_refused`` says that there is one, which is not, or no longer, good.
+    """
 
     code = "UNAUTHENTICATED"
 
+    def __init__(self, message: str, *, token_refused: bool = False) -> None:
+        super().__init__(message)
+        self.token_refused = token_refused
+
 
 class Forbidden(ProxyError):
-    """Nobody may do this here; the message names the setting that would allow it."""
+    """Who asks may not do this, or nobody may; the message says what would be allowed."""
 
     code = "FORBIDDEN"
 

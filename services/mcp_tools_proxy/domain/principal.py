@@ -16,6 +16,10 @@ class Said:
     agent: str | None = None
 
 
+NOTHING_SAID = Said()
+"""What a part says that says nothing of its caller."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """Whom a verified token stands for.

@@ -1,0 +1,161 @@
+"""Who calls: what is said, and what a token proves."""
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
+from mcp_tools_proxy.domain.principal import NOTHING_SAID, Principal, Said
+from mcp_tools_proxy.gateway.identity import Identity
+
+BEARER = "Bearer good"
+
+
+class OneToken:
+    """Knows one token, ``good``."""
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+
+    async def verify(self, token: str) -> Principal:
+        if token != "good":
+            raise Unauthenticated("the token is not known", token_refused=True)
+        return self._principal
+
+
+def proving(
+    *,
+    tenant_id: str | None = "acme",
+    user_id: str | None = None,
+    roles: tuple[str, ...] = (),
+    agents: frozenset[str] | None = None,
+) -> Identity:
+    """Make an identity for which ``good`` stands for what is given."""
+    return Identity(
+        OneToken(Principal(tenant_id=tenant_id, user_id=user_id, roles=roles, agents=agents))
+    )
+
+
+async def test_without_a_verifier_what_is_said_is_believed() -> None:
+    said = Said(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
+    assert await Identity().identify(None, said) == Caller(
+        tenant_id="acme", user_id="u", roles=("r",), agent="reader"
+    )
+
+
+async def test_parts_complete_each_other() -> None:
+    caller = await Identity().identify(
+        None, Said(tenant_id="acme"), NOTHING_SAID, Said(user_id="u", tenant_id="acme")
+    )
+    assert (caller.tenant_id, caller.user_id) == ("acme", "u")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Said(tenant_id="a"), Said(tenant_id="b")),
+        (Said(user_id="a"), Said(user_id="b")),
+        (Said(agent="a"), Said(agent="b")),
+        (Said(roles=("a",)), Said(roles=("b",))),
+    ],
+)
+async def test_two_parts_that_differ_are_forbidden(one: Said, other: Said) -> None:
+    with pytest.raises(Forbidden):
+        await Identity().identify(None, one, other)
+
+
+async def test_without_a_verifier_a_token_means_nothing() -> None:
+    caller = await Identity().identify(BEARER, Said(tenant_id="other"))
+    assert caller.tenant_id == "other"
+
+
+@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic good", "good"])
+async def test_who_sends_no_token_is_told_that_one_is_needed(value: str | None) -> None:
+    with pytest.raises(Unauthenticated) as caught:
+        await proving().identify(value, Said(tenant_id="acme"))
+    assert caught.value.token_refused is False
+
+
+@pytest.mark.parametrize("value", ["Bearer good", "bearer good", "BEARER   good "])
+async def test_the_scheme_is_read_in_any_case(value: str) -> None:
+    assert (await proving().identify(value)).tenant_id == "acme"
+
+
+async def test_the_tenant_is_the_tokens() -> None:
+    assert (await proving().identify(BEARER, Said(tenant_id="acme"))).tenant_id == "acme"
+
+
+async def test_another_tenant_than_the_tokens_is_forbidden() -> None:
+    with pytest.raises(Forbidden):
+        await proving().identify(BEARER, Said(tenant_id="rival"))
+
+
+async def test_a_token_of_no_tenant_acts_for_none() -> None:
+    with pytest.raises(Forbidden):
+        await proving(tenant_id=None).identify(BEARER, Said(tenant_id="acme"))
+
+
+async def test_a_token_without_a_user_takes_the_one_that_is_said() -> None:
+    assert (await proving().identify(BEARER, Said(user_id="u"))).user_id == "u"
+
+
+async def test_the_tokens_user_wins() -> None:
+    assert (await proving(user_id="u").identify(BEARER)).user_id == "u"
+
+
+async def test_another_user_than_the_tokens_is_forbidden() -> None:
+    with pytest.raises(Forbidden):
+        await proving(user_id="u").identify(BEARER, Said(user_id="v"))
+
+
+async def test_roles_are_the_tokens() -> None:
+    caller = await proving(roles=("a", "b")).identify(BEARER, Said(roles=("a",)))
+    assert caller.roles == ("a", "b")
+
+
+async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
+    with pytest.raises(Forbidden):
+        await proving(roles=("a",)).identify(BEARER, Said(roles=("a", "b")))
+
+
+@pytest.mark.parametrize(
+    ("agents", "said", "agent"),
+    [
+        (None, None, None),
+        (None, "any", "any"),
+        (frozenset({"one"}), None, "one"),
+        (frozenset({"one"}), "one", "one"),
+        (frozenset({"one", "two"}), "two", "two"),
+    ],
+)
+async def test_the_agent_is_one_that_the_token_is_for(
+    agents: frozenset[str] | None, said: str | None, agent: str | None
+) -> None:
+    caller = await proving(agents=agents).identify(BEARER, Said(agent=said))
+    assert caller.agent == agent
+
+
+@pytest.mark.parametrize(
+    ("agents", "said"),
+    [
+        (frozenset({"one"}), "two"),
+        (frozenset({"one", "two"}), "three"),
+        (frozenset(), "one"),
+        (frozenset(), None),
+    ],
+)
+async def test_an_agent_that_the_token_is_not_for_is_forbidden(
+    agents: frozenset[str], said: str | None
+) -> None:
+    with pytest.raises(Forbidden):
+        await proving(agents=agents).identify(BEARER, Said(agent=said))
+
+
+async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:
+    with pytest.raises(AgentRequired):
+        await proving(agents=frozenset({"one", "two"})).identify(BEARER)
+
+
+async def test_no_message_names_what_the_token_stands_for() -> None:
+    with pytest.raises(Forbidden) as caught:
+        await proving(tenant_id="hush").identify(BEARER, Said(tenant_id="rival"))
+    assert "hush" not in caught.value.message

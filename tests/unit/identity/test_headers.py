@@ -1,0 +1,46 @@
+"""What headers say of the caller."""
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
+from mcp_tools_proxy.identity.headers import read_headers
+
+
+def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
+    authorization, said = read_headers([(b"accept", b"*/*")])
+    assert (authorization, said is NOTHING_SAID) == (None, True)
+
+
+def test_each_header_is_one_thing_that_is_said() -> None:
+    headers = [(b"x-tenant-id", b"acme"), (b"x-user-id", b"u"), (b"x-agent-id", b"reader")]
+    assert read_headers(headers) == (None, Said(tenant_id="acme", user_id="u", agent="reader"))
+
+
+def test_authorization_is_given_as_it_is() -> None:
+    assert read_headers([(b"authorization", b"Bearer \xe4")]) == ("Bearer \xe4", NOTHING_SAID)
+
+
+def test_a_value_is_utf_8() -> None:
+    assert read_headers([(b"x-tenant-id", "ООО".encode())])[1] == Said(tenant_id="ООО")
+
+
+@pytest.mark.parametrize(
+    ("headers", "field"),
+    [
+        ([(b"x-tenant-id", b"")], "X-Tenant-Id"),
+        ([(b"x-user-id", b"a\x00b")], "X-User-Id"),
+        ([(b"x-user-id", "a\x85b".encode())], "X-User-Id"),
+        ([(b"x-agent-id", b"x" * 257)], "X-Agent-Id"),
+        ([(b"x-tenant-id", b"\xff")], "X-Tenant-Id"),
+        ([(b"x-tenant-id", b"\xed\xa0\x80")], "X-Tenant-Id"),
+        ([(b"x-tenant-id", b"a"), (b"x-tenant-id", b"a")], "X-Tenant-Id"),
+        ([(b"authorization", b"a"), (b"authorization", b"b")], "Authorization"),
+    ],
+)
+def test_a_value_that_is_no_identifier_is_refused_by_its_headers_name(
+    headers: list[tuple[bytes, bytes]], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_headers(headers)
+    assert caught.value.details == {"field": field}
