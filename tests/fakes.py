@@ -29,6 +29,7 @@ class FakeTool:
         answer: JsonObject | None = None,
         tokens: int = 0,
         run: Run | None = None,
+        needs_tenant: bool = False,
     ) -> None:
         self.spec = ToolSpec(
             name=name,
@@ -36,6 +37,7 @@ class FakeTool:
             description="A fake.",
             input_schema={"type": "object", "properties": {name: {} for name in properties}},
             server_id=server_id,
+            needs_tenant=needs_tenant,
         )
         self._result = Result(value=answer or {}, tokens=tokens)
         self._run = run

@@ -21,7 +21,7 @@ from mcp_tools_proxy.api.models import (
     ToolsQuery,
 )
 from mcp_tools_proxy.api.requests import validate
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
@@ -151,7 +151,9 @@ def _listed(content: Mapping[str, object]) -> Listed:
 
 
 def _caller(query: CallerQuery) -> Caller:
-    return Caller(tenant_id=query.tenant_id or "", user_id=query.user_id or "", agent=query.agent)
+    return Caller(
+        tenant_id=query.tenant_id or SOME_TENANT, user_id=query.user_id or "", agent=query.agent
+    )
 
 
 _IF_NONE_MATCH = {

@@ -48,6 +48,11 @@ class ComponentSpec(Protocol):
         ...
 
     @property
+    def needs_tenant(self) -> bool:
+        """Whether it works on what belongs to tenants; who has none is not offered it."""
+        ...
+
+    @property
     def argument_names(self) -> frozenset[str]:
         """The arguments that it declares."""
         ...

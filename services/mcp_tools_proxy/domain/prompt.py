@@ -28,6 +28,11 @@ class PromptSpec:
         """What its server calls it."""
         return self.name
 
+    @property
+    def needs_tenant(self) -> bool:
+        """It is its server's, which knows no tenants."""
+        return False
+
 
 class Prompt(Component, Protocol):
     """A prompt to be fetched by name; its result has ``messages`` and perhaps ``description``."""

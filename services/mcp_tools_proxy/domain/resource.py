@@ -30,6 +30,11 @@ class ResourceSpec:
         """What its server calls it: its key."""
         return self.name
 
+    @property
+    def needs_tenant(self) -> bool:
+        """It is its server's, which knows no tenants."""
+        return False
+
 
 class Resource(Component, Protocol):
     """A resource to be read; its result has ``contents``.

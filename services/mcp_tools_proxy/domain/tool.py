@@ -25,6 +25,8 @@ class ToolSpec:
     annotations: JsonObject = field(default_factory=dict)
     extra: JsonObject = field(default_factory=dict)
     server_id: str | None = None
+    needs_tenant: bool = False
+    """Whether it works on what belongs to tenants."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares."""
 

@@ -10,7 +10,7 @@ from itertools import chain
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
-from mcp_tools_proxy.domain.caller import Caller, Kind
+from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.resource import ResourceTemplate
@@ -233,4 +233,4 @@ def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[Seen]
 
 
 def _caller(agent: str) -> Caller:
-    return Caller(tenant_id="-", user_id="-", agent=agent)
+    return Caller(tenant_id=SOME_TENANT, user_id="-", agent=agent)

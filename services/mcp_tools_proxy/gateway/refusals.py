@@ -45,6 +45,15 @@ def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> Not
     )
 
 
+def needs_a_tenant(kind: Kind, name: str) -> NotAllowed:
+    """Refuse what works on a tenant's documents to a caller without one."""
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
+        "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
+        reason="the request has no tenant",
+    )
+
+
 def outside_the_preset(name: str) -> ToolNotAllowed:
     """Refuse a qualified tool name outside the view, whether or not it exists (contract §6)."""
     return ToolNotAllowed(

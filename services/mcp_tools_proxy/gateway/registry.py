@@ -4,14 +4,27 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller, Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
-from mcp_tools_proxy.gateway.refusals import ambiguous, not_allowed, not_found, outside_the_preset
-from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, Described, ItemT, Table, Viewer
+from mcp_tools_proxy.gateway.refusals import (
+    ambiguous,
+    needs_a_tenant,
+    not_allowed,
+    not_found,
+    outside_the_preset,
+)
+from mcp_tools_proxy.gateway.table import (
+    WITHOUT_AGENT,
+    WITHOUT_AGENT_OR_TENANT,
+    Described,
+    ItemT,
+    Table,
+    Viewer,
+)
 from mcp_tools_proxy.gateway.through_templates import ThroughTemplates
 from mcp_tools_proxy.gateway.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.policy.alias import qualified_name
@@ -39,8 +52,9 @@ class Access:
 
     def viewer(self, caller: Caller) -> Viewer:
         """Give whom to answer. Raises AgentNotFound, AgentRequired."""
+        has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:
-            return WITHOUT_AGENT
+            return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
         if self.agents is None:
             error = AgentRequired if caller.agent is None else AgentNotFound
             raise error("agents.json has problems, so no agent is known: have an operator mend it")
@@ -53,7 +67,7 @@ class Access:
                 f"no agent profile is named {quote(caller.agent)}; "
                 f"name one that agents.json has{ways_out}"
             )
-        return Viewer(caller.agent, visibility)
+        return Viewer(caller.agent, visibility, has_tenant)
 
 
 EVERYBODY = Access()
@@ -202,7 +216,10 @@ class Registry:
         return denial or self.through_templates.denial(uri, viewer)
 
     def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
-        """Refuse to an agent what its profile takes from it, or names. Raises NotAllowed."""
+        """Refuse what needs a tenant to who has none, and to an agent what its profile takes from
+        it, or names. Raises NotAllowed."""
+        if denial is Denial.TENANT:
+            raise needs_a_tenant(kind, name)
         if viewer.agent is None:
             return
         if denial is None and viewer.visibility.excluded.hits(kind, None, name):

@@ -25,17 +25,25 @@ ItemT = TypeVar("ItemT", bound=Described)
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Whom a registry answers: an agent, or a caller without one."""
+    """Whom a registry answers: an agent, or a caller without one; for a tenant, or for none."""
 
     agent: str | None = None
     visibility: Visibility = EVERYTHING
+    has_tenant: bool = True
 
     def denial(self, spec: ComponentSpec) -> Denial | None:
-        """Say what of the agent's profile refuses a component; None when nothing does."""
-        return self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
+        """Say what refuses a component; None when nothing does.
+
+        The agent's profile comes first: a tenant would not change what that says.
+        """
+        denial = self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
+        if denial is None and spec.needs_tenant and not self.has_tenant:
+            return Denial.TENANT
+        return denial
 
 
 WITHOUT_AGENT = Viewer()
+WITHOUT_AGENT_OR_TENANT = Viewer(has_tenant=False)
 
 
 class Table(Generic[ItemT]):
@@ -71,7 +79,7 @@ class Table(Generic[ItemT]):
             for same in (self._by_bare_name.values() if bare_names else ())
             for item in same[1:]
         )
-        self._masks: dict[str | None, bytes] = {}
+        self._masks: dict[tuple[str | None, bool], bytes] = {}
         self._same_masks: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
@@ -79,8 +87,8 @@ class Table(Generic[ItemT]):
 
     def shows(self, item: ItemT, viewer: Viewer) -> bool:
         """Tell whether ``viewer`` may see and use an item."""
-        if viewer.agent is None:
-            return id(item) not in self._shadowed
+        if viewer.agent is None and id(item) in self._shadowed:
+            return False
         return viewer.denial(item.spec) is None
 
     def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
@@ -109,12 +117,14 @@ class Table(Generic[ItemT]):
     def mask_of(self, viewer: Viewer) -> bytes:
         """Give a byte for each of ``items``, 1 where ``viewer`` sees it.
 
-        Made once for an agent; viewers that see the same share one.
+        Made once for an agent with a tenant, and once for it without; viewers that see the same
+        share one.
         """
-        mask = self._masks.get(viewer.agent)
+        key = (viewer.agent, viewer.has_tenant)
+        mask = self._masks.get(key)
         if mask is None:
             mask = bytes(self.shows(item, viewer) for item in self.items)
-            self._masks[viewer.agent] = mask = self._same_masks.setdefault(mask, mask)
+            self._masks[key] = mask = self._same_masks.setdefault(mask, mask)
         return mask
 
 

@@ -18,11 +18,12 @@ _Pair = tuple[str, str]
 
 
 class Denial(Enum):
-    """Which part of an agent's profile refuses a component. For operators, never for callers."""
+    """What refuses a component: a part of the agent's profile, or that the caller has no tenant."""
 
     SERVER = "client_ids"
     EXCLUDED = "exclude_components"
     PRESET = "preset"
+    TENANT = "tenant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,11 +72,13 @@ def bind(
     result: type[Mapping[str, object]],
     function: Callable[[ArgumentsT, Call], Awaitable[Result]],
     check: Callable[[ArgumentsT], None] | None = None,
+    needs_tenant: bool = True,
 ) -> LocalTool[ArgumentsT]:
     """Make a local tool.
 
     ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
-    TypedDict that describes the result's JSON. A local name is its own alias.
+    TypedDict that describes the result's JSON. A local name is its own alias. One that works
+    without documents does not need a tenant.
     """
     spec = ToolSpec(
         name=name,
@@ -85,6 +87,7 @@ def bind(
         input_schema=_schema(arguments.model_json_schema()),
         output_schema=_schema(TypeAdapter(result).json_schema()),
         annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+        needs_tenant=needs_tenant,
     )
     return LocalTool(spec=spec, model=arguments, check=check, function=function)
 

@@ -112,6 +112,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
         arguments=CatalogArguments,
         result=Catalog,
         function=run,
+        needs_tenant=False,
     )
 
 
