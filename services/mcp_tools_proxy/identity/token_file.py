@@ -1,0 +1,80 @@
+"""Changing the tokens file: one change at a time, each visible whole or not at all."""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from mcp_tools_proxy.identity.token_lines import TokenEntry, dump_line, id_of
+
+FILE_MODE = 0o600
+"""Only its owner reads or writes the file."""
+
+
+class UnknownToken(Exception):
+    """No line has this id."""
+
+
+def add_entry(path: Path, entry: TokenEntry) -> TokenEntry:
+    """Add a line for a token, whose id is made here, and give the entry as it is written.
+
+    What the file holds stays as it is; a missing file, and its folder, are made. Raises OSError.
+    """
+    with _changing(path) as lines:
+        taken = {id_of(line) for line in lines}
+        number = secrets.token_hex(4)
+        while number in taken:
+            number = secrets.token_hex(4)
+        entry = replace(entry, id=number)
+        lines.append(dump_line(entry))
+    return entry
+
+
+def remove_entry(path: Path, token_id: str) -> None:
+    """Take out every line of that id. Raises UnknownToken, OSError."""
+    with _changing(path) as lines:
+        kept = [line for line in lines if id_of(line) != token_id]
+        if len(kept) == len(lines):
+            raise UnknownToken(token_id)
+        lines[:] = kept
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[list[bytes]]:
+    """Give the file's lines to change; they are written when the block ends without an error.
+
+    The folder is locked meanwhile, so that no other process's change is lost.
+    """
+    path = Path(os.path.realpath(path))  # a link stays a link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        if content and not content.endswith(b"\n"):
+            content += b"\n"
+        lines = content.splitlines(keepends=True)
+        yield lines
+        _write(path, b"".join(lines))
+        os.fsync(folder)
+    finally:
+        os.close(folder)  # which unlocks it
+
+
+def _write(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

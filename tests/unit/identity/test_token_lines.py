@@ -1,0 +1,124 @@
+"""One line of the tokens file."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.identity.token_lines import (
+    TokenEntry,
+    dump_line,
+    new_token,
+    parse_line,
+    read_lines,
+    token_hash,
+)
+
+HASH = "a1" * 32
+MOMENT = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def line_of(**changes: Any) -> bytes:
+    line = {"id": "t1", "sha256": HASH, "tenant": "acme", **changes}
+    return json.dumps({key: value for key, value in line.items() if value != ...}).encode()
+
+
+def test_a_line_of_the_least_is_a_token_for_any_agent_of_its_tenant() -> None:
+    assert parse_line(line_of()).principal == Principal(tenant_id="acme")
+
+
+def test_a_line_is_written_as_it_is_read() -> None:
+    principal = Principal(
+        tenant_id="acme", user_id="u", agents=frozenset({"b", "a"}), is_admin=True
+    )
+    entry = TokenEntry(
+        id="t1", hash=HASH, principal=principal, created=MOMENT, expires=MOMENT, note="Größe\n"
+    )
+    assert parse_line(dump_line(entry)) == entry
+
+
+@pytest.mark.parametrize(
+    ("spelt", "moment"),
+    [
+        ("2027-01-02T03:04:05Z", MOMENT),
+        ("2027-01-02T03:04:05", MOMENT),
+        ("2027-01-02T05:04:05+02:00", MOMENT),
+        ("2027-01-02", datetime(2027, 1, 2, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_an_offset_is_utc(spelt: str, moment: datetime) -> None:
+    assert parse_line(line_of(expires=spelt)).expires == moment
+
+
+@pytest.mark.parametrize("hashed", [HASH, HASH.upper()])
+def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
+    assert parse_line(line_of(sha256=hashed)).hash == HASH
+
+
+def test_an_admin_needs_no_tenant() -> None:
+    assert parse_line(line_of(tenant=..., admin=True)).principal.tenant_id is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"id": "t1", "sha256": "' + HASH[:40].encode(),
+        line_of(id=...),
+        line_of(id="two words"),
+        line_of(sha256=...),
+        line_of(sha256="short"),
+        line_of(tenant=...),
+        line_of(tenant=""),
+        line_of(tenant="a\nb"),
+        line_of(tenant=5),
+        line_of(user=""),
+        line_of(agents=[]),
+        line_of(agents="one"),
+        line_of(agents=[1]),
+        line_of(agent="one"),
+        line_of(admin="yes"),
+        line_of(expires="soon"),
+        line_of(expires=5),
+        line_of(expiers="2027-01-01"),
+    ],
+)
+def test_a_line_that_is_not_wholly_understood_is_no_token(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_line(line)
+
+
+def test_a_problem_shows_no_value() -> None:
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        parse_line(line_of(user=["hush"], note=7, sha256="hush"))
+    assert "hush" not in str(caught.value)
+
+
+def test_broken_lines_are_told_by_number_and_the_others_stay() -> None:
+    data = b"\xef\xbb\xbf# ours\n" + line_of() + b"\r\n\n{\n" + line_of(id="t2", sha256="b2" * 32)
+    read = read_lines(data)
+    assert ([entry.id for entry in read.entries], list(read.problems)) == (["t1", "t2"], [4])
+
+
+@pytest.mark.parametrize("again", [line_of(id="t2", tenant="rival"), line_of(sha256="b2" * 32)])
+def test_a_token_or_an_id_that_was_there_before_is_a_problem(again: bytes) -> None:
+    read = read_lines(line_of() + b"\n" + again)
+    assert ([e.principal.tenant_id for e in read.entries], list(read.problems)) == (["acme"], [2])
+
+
+def test_a_token_is_recognisable_and_has_a_hash() -> None:
+    token = new_token()
+    assert (token[:4], len(token), len(token_hash(token) or "")) == ("mtp_", 47, 64)
+
+
+@pytest.mark.parametrize("text", ["", "mtp_", "hunter2", "mtp_" + "a" * 42, "mtp_" + "é" * 43])
+def test_what_is_no_token_has_no_hash(text: str) -> None:
+    assert token_hash(text) is None
+
+
+def test_the_hash_does_not_show() -> None:
+    assert HASH not in repr(parse_line(line_of()))
