@@ -16,6 +16,9 @@ from mcp_tools_proxy.api.operations import operations_routes
 from mcp_tools_proxy.api.presets import preset_routes
 from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.facade.entrance import Entrance, caller_of
+from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
+from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.settings import Settings
 
 
@@ -27,10 +30,11 @@ def create_app(
     The ``Gateway`` is at ``app.state.gateway``. Raises ValueError for an unusable limit store URL.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
+    facade = _build_facade(settings, gateway)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with gateway.run():
+        async with gateway.run(), facade.run():
             yield
 
     app = FastAPI(
@@ -55,5 +59,26 @@ def create_app(
     )
     app.include_router(servers_routes(lambda: gateway.pool.statuses))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
+    app.router.routes += facade.routes()
     add_failure_handlers(app)
     return app
+
+
+def _build_facade(settings: Settings, gateway: Gateway) -> HttpFacade:
+    server = FacadeServer(
+        settings.app_name,
+        registry=gateway.registry,
+        executor=gateway.executor,
+        caller_of=caller_of,
+        max_streams=settings.max_sessions,
+    )
+    return HttpFacade(
+        server,
+        entrance=Entrance(gateway.identity, settings.default_tenant_id),
+        lifecycle=gateway.lifecycle,
+        limits=HttpLimits(
+            max_request_bytes=settings.max_request_bytes,
+            max_sessions=settings.max_sessions,
+            session_idle_s=settings.session_idle_s,
+        ),
+    )

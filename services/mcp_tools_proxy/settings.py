@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.windows import window_radius
 
 ENV_PREFIX = "MCP_PROXY_"
@@ -110,6 +111,13 @@ class Settings(BaseSettings):
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     require_agent: Annotated[bool | None, BeforeValidator(_empty_is_unset)] = None
     """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
+
+    default_tenant_id: Annotated[Identifier | None, BeforeValidator(_empty_is_unset)] = None
+    """Whose MCP requests are that name no tenant; unset offers them no document tools."""
+    max_sessions: Count = 1000
+    """MCP sessions and streams of changes that may be open at once, each."""
+    session_idle_s: Seconds = 1800.0
+    """Seconds that an MCP session of the older eras is kept without a request or a stream."""
 
     max_pages_per_call: Count = 5
     """Pages that one read_doc_pages call may span."""

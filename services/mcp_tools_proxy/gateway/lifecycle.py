@@ -26,12 +26,34 @@ class Lifecycle:
     """
 
     def __init__(self) -> None:
-        self.phase = Phase.STARTING
+        self._phase = Phase.STARTING
+        self._stopping = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._running: set[asyncio.Task[object]] = set()
         self._cut: set[asyncio.Task[object]] = set()
 
     def __repr__(self) -> str:
         return f"<Lifecycle {self.phase.value}, {self.in_flight} in flight>"
+
+    @property
+    def phase(self) -> Phase:
+        """Where the process is in its life."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        self._phase = phase
+        if phase is Phase.STOPPING:
+            self._stopping.set()
+
+    async def stopping(self) -> None:
+        """Wait until the process is to stop."""
+        await self._stopping.wait()
+
+    async def idle(self) -> None:
+        """Wait until no call is in flight."""
+        await self._idle.wait()
 
     @property
     def in_flight(self) -> int:
@@ -44,6 +66,7 @@ class Lifecycle:
         if task is None:
             raise RuntimeError("a call runs in a task")  # pragma: no cover - asyncio runs it in one
         self._running.add(task)
+        self._idle.clear()
         try:
             return await work
         except asyncio.CancelledError:
@@ -54,6 +77,8 @@ class Lifecycle:
         finally:
             self._running.discard(task)
             self._cut.discard(task)
+            if not self._running:
+                self._idle.set()
 
     def check_serving(self) -> None:
         """Raise ShuttingDown once the process is stopping."""

@@ -1,0 +1,139 @@
+"""Outcomes as MCP results and errors: pure functions.
+
+What a server said is passed on; what is ours stands in ``_meta``, under our own prefix. A failed
+tool call is a result that the model can read, with ``isError``; a failed prompt or resource is a
+JSON-RPC error, never an empty success (A.5).
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp import MCPError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+
+PREFIX = "io.github.mcp-tools-proxy/"
+TRACE_ID_KEY = f"{PREFIX}traceId"
+TRUNCATED_KEY = f"{PREFIX}truncated"
+ERROR_KEY = f"{PREFIX}error"
+"""The error as the HTTP API tells it: ``{"code", "message", "retryable"?, …}`` (contract §1)."""
+
+LEGACY_RESOURCE_NOT_FOUND = -32002
+"""What a resource that is not there is answered in eras before 2026-07-28."""
+
+_CALLERS_FAULT = frozenset(
+    {
+        "INVALID_REQUEST",
+        "INVALID_ARGUMENTS",
+        "AGENT_NOT_FOUND",
+        "AGENT_REQUIRED",
+        "AMBIGUOUS_NAME",
+        "TOOL_NOT_FOUND",
+        "TOOL_NOT_ALLOWED",
+        "PROMPT_NOT_FOUND",
+        "PROMPT_NOT_ALLOWED",
+        "RESOURCE_NOT_FOUND",
+        "RESOURCE_NOT_ALLOWED",
+    }
+)
+"""Codes that say that the request should have been another one: JSON-RPC's invalid params."""
+
+Json = dict[str, Any]
+
+
+def tool_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``."""
+    match outcome:
+        case Failed(error=error):
+            return _failed(error, trace_id)
+        case Ok(asks_for_input=True):
+            return dict(outcome.result)
+        case Ok(spec=spec) if spec.server_id is None:
+            text = {"type": "text", "text": outcome.result_json.decode()}
+            return {
+                "content": [text],
+                "structuredContent": outcome.result,
+                "_meta": {TRACE_ID_KEY: trace_id},
+            }
+        case Ok():
+            return _relayed(outcome.result, trace_id, modern=modern)
+
+
+def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a prompts/get result: ``messages``, ``description``?, ``_meta``. Raises MCPError."""
+    result = _value_of(outcome, trace_id, modern=modern)
+    if outcome_asks(outcome):
+        return dict(result)
+    kept = {key: result[key] for key in ("description", "messages") if key in result}
+    return kept | {"_meta": _meta(result, trace_id)}
+
+
+def resource_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a resources/read result: ``contents``, ``_meta``. Raises MCPError."""
+    result = _value_of(outcome, trace_id, modern=modern)
+    if outcome_asks(outcome):
+        return dict(result)
+    return {"contents": result["contents"], "_meta": _meta(result, trace_id)}
+
+
+def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a completion/complete result: ``completion``. Raises MCPError."""
+    result = _value_of(outcome, trace_id, modern=modern)
+    return {"completion": result["completion"]}
+
+
+def outcome_asks(outcome: Outcome) -> bool:
+    """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
+    return isinstance(outcome, Ok) and outcome.asks_for_input
+
+
+def protocol_error(error: ProxyError, trace_id: str, *, modern: bool) -> MCPError:
+    """Make the JSON-RPC error of a failure; ``data`` is the error as the HTTP API tells it."""
+    code = INVALID_PARAMS if error.code in _CALLERS_FAULT else INTERNAL_ERROR
+    if error.code == "RESOURCE_NOT_FOUND" and not modern:
+        code = LEGACY_RESOURCE_NOT_FOUND
+    return MCPError(code, error.message, {**error.as_json, "trace_id": trace_id})
+
+
+def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
+    if isinstance(outcome, Failed):
+        raise protocol_error(outcome.error, trace_id, modern=modern)
+    return outcome.result
+
+
+def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
+    answer: Json = {"content": result["content"]}
+    structured = result.get("structured_content")
+    if structured is not None and (modern or isinstance(structured, Mapping)):
+        answer["structuredContent"] = structured  # older eras know objects only
+    return answer | {"_meta": _meta(result, trace_id)}
+
+
+def _failed(error: ProxyError, trace_id: str) -> Json:
+    """Show an error to the model; what a server said in failing is passed on as it was."""
+    told = error.as_json
+    details = cast("JsonObject", error.details or {})
+    answer: Json = {"isError": True}
+    if error.code == "TOOL_FAILED" and isinstance(details.get("content"), list):
+        answer["content"] = details["content"]
+        if isinstance(details.get("structured_content"), Mapping):
+            answer["structuredContent"] = details["structured_content"]
+        del told["details"]
+    else:
+        text = f"{error.code}: {error.message}"
+        if error.retry_after_s is not None:
+            text += f" (try again in {error.retry_after_s:g} s)"
+        answer["content"] = [{"type": "text", "text": text}]
+    return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: told}}
+
+
+def _meta(result: JsonObject, trace_id: str) -> Json:
+    """Give the server's ``_meta`` with what is ours."""
+    meta = cast("JsonObject", result.get("meta") or {})
+    ours: Json = {TRACE_ID_KEY: trace_id}
+    if result.get("truncated") is True:
+        ours[TRUNCATED_KEY] = True
+    return {**meta, **ours}

@@ -1,0 +1,139 @@
+"""One request of an MCP client, read once: what it asks, for whom, in which era."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY, RequestId
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
+from mcp_tools_proxy.facade.answers import PREFIX
+from mcp_tools_proxy.facade.client import LEVELS, SessionClient
+from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
+from mcp_tools_proxy.web.trace import trace_context_from
+
+RESERVED = ("io.modelcontextprotocol/", "modelcontextprotocol.io/", PREFIX)
+"""Prefixes of keys of ``_meta`` that are not passed on: MCP's own, and ours."""
+
+Context = ServerRequestContext[Any, Any]
+CallerOf = Callable[[Context], Caller]
+"""Tells who sent a request."""
+
+LevelOf = Callable[[Context], str | None]
+"""Tells the least severe log line that a session wants, in the older eras."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: ``params`` as they came, unchecked; ``modern`` is MCP 2026-07-28."""
+
+    method: str
+    params: Mapping[str, Any]
+    caller: Caller
+    modern: bool
+    trace_id: str
+    context: Context
+    level: str | None
+    """The least severe log line that it wants, None for none."""
+
+    @classmethod
+    def read(cls, context: Context, caller: Caller, session_level: str | None) -> "Asked":
+        """Read a request. ``session_level`` is what its session wants of log lines."""
+        params = context.params or {}
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        meta = _mapping(params.get("_meta"))
+        headers: Mapping[str, str] = _headers(context)
+        level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
+        return cls(
+            method=context.method,
+            params=params,
+            caller=caller,
+            modern=modern,
+            trace_id=choose_trace_id(
+                headers.get("x-trace-id"),
+                traceparent=meta.get("traceparent") or headers.get("traceparent"),
+            ),
+            context=context,
+            level=level if level in LEVELS else None,
+        )
+
+    def text(self, name: str) -> str:
+        """Give a parameter that has to be a text. Raises MCPError."""
+        value = self.params.get(name)
+        if not isinstance(value, str):
+            raise MCPError(INVALID_PARAMS, f"{name} should be a string")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Give a parameter that has to be an object; empty when it is left out. Raises MCPError."""
+        value = self.params.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise MCPError(INVALID_PARAMS, f"{name} should be an object")
+        return value
+
+    def call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
+        """Make the call that it asks for. Raises MCPError."""
+        meta = self.mapping("_meta")
+        return Call(
+            name=name,
+            kind=kind,
+            arguments=arguments,
+            caller=self.caller,
+            trace_id=self.trace_id,
+            trace_context=self._trace_context(meta),
+            meta=_passed_on(meta),
+            client=self._client(meta),
+            resumed=self._resumed() if self.modern else None,
+        )
+
+    def _client(self, meta: Mapping[str, Any]) -> SessionClient:
+        return SessionClient(
+            self.context.session,
+            _id_of(self.context),
+            resumes=self.modern,
+            wants_progress=meta.get("progressToken") is not None,
+            log_level=self.level,
+        )
+
+    def _resumed(self) -> Resumed | None:
+        if "inputResponses" not in self.params and "requestState" not in self.params:
+            return None
+        state = self.params.get("requestState")
+        if state is not None and not isinstance(state, str):
+            raise MCPError(INVALID_PARAMS, "requestState should be a string")
+        return Resumed(responses=self.mapping("inputResponses"), state=state)
+
+    def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""
+        told = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
+        if told or not isinstance(self.context.request, Request):
+            return valid_context(told)
+        return trace_context_from(self.context.request.headers)
+
+
+def _passed_on(meta: Mapping[str, Any]) -> Mapping[str, object]:
+    return {
+        key: value
+        for key, value in meta.items()
+        if key != "progressToken" and key not in TRACE_CONTEXT and not key.startswith(RESERVED)
+    }
+
+
+def _id_of(context: Context) -> RequestId:
+    if context.request_id is None:
+        raise MCPError(INVALID_PARAMS, "a request has an id")
+    return context.request_id
+
+
+def _headers(context: Context) -> Mapping[str, str]:
+    return context.request.headers if isinstance(context.request, Request) else {}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,118 @@
+"""A call's client as the executor sees it, over the SDK's session."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import structlog
+from mcp import MCPError
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Notification,
+    RequestId,
+    ServerNotification,
+    ServerRequest,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mcp_tools_proxy.domain.client import AskFailed
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""What a log line may be, the least first (RFC 5424)."""
+
+ASKABLE = ("elicitation", "sampling", "roots")
+"""The capabilities of a client that make it answer questions."""
+
+log = structlog.get_logger()
+
+
+class _Question(BaseModel):
+    """A request of a server to a client, as it is on the wire."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class _Notice(Notification[dict[str, Any], str]):
+    """A notification, as it is on the wire."""
+
+
+class _Answer(BaseModel):
+    """A client's result, as it came."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class SessionClient:
+    """The client of one request.
+
+    ``log_level`` is the least severe log line it wants, None when it wants none.
+    """
+
+    def __init__(
+        self,
+        session: ServerSession,
+        request_id: RequestId,
+        *,
+        resumes: bool,
+        wants_progress: bool,
+        log_level: str | None,
+    ) -> None:
+        self.resumes = resumes
+        self.wants_progress = wants_progress
+        self.log_level = log_level
+        self._session = session
+        self._request_id = request_id
+
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What it declared of ASKABLE, as MCP spells it."""
+        declared = self._session.client_capabilities
+        if declared is None:
+            return {}
+        told = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {name: told[name] for name in ASKABLE if name in told}
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Tell it of this call's progress, or a log line; see Client."""
+        try:
+            if method == "notifications/progress":
+                await self._tell_progress(cast("Mapping[str, Any]", params))
+            elif method == "notifications/message" and self._wants(params.get("level")):
+                notice = cast("ServerNotification", _Notice(method=method, params=dict(params)))
+                await self._session.send_notification(notice, related_request_id=self._request_id)
+        except Exception as error:  # noqa: BLE001 - a notice that nobody hears must not end a call
+            log.debug("facade.notice_lost", method=method, error=type(error).__name__)
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Ask it, and give its raw result; see Client."""
+        question = cast("ServerRequest", _Question(method=method, params=dict(params)))
+        try:
+            answer = await self._session.send_request(
+                question,
+                _Answer,
+                metadata=ServerMessageMetadata(related_request_id=self._request_id),
+            )
+        except NoBackChannelError:
+            raise AskFailed(
+                INVALID_REQUEST, "the client cannot be asked anything over this connection"
+            ) from None
+        except MCPError as error:
+            raise AskFailed(error.code, error.message) from None
+        except ValidationError:
+            raise AskFailed(INTERNAL_ERROR, "the client's answer is not one of MCP") from None
+        return answer.model_dump(by_alias=True, mode="json")
+
+    async def _tell_progress(self, params: Mapping[str, Any]) -> None:
+        if self.wants_progress:
+            await self._session.report_progress(
+                params["progress"], params.get("total"), params.get("message")
+            )
+
+    def _wants(self, level: object) -> bool:
+        if self.log_level is None or level not in LEVELS:
+            return False
+        return LEVELS.index(level) >= LEVELS.index(self.log_level)

@@ -1,0 +1,104 @@
+"""The entrance of every HTTP request to the facade: who it is, and refusals."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.types import INVALID_REQUEST
+from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import Forbidden, ProxyError
+from mcp_tools_proxy.domain.principal import Said
+from mcp_tools_proxy.facade.asked import Context
+from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.web.credentials import read_headers
+
+CALLER = "mcp_tools_proxy.caller"
+"""Where the scope of a request has its caller."""
+
+STATUS: Mapping[str, int] = {
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
+    "AGENT_REQUIRED": 403,
+    "PAYLOAD_TOO_LARGE": 413,
+    "SHUTTING_DOWN": 503,
+}
+"""What a refusal at the entrance is answered with; anything else is 400."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """Knows who sends a request; ``default_tenant_id`` is whose a request without a tenant is."""
+
+    identity: Identity
+    default_tenant_id: str | None
+
+    async def identify(self, scope: Scope) -> Caller:
+        """Give the caller of a request; its path may name the agent. Raises ProxyError."""
+        authorization, by_headers = read_headers(scope["headers"])
+        agent = scope.get("path_params", {}).get("agent")
+        caller = await self.identity.identify(authorization, by_headers, Said(agent=agent))
+        if caller.tenant_id == NO_TENANT and self.default_tenant_id is not None:
+            return replace(caller, tenant_id=self.default_tenant_id)
+        return caller
+
+    async def check_again(self, scope: Scope, caller: Caller) -> None:
+        """Raise ProxyError when a request's sender is no longer the ``caller`` it was."""
+        if await self.identify(scope) != caller:
+            raise Forbidden("the token stands for somebody else now; connect again")
+
+
+def admitted(scope: Scope, caller: Caller) -> Scope:
+    """Give the scope of a request whose caller is known.
+
+    The SDK binds a session to its ``user``: nobody else's request reaches it. The white space at
+    the end of header values goes, which the parser below leaves there (RFC 9110 §5.5).
+    """
+    who = to_json([caller.tenant_id, caller.user_id, caller.agent]).decode()
+    return {
+        **scope,
+        CALLER: caller,
+        "user": AuthenticatedUser(AccessToken(token="", client_id=who, scopes=[])),
+        "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]],
+    }
+
+
+def caller_of(context: Context) -> Caller:
+    """Give the caller of a request that was admitted."""
+    request = cast("Request", context.request)
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+def refusal(error: ProxyError) -> Response:
+    """Answer a request that comes no further than the entrance."""
+    status = STATUS.get(error.code, 400)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if status == 413:
+        headers["Connection"] = "close"  # the rest of the body was not read
+    return _refused(status, error.message, error.as_json, headers)
+
+
+def no_room(max_sessions: int) -> Response:
+    """Answer a request that would open one session too many."""
+    return _refused(
+        503,
+        f"{max_sessions} sessions are open, the most that this service bears; "
+        "end one, or try again later",
+    )
+
+
+def _refused(
+    status: int, message: str, data: object = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    error: dict[str, Any] = {"code": INVALID_REQUEST, "message": message}
+    if data is not None:
+        error["data"] = data
+    body = to_json({"jsonrpc": "2.0", "id": None, "error": error})
+    return Response(body, status, headers, "application/json")

@@ -1,0 +1,255 @@
+"""The facade over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
+
+A reply is one JSON body where nothing can be said before it, else a stream of events. In the newer
+era each request tells: it asks for progress or log lines, or it does not. In the older ones a
+session tells when it begins: a client that does not take ``text/event-stream`` gets JSON bodies.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.facade.entrance import Entrance, admitted, no_room, refusal
+from mcp_tools_proxy.facade.legacy_sse import LegacySse
+from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.facade.streams import Streams
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.web.body import read_body
+from mcp_tools_proxy.web.disconnect import while_connected
+
+LISTEN = b"subscriptions/listen"
+SPOKEN = (b"progressToken", b"logLevel", LISTEN)
+"""What a request of the newer era holds that may be told something before its result."""
+
+SESSION_HEADER = "mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """What one service bears; ``session_idle_s`` is how long an unused session is kept."""
+
+    max_request_bytes: int
+    max_sessions: int
+    session_idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """An ASGI application in the form that a Route takes for one: an object, no function."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class _Sessions(StreamableHTTPSessionManager):
+    """The SDK's manager, which also tells which sessions of the older eras are open."""
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._server_instances
+
+    def __len__(self) -> int:
+        return len(self._server_instances)
+
+
+class HttpFacade:
+    """Serves ``server`` at the routes of ``routes`` while ``run`` runs."""
+
+    def __init__(
+        self,
+        server: FacadeServer,
+        *,
+        entrance: Entrance,
+        lifecycle: Lifecycle,
+        limits: HttpLimits,
+    ) -> None:
+        self._entrance = entrance
+        self._server = server
+        self._lifecycle = lifecycle
+        self._limits = limits
+        self._streams = Streams()
+        self._with_bodies = self._sessions_of(server, json_response=True)
+        self._with_streams = self._sessions_of(server, json_response=False)
+        self._sse = LegacySse(server, max_request_bytes=limits.max_request_bytes)
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of the older eras that are open."""
+        return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
+
+    def routes(self) -> Sequence[Route]:
+        """Give the routes."""
+        return (
+            Route("/mcp", _Endpoint(self.streamable)),
+            Route("/mcp/agents/{agent}", _Endpoint(self.streamable)),
+            Route("/mcp/sse", _Endpoint(self.legacy)),
+            Route("/mcp/agents/{agent}/sse", _Endpoint(self.legacy)),
+        )
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Serve until left. When the service stops, streams end as soon as no call needs them."""
+        async with (
+            self._with_bodies.run(),
+            self._with_streams.run(),
+            asyncio.TaskGroup() as chores,
+        ):
+            tasks = [
+                chores.create_task(self._server.watching.run()),
+                chores.create_task(self._streams.run()),
+                chores.create_task(self._end_streams()),
+            ]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve streamable HTTP."""
+        try:
+            caller = await self._entrance.identify(scope)
+            if scope["method"] == "POST":
+                await self._post(admitted(scope, caller), caller, receive, send)
+            else:
+                await self._other(admitted(scope, caller), caller, receive, send)
+        except ProxyError as error:
+            await refusal(error)(scope, receive, send)
+        except ClientDisconnect:
+            return
+
+    async def legacy(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve legacy HTTP+SSE."""
+        try:
+            caller = await self._entrance.identify(scope)
+            inner = admitted(scope, caller)
+            if scope["method"] == "POST":
+                await self._sse.post(inner, receive, send)
+            elif scope["method"] == "GET":
+                if self._is_full:
+                    await no_room(self._limits.max_sessions)(scope, receive, send)
+                    return
+                await self._streams.serve(
+                    self._sse.stream,
+                    inner,
+                    receive,
+                    send,
+                    check=lambda: self._entrance.check_again(scope, caller),
+                    carries_answers=True,
+                )
+            else:
+                await _not_allowed("GET, POST")(scope, receive, send)
+        except ProxyError as error:
+            await refusal(error)(scope, receive, send)
+
+    async def _post(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+        body = await read_body(receive, self._limits.max_request_bytes)
+        again = _once(body, receive)
+        headers = Headers(scope=scope)
+        version = headers.get("mcp-protocol-version")
+        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
+            if SESSION_HEADER not in headers and self._is_full:
+                await no_room(self._limits.max_sessions)(scope, receive, send)
+                return
+            await self._sessions_for(headers).handle_request(scope, again, send)
+        elif LISTEN in body:
+            await self._streams.serve(
+                self._with_streams.handle_request,
+                scope,
+                again,
+                send,
+                check=lambda: self._entrance.check_again(scope, caller),
+            )
+        elif any(word in body for word in SPOKEN):
+            await self._with_streams.handle_request(scope, again, send)
+        else:
+            answering = self._with_bodies.handle_request(scope, again, send)
+            await while_connected(receive, answering)
+
+    async def _other(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "DELETE"):
+            await _not_allowed("GET, POST, DELETE")(scope, receive, send)
+            return
+        sessions = self._sessions_for(Headers(scope=scope))
+        if scope["method"] == "DELETE":
+            await sessions.handle_request(scope, receive, _without_body(send))
+            return
+        await self._streams.serve(
+            sessions.handle_request,
+            scope,
+            receive,
+            send,
+            check=lambda: self._entrance.check_again(scope, caller),
+        )
+
+    def _sessions_for(self, headers: Headers) -> _Sessions:
+        """Give where a request's session is, or will be when it begins one."""
+        session_id = headers.get(SESSION_HEADER)
+        if session_id is not None:
+            return self._with_bodies if session_id in self._with_bodies else self._with_streams
+        accept = headers.get("accept", "*/*")
+        takes_streams = "text/event-stream" in accept or "*/*" in accept
+        return self._with_streams if takes_streams else self._with_bodies
+
+    @property
+    def _is_full(self) -> bool:
+        return self.sessions >= self._limits.max_sessions
+
+    def _sessions_of(self, server: FacadeServer, *, json_response: bool) -> _Sessions:
+        return _Sessions(
+            server,
+            json_response=json_response,
+            session_idle_timeout=self._limits.session_idle_s,
+            max_request_body_size=self._limits.max_request_bytes,
+            max_sessions=None,  # both have them together: _is_full
+        )
+
+    async def _end_streams(self) -> None:
+        await self._lifecycle.stopping()
+        self._server.listening.close()
+        self._streams.end(with_answers=False)
+        await self._lifecycle.idle()
+        self._streams.end(with_answers=True)
+
+
+def _once(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read already to who reads it next."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return left.pop() if left else await receive()
+
+    return again
+
+
+def _without_body(send: Send) -> Send:
+    """Answer 204 instead of 200: a session that was ended has nothing to say (F-05)."""
+    ended = False
+
+    async def sending(message: Message) -> None:
+        nonlocal ended
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            ended = True
+            kept = [(k, v) for k, v in message["headers"] if not k.startswith(b"content-")]
+            message = {**message, "status": 204, "headers": kept}
+        elif ended:
+            message = {**message, "body": b""}
+        await send(message)
+
+    return sending
+
+
+def _not_allowed(methods: str) -> Response:
+    return Response(status_code=405, headers={"Allow": methods})

@@ -1,0 +1,104 @@
+"""The open streams of HTTP: each ends when its caller may no longer have it, or the service stops.
+
+A stream lives on for hours after its request was checked; so it is checked again now and then.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.errors import ProxyError
+
+CHECK_S = 15.0
+"""How often an open stream's caller is checked again."""
+
+Check = Callable[[], Awaitable[None]]
+"""Raises ProxyError when the caller may no longer have the stream."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    scope: anyio.CancelScope
+    check: Check
+    carries_answers: bool
+
+
+class Streams:
+    """The streams that are open now."""
+
+    def __init__(self, *, check_s: float = CHECK_S) -> None:
+        self._check_s = check_s
+        self._open: set[_Stream] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def carrying_answers(self) -> int:
+        """How many are the one way back for answers: those of legacy HTTP+SSE."""
+        return sum(stream.carries_answers for stream in self._open)
+
+    async def serve(
+        self,
+        app: ASGIApp,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        check: Check,
+        carries_answers: bool = False,
+    ) -> None:
+        """Let ``app`` answer with a stream, until it ends or ``check`` or ``end`` end it."""
+        sent = _Sent(send)
+        with anyio.CancelScope() as cancel:
+            stream = _Stream(cancel, check, carries_answers)
+            self._open.add(stream)
+            try:
+                await app(scope, receive, sent)
+            finally:
+                self._open.discard(stream)
+        if cancel.cancelled_caught:
+            await sent.finish()
+
+    async def run(self) -> None:
+        """Check the open streams' callers again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._check_s)
+            for stream in tuple(self._open):
+                try:
+                    await stream.check()
+                except ProxyError as error:
+                    log.info("facade.stream_ended", code=error.code)
+                    stream.scope.cancel()
+
+    def end(self, *, with_answers: bool) -> None:
+        """End the open streams; those that carry answers only ``with_answers``."""
+        for stream in tuple(self._open):
+            if with_answers or not stream.carries_answers:
+                stream.scope.cancel()
+
+
+class _Sent:
+    """An ASGI ``send`` that knows whether its response is whole."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._open = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._open = True
+        elif not message.get("more_body", False):
+            self._open = False
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """End a response that has begun, so that the client sees an end and no broken line."""
+        if self._open:
+            await self({"type": "http.response.body", "body": b"", "more_body": False})

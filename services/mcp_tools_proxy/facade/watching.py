@@ -1,0 +1,134 @@
+"""Who is connected, and what each of them sees: told of a change of it, and of nothing else.
+
+A registry is replaced whenever anything changes anywhere. Whether a client is told depends on its
+own lists alone: those of its agent, with or without a tenant.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import structlog
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+
+TELL_S = 5.0
+"""How long a client may take to be told; one that does not read must not pile up work."""
+
+log = structlog.get_logger()
+
+
+class Lists(Enum):
+    """The lists that MCP tells the changes of; templates are resources."""
+
+    TOOLS = "tools"
+    PROMPTS = "prompts"
+    RESOURCES = "resources"
+
+
+Seen = Mapping[Lists, str]
+"""The tags of what somebody sees; empty while nothing can be listed."""
+
+Tell = Callable[[frozenset[Lists]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Watcher:
+    caller: Caller
+    seen: Seen
+    tell: Tell
+    due: set[Lists] = field(default_factory=set)
+    """What it is still to be told of."""
+    telling: bool = False
+
+
+class Watching:
+    """Those who want to be told when their lists change; ``run`` tells them."""
+
+    def __init__(self, registry: RegistryHolder) -> None:
+        self._registry = registry
+        self._watchers: dict[object, _Watcher] = {}
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    async def look(self, caller: Caller) -> Seen:
+        """Give what ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
+        return await _look(self._registry.current, caller)
+
+    def join(self, caller: Caller, seen: Seen, tell: Tell) -> Callable[[], None]:
+        """Have ``tell`` called when ``caller`` sees something else than ``seen``.
+
+        Ends when what is returned is called.
+        """
+        key = object()
+        self._watchers[key] = _Watcher(caller, seen, tell)
+
+        def leave() -> None:
+            self._watchers.pop(key, None)
+
+        return leave
+
+    async def run(self) -> None:
+        """Follow the registry until cancelled."""
+        changed = asyncio.Event()
+        stop_listening = self._registry.listen(changed.set)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    await changed.wait()
+                    changed.clear()
+                    await self._compare(self._registry.current, tasks)
+        finally:
+            stop_listening()
+
+    async def _compare(self, registry: Registry, tasks: asyncio.TaskGroup) -> None:
+        seen_now: dict[tuple[str | None, bool], Seen] = {}
+        for watcher in tuple(self._watchers.values()):
+            view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
+            if view not in seen_now:
+                seen_now[view] = await _look_or_nothing(registry, watcher.caller)
+            now = seen_now[view]
+            watcher.due |= {kind for kind in Lists if watcher.seen.get(kind) != now.get(kind)}
+            watcher.seen = now
+            if watcher.due and not watcher.telling:
+                watcher.telling = True
+                tasks.create_task(_tell(watcher))
+
+
+async def _look(registry: Registry, caller: Caller) -> Seen:
+    tools = await registry.mcp_tools(caller)
+    prompts = await registry.mcp_prompts(caller)
+    resources = await registry.mcp_resources(caller)
+    templates = await registry.mcp_templates(caller)
+    return {
+        Lists.TOOLS: tools.etag,
+        Lists.PROMPTS: prompts.etag,
+        Lists.RESOURCES: resources.etag + templates.etag,
+    }
+
+
+async def _look_or_nothing(registry: Registry, caller: Caller) -> Seen:
+    try:
+        return await _look(registry, caller)
+    except ProxyError:  # its agent is gone: there is nothing to list any more
+        return {}
+    except Exception:
+        log.exception("facade.look_crashed")
+        return {}
+
+
+async def _tell(watcher: _Watcher) -> None:
+    """Tell what is due, and what becomes due meanwhile."""
+    try:
+        while watcher.due:
+            due, watcher.due = frozenset(watcher.due), set()
+            async with asyncio.timeout(TELL_S):
+                await watcher.tell(due)
+    except Exception as error:  # noqa: BLE001 - whoever cannot be told is gone, or does not read
+        log.debug("facade.not_told", error=type(error).__name__)
+    finally:
+        watcher.telling = False
