@@ -21,7 +21,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 test: $(VENV)/.dev  ## run every test
 	$(BIN)/pytest
 
-test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with MCP servers from npm (needs Node)
+test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
 
 node:

@@ -1,4 +1,4 @@
-"""The stranger over each of its transports; over the network one process serves all tests."""
+"""Servers that one process of each serves to all tests, and the stranger over its transports."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.interop.everything import running_everything, stdio_entry
+from tests.interop.fixture import running_fixture
 
 Json = dict[str, Any]
 
@@ -20,6 +21,13 @@ def http_entry() -> Iterator[Json]:
 def sse_entry() -> Iterator[Json]:
     with running_everything("sse") as server:
         yield server.entry
+
+
+@pytest.fixture(scope="session")
+def fixture_url() -> Iterator[str]:
+    """Give where the server listens that the conformance suite expects."""
+    with running_fixture() as url:
+        yield url
 
 
 @pytest.fixture(params=["stdio", "http", "sse"])

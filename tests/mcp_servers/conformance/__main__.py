@@ -9,6 +9,7 @@ from tests.mcp_servers.conformance.server import build_server
 from tests.mcp_servers.eras import serve_streams
 
 GRACE_S = 2
+RETRY_MS = 100
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -34,7 +35,9 @@ def serve_http(port: int) -> None:
     """Say on stdout where it listens, and serve; h11 strips blanks at the ends of headers."""
     import uvicorn  # noqa: PLC0415 - stdio starts without the web
 
-    app = build_server().streamable_http_app()
+    from tests.mcp_servers.conformance.events import KeptEvents  # noqa: PLC0415 - the same
+
+    app = build_server().streamable_http_app(event_store=KeptEvents(), retry_interval=RETRY_MS)
     with socket.create_server(("127.0.0.1", port)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)  # noqa: T201 - for readers
         config = uvicorn.Config(

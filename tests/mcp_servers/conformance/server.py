@@ -26,6 +26,20 @@ from tests.mcp_servers.conformance.telling import TELLING, Lists
 NAME = "conformance-fixture"
 MIRRORING = "test_x_mcp_header"
 DIALECT = "json_schema_2020_12_tool"
+TOOL_TRIGGER = "test_trigger_tool_change"
+PROMPT_TRIGGER = "test_trigger_prompt_change"
+TOOLS = [
+    *FIXED,
+    *ASKING,
+    *TELLING,
+    TOOL_TRIGGER,
+    PROMPT_TRIGGER,
+    MIRRORING,
+    DIALECT,
+    Lists.TOOL,
+]
+"""Names of all tools; the last comes and goes."""
+
 ASKING_PROMPT = "test_input_required_result_prompt"
 SUGGESTIONS = ["test", "testing", "tested"]
 RESOURCE_NOT_FOUND = -32002
@@ -40,8 +54,8 @@ class Fixture:
         self._tools = {
             **ASKING,
             **TELLING,
-            "test_trigger_tool_change": self._lists.change_tools,
-            "test_trigger_prompt_change": self._lists.change_prompts,
+            TOOL_TRIGGER: self._lists.change_tools,
+            PROMPT_TRIGGER: self._lists.change_prompts,
         }
 
     def schema_of(self, name: str) -> dict[str, Any]:
@@ -54,8 +68,7 @@ class Fixture:
     async def list_tools(
         self, _: Context, __: t.PaginatedRequestParams | None
     ) -> t.ListToolsResult:
-        names = [*FIXED, *self._tools, MIRRORING, DIALECT]
-        names += [Lists.TOOL] if self._lists.has_tool else []
+        names = [name for name in TOOLS if name != Lists.TOOL or self._lists.has_tool]
         return t.ListToolsResult(
             tools=[
                 t.Tool(name=name, description=f"Does {name}.", input_schema=self.schema_of(name))

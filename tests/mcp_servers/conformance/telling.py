@@ -41,8 +41,12 @@ async def progress(call: Round) -> Answer:
 
 
 async def reconnect(call: Round) -> Answer:
-    """Close the stream of the answer where the transport can, so that it has to be resumed."""
+    """Close the stream of the answer where the transport can, so that it has to be resumed.
+
+    The pause lets the stream's first event out, which names where to resume.
+    """
     if call.context.close_sse_stream is not None:
+        await asyncio.sleep(PAUSE_S)
         await call.context.close_sse_stream()
         await asyncio.sleep(4 * PAUSE_S)
     return said("Answered after the stream was closed")
