@@ -1,4 +1,4 @@
-"""The client of the Retrieval Service; the only module that imports httpx (contract T-03)."""
+"""The client of the Retrieval Service (contract T-03)."""
 
 import re
 import ssl

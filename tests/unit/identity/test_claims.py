@@ -1,0 +1,130 @@
+"""From claims to whom a token stands for."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.identity.claims import ClaimNames, Unacceptable, check_times, principal_of
+
+NAMES = ClaimNames()
+NOW = 1_800_000_000.0
+LEEWAY = 10.0
+
+
+def test_claims_stand_for_a_tenant_a_user_roles_and_agents() -> None:
+    claims = {"tenant_id": "acme", "sub": "u", "roles": ["r"], "agents": ["a", "b"], "other": 1}
+    assert principal_of(claims, NAMES) == Principal(
+        tenant_id="acme", user_id="u", roles=("r",), agents=frozenset({"a", "b"})
+    )
+
+
+def test_without_agents_a_token_is_for_any() -> None:
+    assert principal_of({"tenant_id": "acme"}, NAMES).agents is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "agents"),
+    [("one", ["one"]), ("my agent", ["my agent"]), (["one", "two"], ["one", "two"]), ([], [])],
+)
+def test_agents_are_a_list_or_a_single_name(claim: object, agents: list[str]) -> None:
+    principal = principal_of({"tenant_id": "acme", "agents": claim}, NAMES)
+    assert principal.agents == frozenset(agents)
+
+
+def test_roles_may_be_one_text_with_blanks() -> None:
+    names = ClaimNames(roles="scope")
+    assert principal_of({"tenant_id": "acme", "scope": "a b"}, names).roles == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "claims"),
+    [
+        ("org.tenant", {"org": {"tenant": "acme"}}),
+        ("org.tenant", {"org.tenant": "acme", "org": {"tenant": "rival"}}),
+        ("https://acme.example/tenant", {"https://acme.example/tenant": "acme"}),
+    ],
+)
+def test_a_name_is_a_claim_or_a_path_to_one(name: str, claims: Mapping[str, object]) -> None:
+    assert principal_of(claims, ClaimNames(tenant=name)).tenant_id == "acme"
+
+
+def test_no_user_is_taken_where_none_is_to_be() -> None:
+    claims = {"tenant_id": "acme", "sub": "machine"}
+    assert principal_of(claims, ClaimNames(user=None)).user_id is None
+
+
+@pytest.mark.parametrize(
+    ("admin_role", "roles", "is_admin"),
+    [("ops", ["ops"], True), ("ops", ["oops"], False), (None, ["admin", "None"], False)],
+)
+def test_who_has_the_admin_role_is_an_operator(
+    admin_role: str | None, roles: list[str], *, is_admin: bool
+) -> None:
+    claims = {"tenant_id": "acme", "roles": roles}
+    assert principal_of(claims, ClaimNames(admin_role=admin_role)).is_admin is is_admin
+
+
+def test_an_operators_token_needs_no_tenant() -> None:
+    principal = principal_of({"roles": ["ops"]}, ClaimNames(admin_role="ops"))
+    assert principal == Principal(tenant_id=None, roles=("ops",), is_admin=True)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {},
+        {"tenant_id": None},
+        {"tenant_id": ""},
+        {"tenant_id": "a\nb"},
+        {"tenant_id": "x" * 257},
+        {"tenant_id": 5},
+        {"tenant_id": ["acme"]},
+        {"tenant_id": "acme", "sub": 5},
+        {"tenant_id": "acme", "sub": ""},
+        {"tenant_id": "acme", "roles": {}},
+        {"tenant_id": "acme", "roles": [1]},
+        {"tenant_id": "acme", "agents": None},
+        {"tenant_id": "acme", "agents": [["a"]]},
+        {"tenant_id": "acme", "agents": True},
+    ],
+)
+def test_a_claim_of_another_shape_is_not_taken(claims: Mapping[str, object]) -> None:
+    with pytest.raises(Unacceptable):
+        principal_of(claims, NAMES)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": NOW + 1},
+        {"exp": NOW - LEEWAY + 1},
+        {"exp": NOW + 1.5, "nbf": NOW + LEEWAY, "iat": NOW + LEEWAY},
+        {"exp": NOW + 1, "nbf": None},
+    ],
+)
+def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None:
+    assert check_times(claims, NOW, LEEWAY) > NOW
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {},
+        {"exp": None},
+        {"exp": NOW - LEEWAY},
+        {"exp": 0},
+        {"exp": "2030-01-01"},
+        {"exp": True},
+        {"exp": float("nan")},
+        {"exp": float("inf")},
+        {"exp": 10**400},
+        {"exp": NOW + 1, "nbf": NOW + LEEWAY + 1},
+        {"exp": NOW + 1, "iat": NOW + LEEWAY + 1},
+        {"exp": NOW + 1, "nbf": "now"},
+    ],
+    ids=range(12),
+)
+def test_a_token_out_of_its_time_is_not_taken(claims: Mapping[str, object]) -> None:
+    with pytest.raises(Unacceptable):
+        check_times(claims, NOW, LEEWAY)
