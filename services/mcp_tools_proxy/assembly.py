@@ -21,12 +21,13 @@ from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.downstream.components import build_components
 from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.health import Check, Health
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budgets import Budgets

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable
 import structlog
 
 from mcp_tools_proxy.domain.config import Problem
+from mcp_tools_proxy.gateway.access import EVERYBODY, Access
 from mcp_tools_proxy.gateway.findings import Finding, tell
 from mcp_tools_proxy.gateway.in_force import InForce
-from mcp_tools_proxy.gateway.registry import EVERYBODY, Access
 
 log = structlog.get_logger()
 

@@ -1,15 +1,16 @@
 """The frozen table of everything callable now, and its holder."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
-from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller, Kind
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
-from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.gateway.access import EVERYBODY, Access
+from mcp_tools_proxy.gateway.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.gateway.refusals import (
     ambiguous,
     needs_a_tenant,
@@ -17,60 +18,14 @@ from mcp_tools_proxy.gateway.refusals import (
     not_found,
     outside_the_preset,
 )
-from mcp_tools_proxy.gateway.table import (
-    WITHOUT_AGENT,
-    WITHOUT_AGENT_OR_TENANT,
-    Described,
-    ItemT,
-    Table,
-    Viewer,
-)
+from mcp_tools_proxy.gateway.table import Described, ItemT, Table, Viewer
 from mcp_tools_proxy.gateway.through_templates import ThroughTemplates
 from mcp_tools_proxy.gateway.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.policy.alias import qualified_name
-from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.lookalike import looks_like_anothers
-from mcp_tools_proxy.policy.visibility import Denial, Visibility
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Who may use what, of all that a registry has; the default is that all may use it.
-
-    ``agents`` are the profiles by name, None while nobody can know them. With ``agent_required``
-    nothing may be used without one. ``exclude`` is what nobody may see of a server (A-01), by its
-    id: it concerns URIs that a template stands for; whatever is listed was left out before.
-    ``servers`` are the ids of all servers that mcp.json has, there or not.
-    """
-
-    agents: Mapping[str, Visibility] | None = field(default_factory=dict)
-    agent_required: bool = False
-    exclude: Mapping[str, Exclusions] = field(default_factory=dict)
-    servers: Container[str] = ()
-
-    def viewer(self, caller: Caller) -> Viewer:
-        """Give whom to answer. Raises AgentNotFound, AgentRequired."""
-        has_tenant = caller.tenant_id != NO_TENANT
-        if caller.agent is None and not self.agent_required:
-            return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
-        if self.agents is None:
-            error = AgentRequired if caller.agent is None else AgentNotFound
-            raise error("agents.json has problems, so no agent is known: have an operator mend it")
-        if caller.agent is None:
-            raise AgentRequired("the request names no agent: set agent to the name of a profile")
-        visibility = self.agents.get(caller.agent)
-        if visibility is None:
-            ways_out = "" if self.agent_required else ", or leave agent out"
-            raise AgentNotFound(
-                f"no agent profile is named {quote(caller.agent)}; "
-                f"name one that agents.json has{ways_out}"
-            )
-        return Viewer(caller.agent, visibility, has_tenant)
-
-
-EVERYBODY = Access()
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.visibility import Denial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +42,7 @@ class Registry:
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
     through_templates: ThroughTemplates
+    listings: McpListings
     access: Access = EVERYBODY
 
     @classmethod
@@ -98,8 +54,9 @@ class Registry:
         resources: Iterable[Resource] = (),
         templates: Iterable[ResourceTemplate] = (),
         access: Access = EVERYBODY,
+        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> Self:
-        """Make a registry, in the order given.
+        """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
 
         Raises ValueError when two tools share a name or alias, or two others server and name.
         """
@@ -110,17 +67,23 @@ class Registry:
         tool_table = Table(
             tools,
             names_of=lambda tool: (tool.spec.name, tool.spec.alias),
-            bare_names=False,
+            first_shadows=False,
+            bare_names=tool_names is ToolNameStyle.BARE,
             goes_bare=goes_bare,
         )
+        prompt_table = Table(prompts, names_of=_qualified, goes_bare=goes_bare)
+        resource_table = Table(resources, names_of=_qualified, goes_bare=goes_bare)
         template_table = Table(templates, names_of=_qualified)
         return cls(
             tools=tool_table,
             tool_lists=ToolLists(tool_table),
-            prompts=Table(prompts, names_of=_qualified, goes_bare=goes_bare),
-            resources=Table(resources, names_of=_qualified, goes_bare=goes_bare),
+            prompts=prompt_table,
+            resources=resource_table,
             templates=template_table,
             through_templates=ThroughTemplates(template_table, access.exclude),
+            listings=McpListings.of(
+                tool_table, prompt_table, resource_table, template_table, tool_names
+            ),
             access=access,
         )
 
@@ -134,10 +97,11 @@ class Registry:
     def resolve(self, call: Call) -> Component:
         """Give what the call names, looked up as it is spelt, never parsed (contract §6).
 
-        A tool goes by its name, else its alias, else for an agent its bare name; a prompt or
-        resource by ``server_id:name``, else its bare name. Any other URI is read through a template
-        that it matches. Nothing outside the tables is ever looked for (F-14). Raises AgentNotFound,
-        AgentRequired, AmbiguousName, and for each kind not allowed and not found.
+        A tool goes by its name, else its alias, else for an agent its bare name, and for everybody
+        where MCP lists show bare names; a prompt or resource by ``server_id:name``, else its bare
+        name. Any other URI is read through a template that it matches. Nothing outside the tables
+        is ever looked for (F-14). Raises AgentNotFound, AgentRequired, AmbiguousName, and for each
+        kind not allowed and not found.
         """
         viewer = self.access.viewer(call.caller)
         match call.kind:
@@ -171,15 +135,39 @@ class Registry:
         One whose bare name means several to this caller is listed as ``server_id:name``; so are
         resources and templates.
         """
-        return _listed(self.prompts, self.access.viewer(caller), key="name")
+        return self.listings.prompts.shown_to(self.access.viewer(caller))
 
     def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the resources that ``caller`` may read by their names, as MCP does."""
-        return _listed(self.resources, self.access.viewer(caller), key="uri")
+        return self.listings.resources.shown_to(self.access.viewer(caller))
 
     def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the templates whose URIs ``caller`` may read, as MCP does."""
-        return _listed(self.templates, self.access.viewer(caller), key="uriTemplate")
+        return self.listings.templates.shown_to(self.access.viewer(caller))
+
+    async def mcp_tools(self, caller: Caller) -> McpList:
+        """List as MCP does the tools that ``resolve`` would accept, under the names in force.
+
+        Every name that is listed leads to its own tool for ``caller``. Raises as ``visible_to``.
+        """
+        return await self.listings.tools.list_for(self.access.viewer(caller))
+
+    async def mcp_prompts(self, caller: Caller) -> McpList:
+        """Give ``prompts_visible_to`` with its tag."""
+        return await self.listings.prompts.list_for(self.access.viewer(caller))
+
+    async def mcp_resources(self, caller: Caller) -> McpList:
+        """Give ``resources_visible_to`` with its tag."""
+        return await self.listings.resources.list_for(self.access.viewer(caller))
+
+    async def mcp_templates(self, caller: Caller) -> McpList:
+        """Give ``templates_visible_to`` with its tag."""
+        return await self.listings.templates.list_for(self.access.viewer(caller))
+
+    def input_schema(self, name: str) -> JsonObject | None:
+        """Give the input schema of the one tool that a name may mean, whoever asks."""
+        found = self.tools.meant_by(name)
+        return found[0].spec.input_schema if len(found) == 1 else None
 
     def _tool(self, name: str, viewer: Viewer) -> Tool:
         tool = _only(self.tools.find(name, viewer), name)
@@ -198,7 +186,7 @@ class Registry:
         if prompt is not None:
             return prompt
         self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
-        raise not_found(Kind.PROMPT, name, _names(self.prompts, viewer))
+        raise not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
 
     def _resource(self, uri: str, viewer: Viewer) -> Resource:
         found = self.resources.find(uri, viewer) or self.through_templates.find(uri, viewer)
@@ -206,7 +194,7 @@ class Registry:
         if resource is not None:
             return resource
         self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
-        raise not_found(Kind.RESOURCE, uri, _names(self.resources, viewer))
+        raise not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
 
     def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
         """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
@@ -267,28 +255,3 @@ def _only(found: Sequence[ItemT], name: str) -> ItemT | None:
     if len(found) > 1:
         raise ambiguous(name, [qualified_name(it.spec.server_id or "", name) for it in found])
     return found[0] if found else None
-
-
-def _listed(table: Table[ItemT], viewer: Viewer, *, key: str) -> Sequence[JsonObject]:
-    return [_shown(table, item, viewer, key) for item in table.seen_by(viewer)]
-
-
-def _shown(table: Table[ItemT], item: ItemT, viewer: Viewer, key: str) -> JsonObject:
-    """Give a descriptor under a name that leads to this very item."""
-    descriptor = item.spec.as_mcp
-    name = _name_for(table, item, viewer)
-    if name == item.spec.bare_name:
-        return descriptor
-    return {**descriptor, (key if key in descriptor else "name"): name}
-
-
-def _names(table: Table[ItemT], viewer: Viewer) -> Iterable[str]:
-    return (_name_for(table, item, viewer) for item in table.seen_by(viewer))
-
-
-def _name_for(table: Table[ItemT], item: ItemT, viewer: Viewer) -> str:
-    """Give the shortest name by which ``viewer`` gets this very item."""
-    spec = item.spec
-    if table.find(spec.bare_name, viewer) == (item,):
-        return spec.bare_name
-    return qualified_name(spec.server_id or "", spec.bare_name)

@@ -19,11 +19,12 @@ from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.domain.view import Shadowed, View
+from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.clashes import without_clashes
 from mcp_tools_proxy.gateway.findings import findings_of
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
 from mcp_tools_proxy.gateway.news import News
-from mcp_tools_proxy.gateway.registry import Access, Registry, RegistryHolder
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities

@@ -49,9 +49,9 @@ WITHOUT_AGENT_OR_TENANT = Viewer(has_tenant=False)
 class Table(Generic[ItemT]):
     """Every component of one kind that anybody may use, in the view's order; never changed.
 
-    Of several that share a bare name, one caller may use the first of them without an agent, and
-    each agent those that its profile leaves it. What a list shows and what a name leads to are both
-    ``shows``, so they cannot disagree.
+    Of several that share a bare name, a caller without an agent may use the first one only where
+    that one shadows the others, and each agent those that its profile leaves it. What a list shows
+    and what a name leads to are both ``shows``, so they cannot disagree.
     """
 
     def __init__(
@@ -59,14 +59,15 @@ class Table(Generic[ItemT]):
         items: Iterable[ItemT],
         *,
         names_of: Callable[[ItemT], Iterable[str]],
+        first_shadows: bool = True,
         bare_names: bool = True,
         goes_bare: Callable[[ItemT], bool] = lambda _: True,
     ) -> None:
         """``names_of`` gives the names that are an item's alone; ``goes_bare`` tells whether it may
         be used by its bare name.
 
-        Without ``bare_names`` a caller without an agent sees every item, and names none by its bare
-        name. Raises ValueError when two items have one name.
+        Without ``bare_names`` a caller without an agent names no item by its bare name. Raises
+        ValueError when two items have one name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
@@ -76,7 +77,7 @@ class Table(Generic[ItemT]):
         self._bare_names = bare_names
         self._shadowed = frozenset(
             id(item)
-            for same in (self._by_bare_name.values() if bare_names else ())
+            for same in (self._by_bare_name.values() if first_shadows else ())
             for item in same[1:]
         )
         self._masks: dict[tuple[str | None, bool], bytes] = {}
@@ -94,8 +95,9 @@ class Table(Generic[ItemT]):
     def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
         """Give what goes by ``name`` and ``viewer`` may use: by its own name, else by its bare one.
 
-        More than one only for an agent (A-10). A name that is one item's own never leads to
-        another, so no server can get the calls that a viewer may not make of another one (A-19).
+        More than one only where none shadows the others (A-10). A name that is one item's own never
+        leads to another, so no server can get the calls that a viewer may not make of another one
+        (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
@@ -103,6 +105,11 @@ class Table(Generic[ItemT]):
         if viewer.agent is None and not self._bare_names:
             return ()
         return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))
+
+    def meant_by(self, name: str) -> tuple[ItemT, ...]:
+        """Give what ``name`` may mean, whoever says it."""
+        own = self._by_name.get(name)
+        return self._by_bare_name.get(name, ()) if own is None else (own,)
 
     def denial(self, name: str, viewer: Viewer) -> Denial | None:
         """Say what refuses to ``viewer`` what goes by ``name``; None where nothing does."""

@@ -6,21 +6,23 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.agent import AgentProfile
-from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.clashes import without_clashes
-from mcp_tools_proxy.gateway.registry import Access, Registry
+from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.alias import alias_of
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from tests.builders import make_caller, make_snapshot
 from tests.fakes import FakeTool, fake_components
 
 AGENT = "reader"
-LOCAL = FakeTool(name="local")
+LOCAL = FakeTool(name="local", needs_tenant=True)
 
 SERVERS = ("a", "a-b", "b")
 PLAIN = ("x", "y:z")
@@ -46,6 +48,10 @@ class Case:
     @property
     def registry(self) -> Registry:
         """Build it as a reload does."""
+        return self.registry_in(ToolNameStyle.SERVER)
+
+    def registry_in(self, tool_names: ToolNameStyle) -> Registry:
+        """Build it with MCP lists that name tools in a style."""
         exclude = {server_id: Exclusions(it) for server_id, it in self.exclude.items()}
         made = fake_components(filter_capabilities(self.snapshots, self.preset, exclude))
         tools, _ = without_clashes([LOCAL], made.tools)
@@ -55,15 +61,23 @@ class Case:
             prompts=made.prompts,
             resources=made.resources,
             templates=made.templates,
-            access=Access(agents={AGENT: Visibility.of(self.profile, scope)}, exclude=exclude),
+            access=Access(
+                agents={AGENT: Visibility.of(self.profile, scope)},
+                exclude=exclude,
+                servers=self.snapshots,
+            ),
+            tool_names=tool_names,
         )
 
 
 def outcome(registry: Registry, kind: Kind, name: str, agent: str | None) -> Item | str:
     """Resolve a name: what it leads to, or the code of its refusal."""
-    call = Call(
-        name=name, kind=kind, arguments={}, caller=make_caller(agent=agent), trace_id="trace-1"
-    )
+    return outcome_for(registry, kind, name, make_caller(agent=agent))
+
+
+def outcome_for(registry: Registry, kind: Kind, name: str, caller: Caller) -> Item | str:
+    """Resolve a name for a caller."""
+    call = Call(name=name, kind=kind, arguments={}, caller=caller, trace_id="trace-1")
     try:
         spec = registry.resolve(call).spec
     except ProxyError as error:

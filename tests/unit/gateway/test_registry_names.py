@@ -13,7 +13,8 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.gateway.registry import Access, Registry
+from mcp_tools_proxy.gateway.access import Access
+from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.alias import alias_of
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
-from mcp_tools_proxy.gateway.registry import Access, Registry
+from mcp_tools_proxy.gateway.access import Access
+from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.visibility import Visibility

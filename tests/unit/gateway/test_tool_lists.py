@@ -24,7 +24,7 @@ EVERY_FORMAT = pytest.mark.parametrize("tool_format", ToolFormat)
 
 def lists_of(tools: Sequence[FakeTool]) -> ToolLists:
     names = {id(tool): (tool.spec.name, tool.spec.alias) for tool in tools}
-    return ToolLists(Table(tools, names_of=lambda tool: names[id(tool)], bare_names=False))
+    return ToolLists(Table(tools, names_of=lambda tool: names[id(tool)], first_shadows=False))
 
 
 def agent(name: str, *excluded: str) -> Viewer:
