@@ -1,5 +1,6 @@
 """One fake for each protocol of ours."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,50 @@ from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.policy.alias import alias_of
 
 Run = Callable[[Call], Awaitable[Result]]
+Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
+
+
+class FakeClient:
+    """A Client that keeps what it is told and asked.
+
+    It answers with ``answer``, raises it if it is an error, or does what it does.
+    """
+
+    def __init__(
+        self,
+        answer: "JsonObject | Exception | Ask | None" = None,
+        *,
+        capabilities: Mapping[str, object] | None = None,
+        wants_progress: bool = True,
+        log_level: str | None = None,
+        resumes: bool = False,
+    ) -> None:
+        self.capabilities = {"elicitation": {}} if capabilities is None else capabilities
+        self.wants_progress = wants_progress
+        self.log_level = log_level
+        self.resumes = resumes
+        self.notes: list[tuple[str, Mapping[str, object]]] = []
+        self.questions: list[tuple[str, Mapping[str, object]]] = []
+        self.forgotten = 0
+        """Questions that nobody wanted an answer to any more."""
+        self._answer = answer or {"action": "decline"}
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Keep it."""
+        self.notes.append((method, params))
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Keep it, and answer."""
+        self.questions.append((method, params))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        if isinstance(self._answer, Mapping):
+            return self._answer
+        try:
+            return await self._answer(method, params)
+        except asyncio.CancelledError:
+            self.forgotten += 1
+            raise
 
 
 class FakeTool:

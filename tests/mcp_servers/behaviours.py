@@ -47,6 +47,8 @@ class Run:
     script: "Script"
     tool: str
     arguments: Json
+    params: Json
+    """All of the request's."""
     meta: Json
     headers: Json
     send: Send

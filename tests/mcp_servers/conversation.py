@@ -22,7 +22,8 @@ class Conversation:
         """Take one message as it arrived."""
         message = json.loads(text)
         if "method" not in message:
-            return  # an answer to a ping of ours
+            self._script.take_answer(message)
+            return
         if "id" in message:
             task = self._tasks.create_task(self._answer(message))
             self._running[message["id"]] = task

@@ -32,7 +32,9 @@ class StreamableHttp:
             return refusal
         session_id = request.headers.get("Mcp-Session-Id", "")
         if "method" not in message or "id" not in message:
-            if message.get("method") == "notifications/cancelled":
+            if "method" not in message:
+                self.script.take_answer(message)
+            elif message["method"] == "notifications/cancelled":
                 self._cancel(session_id, params.get("requestId"))
             return web.Response(status=202)
         headers = {}
@@ -86,7 +88,7 @@ class StreamableHttp:
         self, request: web.Request, message: Json, outbox: Outbox, headers: dict[str, str]
     ) -> web.StreamResponse:
         item: Json | Fault | None = {}
-        while isinstance(item, dict) and "id" not in item:
+        while isinstance(item, dict) and ("id" not in item or "method" in item):
             item = await outbox.get()
         match item:
             case None:

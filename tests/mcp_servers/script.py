@@ -17,7 +17,9 @@ from tests.mcp_servers.behaviours import (
     descriptor,
     identify,
 )
+from tests.mcp_servers.talking import TALKING
 
+ALL = BEHAVIOURS | TALKING
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CANCELLED = "cancelled"
@@ -87,8 +89,14 @@ class Script:
         self.running_count = 0
         """Calls that run now."""
         self.listeners: dict[object, tuple[Send, Json]] = {}
+        self.asked: dict[str, asyncio.Future[Json]] = {}
+        """What the client was asked, and answered: a message with result or error."""
+        self.later: asyncio.Queue[str] = asyncio.Queue()
+        """The ids of what was asked after the call that asked for it."""
+        self.initialized: Json = {}
+        """What the client said of itself in the legacy handshake."""
         self.tools: dict[str, Json] = {}
-        for name in BEHAVIOURS if options.only is None else options.only:
+        for name in ALL if options.only is None else options.only:
             self.tools[name] = descriptor(name)
         for number in range(1, options.tools + 1):
             self.tools[f"tool_{number:03}"] = descriptor(f"tool_{number:03}")
@@ -107,6 +115,19 @@ class Script:
             params = {"_meta": meta} if meta else {}
             method = f"notifications/{kind}/list_changed"
             send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, question: Json, send: Send) -> str:
+        """Send a request of the server's own, and give its id."""
+        id_ = f"q{len(self.asked) + 1}"
+        self.asked[id_] = asyncio.get_running_loop().create_future()
+        send({"jsonrpc": "2.0", "id": id_, **question})
+        return id_
+
+    def take_answer(self, message: Json) -> None:
+        """Take the client's answer to a request of the server's."""
+        future = self.asked.get(str(message.get("id")))
+        if future is not None and not future.done():
+            future.set_result({k: message[k] for k in ("result", "error") if k in message})
 
     async def answer(self, request: Json, seen: Seen) -> Json | Fault:
         """Answer one request; cancelling it is counted when it is a tool call."""
@@ -148,6 +169,7 @@ class Script:
     def _initialized(self, params: Json) -> Json:
         if self.options.era == "modern":
             raise RpcError(-32022, "Unsupported protocol version", {"supported": [MODERN]})
+        self.initialized = params
         asked = params.get("protocolVersion")
         return {
             "protocolVersion": asked if asked in LEGACY else LEGACY[-1],
@@ -170,7 +192,7 @@ class Script:
     def _stamped(self, method: str, result: Json) -> Json:
         """Add what the modern era asks of results."""
         meta = {**result.get("_meta", {}), f"{PREFIX}serverInfo": self._identity()}
-        stamped = {**result, "resultType": "complete", "_meta": meta}
+        stamped = {"resultType": "complete", **result, "_meta": meta}
         if method in METHOD_OF_LIST or method in {"server/discover", "resources/read"}:
             stamped |= {"ttlMs": 0, "cacheScope": "private"}
         return stamped
@@ -216,12 +238,13 @@ class Script:
             script=self,
             tool=name,
             arguments=params.get("arguments") or {},
+            params=params,
             meta=params.get("_meta") or {},
             headers=seen.headers,
             send=seen.send,
         )
         try:
-            return await BEHAVIOURS.get(name, identify)(run)
+            return await ALL.get(name, identify)(run)
         except asyncio.CancelledError:
             self.cancelled_count += 1
             self._journal(CANCELLED)

@@ -30,6 +30,15 @@ class Client(Protocol):
         ...
 
     @property
+    def log_level(self) -> str | None:
+        """The least level of log lines that it asked for, as MCP spells it: ``info``.
+
+        Servers of MCP 2026-07-28 send none to one that asked for none; an older server sends what
+        it pleases, and who implements this leaves out what is below.
+        """
+        ...
+
+    @property
     def resumes(self) -> bool:
         """Whether it takes ``input_required`` for a result, and then calls again with the answers.
 
@@ -57,6 +66,7 @@ class Nobody:
 
     capabilities: Mapping[str, object] = {}
     wants_progress = False
+    log_level: str | None = None
     resumes = False
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:

@@ -1,8 +1,8 @@
 """The Link: a negotiated conversation over any wire, its messages raw both ways."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -24,14 +24,18 @@ from mcp.shared.transport_context import TransportContext
 from mcp.types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
+    ErrorData,
     Implementation,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.first_cause import first_cause
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import OnListChanged
 from mcp_tools_proxy.downstream.negotiate import negotiate, probe_s
 from mcp_tools_proxy.downstream.transports.reopen import keep_open
@@ -53,9 +57,17 @@ class Wire(Dispatcher[TransportContext], Protocol):
         ...
 
     async def exchange(
-        self, method: str, params: Mapping[str, Any] | None, headers: Mapping[str, str], /
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        hearing: Hearing | None,
+        /,
     ) -> dict[str, Any]:
-        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge.
+
+        What the server says and asks meanwhile goes to ``hearing``, as far as it concerns it.
+        """
         ...
 
     async def down(self) -> str:
@@ -72,6 +84,8 @@ async def converse(
         dispatcher=wire,
         client_info=CLIENT_INFO,
         read_timeout_seconds=config.connect_timeout_s,
+        elicitation_callback=_decline,
+        sampling_callback=_decline,
     )
     with first_cause():
         async with session, anyio.create_task_group() as tasks:
@@ -113,15 +127,27 @@ class Conversation:
         return self._wire.transport
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout_s: float
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        hearing: Hearing | None = None,
     ) -> dict[str, Any]:
         """Send one request and give its raw ``result``; see Link."""
         headers = self._headers
+        more = {} if hearing is None else hearing.meta(modern=self.modern)
         if self.modern:
             headers = self._modern_headers(method, params)
-            params = {**params, "_meta": {**params.get("_meta", {}), **self._envelope}}
-        async with asyncio.timeout(timeout_s):
-            result = await self._wire.exchange(method, params, headers)
+            more = {**self._envelope, **more}
+        if more:
+            params = {**params, "_meta": {**params.get("_meta", {}), **more}}
+        async with asyncio.timeout(timeout_s) as timeout:
+            if hearing is None:
+                result = await self._wire.exchange(method, params, headers, None)
+            else:
+                with hearing.attached(timeout, is_pushed=not self.modern):
+                    result = await self._wire.exchange(method, params, headers, hearing)
         if method == "tools/list" and self.modern:
             self._learn_mirrored(result)
         return result
@@ -155,16 +181,13 @@ class Conversation:
                 self._mirrored[name] = found
 
 
-@contextmanager
-def first_cause() -> Iterator[None]:
-    """Let an exception leave a task group as itself, not in the group's wrapping."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+async def _decline(context: object, params: object) -> ErrorData:
+    """Stand for the questions that are declared: the wires put them to the clients of calls.
+
+    A server of the older eras is told once, for everybody, what its client can be asked. A client
+    that cannot be asked is refused when the server asks it.
+    """
+    return ErrorData(code=INVALID_REQUEST, message="nobody can be asked")
 
 
 async def _listen(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.conversation import Wire, converse, first_cause
+from mcp_tools_proxy.downstream.conversation import Wire, converse
+from mcp_tools_proxy.downstream.first_cause import first_cause
 from mcp_tools_proxy.downstream.link import Link, LinkFault, OnListChanged
 from mcp_tools_proxy.downstream.transports.failures import Ended, Refused
 from mcp_tools_proxy.downstream.transports.http import open_http

@@ -18,10 +18,12 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.downstream.content import encodable
 from mcp_tools_proxy.downstream.link import PeerError
-from mcp_tools_proxy.downstream.result import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
+from mcp_tools_proxy.downstream.rounds import request_for
 from mcp_tools_proxy.downstream.session import Session
-from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS, declared_arguments
 
 TRACE_ID_KEY = "io.github.mcp-tools-proxy/traceId"
@@ -32,6 +34,11 @@ BLOCKS = ("content", "messages", "contents")
 
 LEAST_BLOCK_BYTES = 20
 """``{"type":"x","y":""},`` is the least that a part takes as JSON."""
+
+_RESERVED = re.compile(
+    r"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|(progressToken|traceparent|tracestate|baggage)$"
+)
+"""What MCP keeps for itself of the keys of ``_meta``; trace context has a way of its own."""
 
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
@@ -59,9 +66,10 @@ class Exchange:
         """Send one request for ``call`` and give what ``read`` makes of the raw answer.
 
         It may be as large as its server's results may. ``refuse`` makes our error of the server's.
-        Raises those, ``read``'s and the session's.
+        An answer that asks for input is given as it came to a client that ``resumes``. Raises those
+        errors, ``read``'s and the session's, and ToolFailed for input that cannot be given.
         """
-        params["_meta"] = trace_of(call)
+        params["_meta"] = meta_of(call)
         telling = log.is_enabled_for(logging.DEBUG)
         if telling:
             log.debug(
@@ -72,10 +80,11 @@ class Exchange:
         started = self.session.clock()
         code, raw = InternalError.code, None
         try:
-            raw = await self.session.request(method, params, repeatable=repeatable)
+            raw = await request_for(call, self.session, method, params, repeatable=repeatable)
             max_bytes = self.session.config.max_result_bytes
             _check_count(raw, max_bytes)
-            result = replace(read(raw), max_bytes=max_bytes)
+            answer = self._asking(raw, call) if asks_for_input(raw) else read(raw)
+            result = replace(answer, max_bytes=max_bytes)
             code = "OK"
         except PeerError as error:
             refusal = refuse(error)
@@ -93,6 +102,17 @@ class Exchange:
             if telling:
                 self._tell_outcome(call, code, raw, seconds)
         return result
+
+    def _asking(self, raw: dict[str, Any], call: Call) -> Result:
+        """Give a question to the client that will come back with the answers. Raises ToolFailed."""
+        if not call.client.resumes:
+            name, kind = quote(self.spec.name), call.kind.value
+            raise ToolFailed(
+                f"{name} asks for more input while it runs, which cannot be given here; "
+                f"pass all it needs as arguments, or use another {kind}"
+            )
+        value = encodable(raw)
+        return Result(value=value, tokens=estimate_tokens(len(to_json(value))), asks_for_input=True)
 
     def _told(self, call: Call) -> dict[str, object]:
         told: dict[str, object] = {
@@ -123,14 +143,18 @@ def _check_count(raw: dict[str, Any], max_bytes: int) -> None:
         )
 
 
-def trace_of(call: Call) -> dict[str, object]:
-    """Make the ``_meta`` of a request: our trace id, and W3C trace context.
+def meta_of(call: Call) -> dict[str, object]:
+    """Make the ``_meta`` of a request: the caller's own (W-12), our trace id, W3C trace context.
 
-    Without a ``traceparent`` from the caller one is made of a trace id that W3C would accept.
+    Ours wins, and what MCP reserves never comes from a caller. Without a ``traceparent`` from the
+    caller one is made of a trace id that W3C would accept.
     """
     meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **call.trace_context}
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
         meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
+    if call.meta:
+        theirs = {key: value for key, value in call.meta.items() if not _RESERVED.match(key)}
+        meta = {**encodable(theirs), **meta}
     return meta
 
 

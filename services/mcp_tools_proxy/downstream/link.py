@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.hearing import Hearing
 
 
 class PeerError(Exception):
@@ -56,12 +57,19 @@ class Link(Protocol):
         ...
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout_s: float
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        hearing: Hearing | None = None,
     ) -> dict[str, Any]:
         """Send one request and give its raw ``result`` object.
 
-        ``params`` may hold ``_meta``; what the era asks for is added. Raises PeerError, LinkFault,
-        AnswerTooLarge, TimeoutError. Cancelling it, or its time-out, cancels it at the server.
+        ``params`` may hold ``_meta``; what the era asks for is added. ``hearing`` is told and asked
+        what the server says and asks meanwhile; while it is asked, the time-out does not run.
+        Raises PeerError, LinkFault, AnswerTooLarge, TimeoutError. Cancelling it, or its time-out,
+        cancels it at the server.
         """
         ...
 

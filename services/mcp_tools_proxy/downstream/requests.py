@@ -8,6 +8,7 @@ from typing import Any
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.current import CurrentLink
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
 
 
@@ -27,7 +28,12 @@ class Requests:
         self._idle.set()
 
     async def send(
-        self, method: str, params: Mapping[str, Any], *, repeatable: bool
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        repeatable: bool,
+        hearing: Hearing | None = None,
     ) -> dict[str, Any]:
         """Send one request and give its raw result; see ``Session.request``."""
         if self.in_flight >= self._config.max_calls_in_flight:
@@ -35,7 +41,7 @@ class Requests:
         self.in_flight += 1
         self._idle.clear()
         try:
-            return await self._send(method, params, tries=2 if repeatable else 1)
+            return await self._send(method, params, hearing, tries=2 if repeatable else 1)
         except TimeoutError:
             raise self._late() from None
         except AnswerTooLarge as error:
@@ -51,16 +57,20 @@ class Requests:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
 
-    async def _send(self, method: str, params: Mapping[str, Any], *, tries: int) -> dict[str, Any]:
+    async def _send(
+        self, method: str, params: Mapping[str, Any], hearing: Hearing | None, *, tries: int
+    ) -> dict[str, Any]:
         deadline = self._clock() + self._config.call_timeout_s
         link = await self._current.get(deadline)
         while True:
             tries -= 1
             try:
-                answer = await link.request(method, params, timeout_s=deadline - self._clock())
+                answer = await link.request(
+                    method, params, timeout_s=deadline - self._clock(), hearing=hearing
+                )
             except LinkFault as fault:
                 self._current.suspect(link)
-                if not tries:
+                if not tries or (hearing is not None and hearing.questions):
                     raise self._current.unavailable(fault.reason) from fault
                 link = await self._current.next(deadline)
             except TimeoutError:

@@ -17,9 +17,10 @@ from mcp_tools_proxy.downstream.current import CurrentLink
 from mcp_tools_proxy.downstream.discovery import discover
 from mcp_tools_proxy.downstream.events import counts_of, log_change, log_connected
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.holding import Hold, holding_links
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, Dial, Link, LinkFault, PeerError
-from mcp_tools_proxy.downstream.pauses import pause_before_connecting
+from mcp_tools_proxy.downstream.pauses import pause_before_connecting, pause_before_refreshing
 from mcp_tools_proxy.downstream.requests import Requests
 from mcp_tools_proxy.telemetry.servers import ServerMeters
 
@@ -31,10 +32,6 @@ PROVEN_S = 5.0
 
 COALESCE_S = 0.2
 """How long a server's words that its lists changed are collected before they are looked at."""
-
-REFRESH_RETRY_S = 30.0
-"""The pause before a discovery that failed is tried again, if it is not due sooner."""
-
 _CLOSED = "its session is closed"
 
 log = structlog.get_logger()
@@ -96,16 +93,21 @@ class Session:
         )
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, repeatable: bool = False
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        repeatable: bool = False,
+        hearing: Hearing | None = None,
     ) -> dict[str, Any]:
         """Send one request within the server's call time-out, and give its raw result.
 
         While the server is being connected to, it waits; while the next attempt is further off, it
         fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
-        is never sent twice. Raises ServerBusy, ServerUnavailable, ToolTimeout, ResultTooLarge, and
-        PeerError for the server's own errors.
+        is never sent twice, nor one whose client was asked. Raises ServerBusy, ServerUnavailable,
+        ToolTimeout, ResultTooLarge, and PeerError for the server's own errors.
         """
-        return await self._requests.send(method, params, repeatable=repeatable)
+        return await self._requests.send(method, params, repeatable=repeatable, hearing=hearing)
 
     def leave(self) -> None:
         """Stop speaking for the server: it left the configuration, or another session has it."""
@@ -224,7 +226,9 @@ class Session:
         """Discover again when the server says that its lists changed, and now and then anyway."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._refresh_pause_s()):
+                interval_s, failed = self.config.refresh_interval_s, self._refresh_error is not None
+                pause_s = pause_before_refreshing(interval_s, self._jitter, failed=failed)
+                async with asyncio.timeout(pause_s):
                     await self._lists_changed.wait()
                     await asyncio.sleep(COALESCE_S)
             self._lists_changed.clear()
@@ -236,13 +240,6 @@ class Session:
                 self._discovery_failed(fault.reason)
             else:
                 self._take(snapshot)
-
-    def _refresh_pause_s(self) -> float | None:
-        """Give seconds to the next discovery, not the same for all servers; None is never."""
-        interval_s = self.config.refresh_interval_s or None
-        if self._refresh_error is not None:
-            interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)
-        return None if interval_s is None else interval_s * (0.9 + 0.2 * self._jitter())
 
     def _take(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; tell others only if it says something new."""

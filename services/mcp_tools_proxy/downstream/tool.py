@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.exchange import Exchange, refused, shape_of
 from mcp_tools_proxy.downstream.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.link import PeerError
-from mcp_tools_proxy.downstream.result import asks_for_input, failure_of, normalise_tool_result
+from mcp_tools_proxy.downstream.result import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.alias import alias_of, qualified_name
 
@@ -66,11 +66,6 @@ class RemoteTool:
         )
 
     def _read(self, raw: dict[str, Any], call: Call) -> Result:
-        if asks_for_input(raw):
-            raise ToolFailed(
-                f"{self.spec.name} asks for more input while it runs, which cannot be given here; "
-                "pass all it needs as arguments, or use another tool"
-            )
         answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
         if answer.decode_failed:
             log.warning(

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged, PeerError
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -108,7 +109,12 @@ class FakeLink:
             self._down.set_result(reason)
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout_s: float
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        hearing: Hearing | None = None,
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
         if self._down.done():

@@ -13,16 +13,16 @@ from mcp.shared.dispatcher import (
     OnNotify,
     OnNotifyIntercept,
     OnRequest,
-    run_notify_intercept,
 )
 from mcp.shared.exceptions import MCPError
 from mcp.types import REQUEST_TIMEOUT
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, OnListChanged, PeerError
-from mcp_tools_proxy.downstream.transports.asked import answer_to
 from mcp_tools_proxy.downstream.transports.event_stream import EventParser
 from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, as_mcp_error
+from mcp_tools_proxy.downstream.transports.http_aside import Aside
 from mcp_tools_proxy.downstream.transports.http_body import (
     drain,
     is_event_stream,
@@ -30,8 +30,8 @@ from mcp_tools_proxy.downstream.transports.http_body import (
     read_events,
 )
 from mcp_tools_proxy.downstream.transports.http_endpoint import VERSION, Endpoint
+from mcp_tools_proxy.downstream.transports.in_flight import InFlight
 from mcp_tools_proxy.downstream.transports.messages import (
-    LIST_CHANGED,
     MAX_ANSWER_BYTES,
     is_answer,
     read_object,
@@ -39,7 +39,6 @@ from mcp_tools_proxy.downstream.transports.messages import (
 )
 from mcp_tools_proxy.downstream.transports.reopen import LONGEST_DELAY_S, keep_open
 
-_ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
 _SETTLE_S = 0.05  # a cancelled request may be on its way still, over another connection
 _RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
 _CLOSED = "the connection to the server was closed"
@@ -66,8 +65,8 @@ class HttpWire:
     def __init__(self, endpoint: Endpoint, on_list_changed: OnListChanged) -> None:
         self._endpoint = endpoint
         self._on_list_changed = on_list_changed
-        self._legacy = False
-        self._last_id = 0
+        self._calls = InFlight()
+        self._aside = Aside(endpoint, self._calls, on_list_changed)
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -75,11 +74,9 @@ class HttpWire:
         self._cut: set[asyncio.Task[Any] | None] = set()
         """Those whose exchange the end of the link cut off."""
         self._closed = False
-        self._on_request: OnRequest | None = None
-        self._intercept: OnNotifyIntercept | None = None
 
     def __repr__(self) -> str:
-        return f"<HttpWire legacy={self._legacy} {self._endpoint}>"
+        return f"<HttpWire legacy={self._aside.legacy} {self._endpoint}>"
 
     @property
     def ended(self) -> bool:
@@ -99,9 +96,9 @@ class HttpWire:
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Hold what runs beside the requests, until cancelled."""
-        self._on_request, self._intercept = on_request, on_notify_intercept
         try:
             async with anyio.create_task_group() as self._tasks:
+                self._aside.open(self._tasks, on_request, on_notify_intercept)
                 task_status.started()
                 await anyio.sleep_forever()
         finally:
@@ -141,7 +138,7 @@ class HttpWire:
             raise as_mcp_error(fault) from None
         response.release()
         if method == "notifications/initialized" and self._tasks is not None:
-            self._legacy = True
+            self._aside.legacy = True
             self._tasks.start_soon(self._hear)
 
     async def exchange(
@@ -149,13 +146,30 @@ class HttpWire:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
+        hearing: Hearing | None = None,
         *,
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
-        if request_id is None:
-            self._last_id += 1
-            request_id = self._last_id
+        number = self._calls.begin(hearing)
+        try:
+            return await self._exchange(
+                number if request_id is None else request_id, method, params, headers, hearing
+            )
+        except asyncio.CancelledError:
+            self._calls.abandon(number)
+            raise
+        finally:
+            self._calls.end(number)
+
+    async def _exchange(
+        self,
+        request_id: int | str,
+        method: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        hearing: Hearing | None,
+    ) -> dict[str, Any]:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
             message["params"] = params
@@ -167,7 +181,7 @@ class HttpWire:
             response = await self._endpoint.post(message, headers)
             if method == "initialize":
                 self._endpoint.begin_session(response)
-            return await self._result(response, request_id)
+            return await self._result(response, request_id, hearing)
         except HTTP_ERRORS as error:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
@@ -180,16 +194,16 @@ class HttpWire:
 
     def _abandon(self, request_id: int | str) -> None:
         """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
-        if self._legacy and self._tasks is not None:
+        if self._aside.legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
             aside = {"method": "notifications/cancelled", "params": cancelled}
-            self._tasks.start_soon(self._send_aside, aside, _SETTLE_S)
+            self._tasks.start_soon(self._aside.send, aside, _SETTLE_S)
 
     async def _result(
-        self, response: aiohttp.ClientResponse, request_id: int | str
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
     ) -> dict[str, Any]:
         if is_event_stream(response):
-            return await self._follow(response, request_id)
+            return await self._follow(response, request_id, hearing)
         try:
             return take_result(await read_answer(response), request_id)
         except BaseException as fault:
@@ -199,13 +213,13 @@ class HttpWire:
             raise
 
     async def _follow(
-        self, response: aiohttp.ClientResponse, request_id: int | str
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
     ) -> dict[str, Any]:
         """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
         while True:
             parser = EventParser(MAX_ANSWER_BYTES)
             try:
-                answer = await self._find_answer(response, parser, request_id)
+                answer = await self._find_answer(response, parser, request_id, hearing)
             except BaseException:
                 response.close()
                 raise
@@ -216,7 +230,11 @@ class HttpWire:
             response = await self._continuation(parser)
 
     async def _find_answer(
-        self, response: aiohttp.ClientResponse, parser: EventParser, request_id: int | str
+        self,
+        response: aiohttp.ClientResponse,
+        parser: EventParser,
+        request_id: int | str,
+        hearing: Hearing | None,
     ) -> dict[str, Any] | None:
         """Read up to our answer; what comes before it is the server's own."""
         async with aclosing(read_events(response, parser)) as events:
@@ -225,14 +243,14 @@ class HttpWire:
                     raise AnswerTooLarge(MAX_ANSWER_BYTES)
                 message = read_object(event.data)
                 if not is_answer(message):
-                    await self._take(message)
+                    await self._aside.take(message, len(event.data), hearing)
                 elif message["id"] is None or str(message["id"]) == str(request_id):
                     return message
         return None
 
     async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
         """Go on with a stream that the server ended early, to be asked for the rest later."""
-        if self._legacy and ended.last_event_id is not None:
+        if self._aside.legacy and ended.last_event_id is not None:
             wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
             await asyncio.sleep(min(wait_ms / 1000, LONGEST_DELAY_S))
             response = await self._endpoint.get(ended.last_event_id)
@@ -240,27 +258,6 @@ class HttpWire:
                 return response
             response.close()
         raise LinkFault("the server ended its answer's stream before the answer")
-
-    async def _take(self, message: dict[str, Any]) -> None:
-        """Hear the server's own message: answer a request, note that a list changed."""
-        method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
-        if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
-            return
-        if request_id is None:
-            heard = run_notify_intercept(self._intercept, method, params)
-            if not heard and method in LIST_CHANGED:
-                self._on_list_changed()
-        elif self._legacy and self._on_request is not None and isinstance(request_id, int | str):
-            await self._send_aside(await answer_to(self._on_request, request_id, method, params))
-
-    async def _send_aside(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
-        """Send what has no answer; that it could not be sent changes nothing."""
-        await asyncio.sleep(delay_s)
-        with suppress(LinkFault, TimeoutError):
-            async with asyncio.timeout(_ASIDE_S):
-                message = {"jsonrpc": "2.0", **message}
-                response = await self._endpoint.post(message, self._endpoint.beside)
-                response.release()
 
     async def _hear(self) -> None:
         """Hold the older eras' stream of notifications open."""
@@ -282,7 +279,8 @@ class HttpWire:
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
                         with suppress(LinkFault):
-                            await self._take(read_object(event.data))
+                            message = read_object(event.data)
+                            await self._aside.take(message, len(event.data), self._calls.sole())
         except LinkFault:
             return not self.ended
         except HTTP_ERRORS as error:

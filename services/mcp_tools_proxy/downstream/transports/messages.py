@@ -15,7 +15,9 @@ from mcp.types import (
 from pydantic_core import from_json
 
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.questions import QUESTIONS
 from mcp_tools_proxy.downstream.transports.failures import peer_error
+from mcp_tools_proxy.downstream.transports.in_flight import RELAYED
 from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -24,8 +26,10 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
 )
-HEARD = LIST_CHANGED | {"notifications/cancelled", "notifications/subscriptions/acknowledged"}
-"""The notifications that mean something to us; progress and log lines do not."""
+HEARD = (
+    LIST_CHANGED | RELAYED | {"notifications/cancelled", "notifications/subscriptions/acknowledged"}
+)
+"""The notifications that mean something to us, or to our callers."""
 
 _BOM = b"\xef\xbb\xbf"
 _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
@@ -90,7 +94,14 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
             heard = method in HEARD
             note = JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
             return SessionMessage(note) if heard else None
-        return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=request_id, method=method))
+        if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+            raise LinkFault("the server's request has no id that can be answered")
+        asked = params if method in QUESTIONS else None
+        return SessionMessage(
+            JSONRPCRequest.model_construct(
+                jsonrpc="2.0", id=request_id, method=method, params=asked
+            )
+        )
     if request_id is None:
         raise LinkFault("the server's answer does not say what it answers")
     if "error" in message:

@@ -1,7 +1,7 @@
 """Duplex transports (stdio, SSE, WebSocket) under the SDK's dispatcher."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
@@ -18,12 +18,26 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp.types import JSONRPCRequest
-from pydantic_core import PydanticSerializationError
+from mcp.types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.questions import QUESTIONS
 from mcp_tools_proxy.downstream.transports.failures import as_mcp_error, from_mcp_error
+from mcp_tools_proxy.downstream.transports.in_flight import (
+    CANCELLED,
+    MAX_ANSWERS,
+    RELAYED,
+    InFlight,
+)
 from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_session_message
 
 log = structlog.get_logger()
@@ -66,10 +80,14 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         on_list_changed: OnListChanged,
     ) -> None:
         self._ended = asyncio.Event()
-        super().__init__(_Incoming(duplex, server_id, self._ended), _Outgoing(duplex))
+        self._outgoing = _Outgoing(duplex)
+        super().__init__(_Incoming(duplex, server_id, self._ended, self._take), self._outgoing)
         self.transport = transport
         self._duplex = duplex
         self._list_changed = on_list_changed
+        self._calls = InFlight()
+        self._answering: anyio.abc.TaskGroup | None = None
+        self._answers = 0
 
     @property
     def ended(self) -> bool:
@@ -99,25 +117,71 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
             if method in LIST_CHANGED:
                 self._list_changed()
 
-        await super().run(on_request, hear, on_notify_intercept, task_status=task_status)
+        async with anyio.create_task_group() as self._answering:
+            await super().run(on_request, hear, on_notify_intercept, task_status=task_status)
+            self._answering.cancel_scope.cancel()
 
     async def exchange(
-        self, method: str, params: Mapping[str, Any] | None, _headers: Mapping[str, str]
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        _headers: Mapping[str, str],
+        hearing: Hearing | None,
     ) -> dict[str, Any]:
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        request_id = self._calls.begin(hearing)
         try:
-            return await self.send_raw_request(method, params)
+            return await self.send_raw_request(method, params, {"request_id": request_id})
         except MCPError as error:
             raise from_mcp_error(error) from None
         except PydanticSerializationError:
             raise LinkFault("the request has text that is not Unicode") from None
+        except asyncio.CancelledError:
+            self._calls.abandon(request_id)
+            raise
+        finally:
+            self._calls.end(request_id)
+
+    def _take(self, message: JSONRPCMessage, size: int) -> bool:
+        """Take what concerns a call, in the order of its coming; tell whether that was all."""
+        match message:
+            case JSONRPCResponse() | JSONRPCError():
+                self._calls.answered(message.id)
+            case JSONRPCNotification() if message.method in RELAYED:
+                whom = self._calls.sole()
+                self._calls.hear(message.method, message.params or {}, size, whom)
+                return True
+            case JSONRPCNotification() if message.method == CANCELLED:
+                self._calls.withdraw((message.params or {}).get("requestId"))
+            case JSONRPCRequest() if message.method in QUESTIONS:
+                if self._answering is not None and self._answers < MAX_ANSWERS:
+                    self._answers += 1
+                    self._answering.start_soon(self._answer, message, self._calls.sole())
+                return True
+        return False
+
+    async def _answer(self, asked: JSONRPCRequest, whom: Hearing | None) -> None:
+        try:
+            answer = await self._calls.ask(asked.id, asked.method, asked.params or {}, whom)
+            if answer is not None:
+                with suppress(anyio.BrokenResourceError):
+                    await self._outgoing.send_aside(to_json({"jsonrpc": "2.0", **answer}))
+        finally:
+            self._answers -= 1
 
 
 class _Incoming(anyio.abc.AsyncResource):
     """What the server sends, as the SDK's stream of messages; garbage is left out."""
 
-    def __init__(self, duplex: Duplex, server_id: str, ended: asyncio.Event) -> None:
+    def __init__(
+        self,
+        duplex: Duplex,
+        server_id: str,
+        ended: asyncio.Event,
+        take: Callable[[JSONRPCMessage, int], bool],
+    ) -> None:
         self._messages = duplex.receive()
+        self._take = take
         self._server_id = server_id
         self._ended = ended
         self._had_garbage = False
@@ -136,7 +200,7 @@ class _Incoming(anyio.abc.AsyncResource):
             except LinkFault:
                 self._note_garbage(len(data))
                 continue
-            if message is not None:
+            if message is not None and not self._take(message.message, len(data)):
                 return message
         self._ended.set()
         raise StopAsyncIteration
@@ -166,13 +230,17 @@ class _Outgoing(anyio.abc.AsyncResource):
         message = item.message
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if not isinstance(message, JSONRPCRequest):
-            with anyio.move_on_after(_ASIDE_S), suppress(LinkFault):  # nobody waits for it
-                await self._duplex.send(data, is_request=False)
+            await self.send_aside(data)
             return
         try:
             await self._duplex.send(data, is_request=True)
         except LinkFault as fault:
             raise as_mcp_error(fault) from None
+
+    async def send_aside(self, data: bytes) -> None:
+        """Send what nobody waits for. Raises anyio.BrokenResourceError."""
+        with anyio.move_on_after(_ASIDE_S), suppress(LinkFault):
+            await self._duplex.send(data, is_request=False)
 
     async def aclose(self) -> None:
         """Do nothing: who opened the connection closes it."""

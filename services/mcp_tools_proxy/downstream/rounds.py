@@ -1,0 +1,105 @@
+"""One request of a call and its client: asking in rounds (MCP 2026-07-28), for clients that cannot.
+
+A server of that era asks by an answer, ``input_required``, and is sent the request again with the
+client's answers. A client that does the same itself gets the server's question as it came; any
+other one is asked here.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp_tools_proxy.domain.caller import Call, Resumed
+from mcp_tools_proxy.domain.client import NOBODY, AskFailed
+from mcp_tools_proxy.domain.errors import ToolFailed, ToolTimeout
+from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S, Hearing, hearing_of
+from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.bounds import quote
+
+MAX_ROUNDS = 10
+"""How often one call may ask its client in rounds."""
+
+
+async def request_for(
+    call: Call, session: Session, method: str, params: dict[str, Any], *, repeatable: bool
+) -> dict[str, Any]:
+    """Send a call's request, and give the raw result; ``params`` is what it has of its own.
+
+    It ``asks_for_input`` only where the call's client ``resumes``, or cannot be asked. Raises what
+    ``Session.request`` raises; ToolFailed, ToolTimeout when the client did not answer.
+    """
+    if call.resumed is not None:
+        params |= _resuming(call.resumed)
+        repeatable = False
+    client = call.client
+    if client is NOBODY:
+        return await session.request(method, params, repeatable=repeatable)
+    async with hearing_of(client) as hearing:
+        raw = await session.request(method, params, repeatable=repeatable, hearing=hearing)
+        rounds = 0
+        while asks_for_input(raw) and not client.resumes and _may_be_asked(raw, hearing):
+            rounds += 1
+            if rounds > MAX_ROUNDS:
+                raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
+            again = params | _resuming(await _answered(raw, hearing))
+            raw = await session.request(method, again, hearing=hearing)
+    return raw
+
+
+def _resuming(resumed: Resumed) -> dict[str, Any]:
+    """Make the fields of a request that is sent again with answers."""
+    fields: dict[str, Any] = {}
+    if resumed.responses:
+        fields["inputResponses"] = resumed.responses
+    if resumed.state is not None:
+        fields["requestState"] = resumed.state
+    return fields
+
+
+def _questions_of(raw: Mapping[str, Any]) -> dict[str, tuple[object, Mapping[str, Any]]] | None:
+    """Give method and params of each question, by its key; None when one is none."""
+    questions = raw.get("inputRequests") or {}
+    if not isinstance(questions, Mapping):
+        return None
+    found: dict[str, tuple[object, Mapping[str, Any]]] = {}
+    for key, question in questions.items():
+        params = question.get("params") if isinstance(question, Mapping) else None
+        if not isinstance(question, Mapping) or not isinstance(params, Mapping | None):
+            return None
+        found[key] = question.get("method"), params or {}
+    return found
+
+
+def _may_be_asked(raw: Mapping[str, Any], hearing: Hearing) -> bool:
+    questions = _questions_of(raw)
+    return questions is not None and all(
+        hearing.refusal(method, params) is None for method, params in questions.values()
+    )
+
+
+async def _answered(raw: Mapping[str, Any], hearing: Hearing) -> Resumed:
+    """Ask the client one question after the other. Raises ToolFailed, ToolTimeout."""
+    answers: dict[str, object] = {}
+    try:
+        async with asyncio.timeout_at(hearing.ends_at):
+            for key, (method, params) in (_questions_of(raw) or {}).items():
+                answers[key] = await _ask(hearing, cast("str", method), params)
+    except TimeoutError:
+        raise ToolTimeout(f"the client did not answer within {MAX_ASKING_S:g} s") from None
+    state = raw.get("requestState")
+    return Resumed(responses=answers, state=state if isinstance(state, str) else None)
+
+
+async def _ask(hearing: Hearing, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+    refusal = hearing.refusal(method, params)
+    try:
+        if refusal is not None:
+            raise refusal
+        return await hearing.ask(method, params)
+    except AskFailed as failure:
+        said = quote(failure.message, MESSAGE_CHARS)
+        raise ToolFailed(
+            f"the server asked the client for input, and got error {failure.code}: {said}",
+            details={"code": failure.code},
+        ) from None

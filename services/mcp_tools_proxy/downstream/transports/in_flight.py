@@ -1,0 +1,126 @@
+"""The requests that run on one link, and which of them the server's own words concern."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.downstream.hearing import LOG_LINE, PROGRESS, Hearing
+from mcp_tools_proxy.downstream.questions import INVALID_REQUEST
+
+FIRST_ID = 1000
+"""Apart from the ids that the SDK gives to what it asks itself."""
+
+MAX_ABANDONED = 10_000
+"""Of more requests without an answer no count is kept."""
+
+MAX_ANSWERS = 1000
+"""Questions on their way to an answer on one link; more get none."""
+
+CANCELLED = "notifications/cancelled"
+RELAYED = frozenset({PROGRESS, LOG_LINE})
+"""The notifications that concern a call."""
+
+
+class InFlight:
+    """Who waits for what on one link.
+
+    On a stream that all requests share, nothing says which of them a question or a log line belongs
+    to. It is taken for the only one there is, and for nobody's when there may be another: a wrong
+    guess would show one tenant's question to another tenant.
+    """
+
+    def __init__(self) -> None:
+        self._last_id = FIRST_ID - 1
+        self._running: dict[int, Hearing | None] = {}
+        self._by_token: dict[int, Hearing] = {}
+        self._abandoned: set[int] = set()
+        self._is_counting = True
+        self._asked: dict[tuple[Hearing | None, int | str], anyio.CancelScope] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<InFlight running={len(self._running)} abandoned={len(self._abandoned)} "
+            f"asked={len(self._asked)}>"
+        )
+
+    def begin(self, hearing: Hearing | None) -> int:
+        """Take note of a request, and give it an id."""
+        self._last_id += 1
+        self._running[self._last_id] = hearing
+        if hearing is not None:
+            self._by_token[hearing.token] = hearing
+        return self._last_id
+
+    def end(self, request_id: int) -> None:
+        """The request is over."""
+        hearing = self._running.pop(request_id, None)
+        if hearing is not None:
+            self._by_token.pop(hearing.token, None)
+
+    def abandon(self, request_id: int) -> None:
+        """Nobody waits for the request any more, but the server may work on it still."""
+        if len(self._abandoned) < MAX_ABANDONED:
+            self._abandoned.add(request_id)
+        else:
+            self._is_counting = False
+
+    def answered(self, request_id: object) -> None:
+        """The server answered a request, which perhaps nobody waited for any more."""
+        if self._abandoned and isinstance(request_id, int):
+            self._abandoned.discard(request_id)
+
+    def sole(self) -> Hearing | None:
+        """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
+        if len(self._running) != 1 or self._abandoned or not self._is_counting:
+            return None
+        return next(iter(self._running.values()))
+
+    def hear(self, method: str, params: Mapping[str, Any], size: int, whom: Hearing | None) -> None:
+        """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""
+        if method == LOG_LINE:
+            if whom is not None:
+                whom.log_line(params, size)
+            return
+        token = params.get("progressToken")
+        hearing = self._by_token.get(token) if isinstance(token, int) else None
+        if hearing is not None:
+            hearing.progress(params, size)
+
+    async def ask(
+        self,
+        request_id: int | str,
+        method: str,
+        params: Mapping[str, Any],
+        whom: Hearing | None,
+    ) -> dict[str, Any] | None:
+        """Put a question of the server's; give the answer as a message, None once withdrawn."""
+        with anyio.CancelScope() as withdrawn:
+            self._asked[whom, request_id] = withdrawn
+            try:
+                return {"id": request_id, "result": await _put(method, params, whom)}
+            except AskFailed as failure:
+                error = {"code": failure.code, "message": failure.message}
+                return {"id": request_id, "error": error}
+            finally:
+                self._asked.pop((whom, request_id), None)
+        return None
+
+    def withdraw(self, request_id: object, whom: Hearing | None = None) -> None:
+        """The server wants no answer to its question any more, to that of one call if given."""
+        for (asked, question_id), scope in self._asked.items():
+            if question_id == request_id and whom in (None, asked):
+                scope.cancel()
+
+
+async def _put(
+    method: str, params: Mapping[str, Any], whom: Hearing | None
+) -> Mapping[str, object]:
+    if whom is None:
+        raise AskFailed(
+            INVALID_REQUEST,
+            "nobody can be asked: the question belongs to no call, to one of several, "
+            "or to one whose caller takes no questions",
+        )
+    return await whom.question(method, params)

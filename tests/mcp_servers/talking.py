@@ -1,0 +1,94 @@
+"""The raw server's tools that say and ask something while they run. Standard library only."""
+
+import asyncio
+import json
+
+from tests.mcp_servers.behaviours import Behaviour, Fault, Json, Run, said
+
+
+async def say(run: Run) -> Json:
+    """Send ``messages`` as they are, with ``$token`` filled in, before the result."""
+    _send_all(run)
+    return said("said")
+
+
+async def say_late(run: Run) -> Json:
+    """Send ``messages`` when the result has been sent."""
+    asyncio.get_running_loop().call_later(0.02, _send_all, run)
+    return said("not said yet")
+
+
+def _send_all(run: Run) -> None:
+    for message in run.arguments.get("messages", []):
+        text = json.dumps(message).replace('"$token"', json.dumps(run.meta.get("progressToken")))
+        for _ in range(int(run.arguments.get("times", 1))):
+            run.send({"jsonrpc": "2.0", **json.loads(text)})
+
+
+async def ask(run: Run) -> Json | Fault:
+    """Ask the client ``times`` times at once, and give its answers; ``beside``: on another stream.
+
+    With ``withdraw`` the question is cancelled, and no answer is waited for; with ``crash`` the
+    server dies while it is open, with ``leave`` the call ends.
+    """
+    times = int(run.arguments.get("times", 1))
+    size = int(run.arguments.get("bytes", 0))
+    question: Json = {k: run.arguments[k] for k in ("method", "params") if k in run.arguments}
+    if size:
+        question = question | {"params": {"message": "x" * size}}
+    send = run.send
+    if run.arguments.get("beside"):
+        send = next(iter(run.script.listeners.values()))[0]
+    ids = [run.script.ask(question, send) for _ in range(times)]
+    if run.arguments.get("crash") or run.arguments.get("leave"):
+        await asyncio.sleep(0.1)
+        return Fault.CRASH if run.arguments.get("crash") else said("left")
+    if run.arguments.get("withdraw"):
+        await asyncio.sleep(0.1)
+        params = {"requestId": ids[0]}
+        send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        await asyncio.sleep(0.1)
+        return said("withdrawn", {"answered": run.script.asked[ids[0]].done()})
+    answers = [await run.script.asked[id_] for id_ in ids]
+    return said("the answers", {"answers": answers})
+
+
+async def ask_later(run: Run) -> Json:
+    """Ask when the call is over; ``answers_later`` has what came."""
+    question: Json = {k: run.arguments[k] for k in ("method", "params")}
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.02, lambda: run.script.later.put_nowait(run.script.ask(question, run.send)))
+    return said("asks later")
+
+
+async def answers_later(run: Run) -> Json:
+    """Wait for what ``ask_later`` asked, and give the answer."""
+    answer = await run.script.asked[await run.script.later.get()]
+    return said("the answers", {"answers": [answer]})
+
+
+async def input_(run: Run) -> Json:
+    """Ask for input ``rounds`` times in the modern way, then tell what was answered."""
+    state = run.params.get("requestState")
+    seen = json.loads(state) if state else []
+    responses = run.params.get("inputResponses")
+    seen = [*seen, responses] if responses is not None else seen
+    if len(seen) < int(run.arguments.get("rounds", 1)):
+        questions = run.arguments["questions"]
+        return {
+            "resultType": "input_required",
+            "inputRequests": questions,
+            "requestState": json.dumps(seen),
+            "x-more": {"kept": True},
+        }
+    return said("complete", {"seen": seen, "arguments": run.arguments, "meta": run.meta})
+
+
+TALKING: dict[str, Behaviour] = {
+    "say": say,
+    "say_late": say_late,
+    "ask": ask,
+    "ask_later": ask_later,
+    "answers_later": answers_later,
+    "input": input_,
+}
