@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks
 INTEROP := tests/interop
+MCP1 := .venv-mcp1
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-interop node check fmt lint types layers spell cov bench retrieval lock clean
@@ -18,7 +19,7 @@ run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
 retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8083
 	$(BIN)/retrieval-service
 
-test: $(VENV)/.dev  ## run every test
+test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
 	$(BIN)/pytest
 
 test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
@@ -47,25 +48,25 @@ layers: $(VENV)/.dev
 spell: $(VENV)/.dev
 	$(BIN)/codespell services tests benchmarks docker README.md CHANGELOG.md Makefile pyproject.toml .env.example
 
-cov: $(VENV)/.dev  ## run every test and show what no test reaches
+cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
 bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder
 	$(BIN)/python -m benchmarks
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev; do \
+	for part in build runtime dev mcp1; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build) echo requirements/build.in ;; \
+	      build | mcp1) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
+	rm -rf $(VENV) $(MCP1) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -79,6 +80,12 @@ $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock py
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+# Clients that need the first generation of the mcp package, which cannot live beside the second.
+$(MCP1)/.installed: $(BIN)/python requirements/mcp1.lock
+	$(BIN)/python -m venv $(MCP1)
+	$(MCP1)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp1.lock
 	@touch $@
 
 $(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json
