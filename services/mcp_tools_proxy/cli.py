@@ -27,6 +27,12 @@ Offers = Annotated[
 Agent = Annotated[
     str | None, typer.Option(help="List all that this agent sees, and what is hidden from it.")
 ]
+Tenant = Annotated[
+    str | None,
+    typer.Option(help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID]."),
+]
+User = Annotated[str, typer.Option(help="Whom the calls are made for.")]
+McpAgent = Annotated[str | None, typer.Option(help="The agent whose profile narrows what is seen.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]
@@ -73,6 +79,19 @@ def serve_command(host: Host = None, port: Port = None) -> None:
             f"{error.strerror}"
         )
     server.run(sockets=[listener])
+
+
+@app.command("stdio")
+def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent = None) -> None:
+    """Serve MCP over stdin and stdout to one local client; the log goes to stderr."""
+    settings = _settings()
+    configure_logging(settings.log_level, sys.stderr)
+    from mcp_tools_proxy.serving_stdio import run_stdio  # noqa: PLC0415 - only stdio needs it
+
+    try:
+        run_stdio(settings, tenant=tenant, user=user, agent=agent)
+    except ValueError as error:
+        _fail(str(error))
 
 
 @app.command("check")

@@ -27,6 +27,7 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import Json
 from mcp_tools_proxy.facade.asked import Asked, CallerOf, Context
@@ -65,10 +66,14 @@ class FacadeServer(Server[Any]):
         """``max_streams`` bounds the streams of changes that clients hold open."""
         self.watching = Watching(registry)
         self.listening = Listening(self.watching, max_streams=max_streams)
+
+        def input_schema(tool: str) -> JsonObject | None:
+            return registry.current.input_schema(tool)
+
         super().__init__(
             name,
             version=version("mcp-tools-proxy"),
-            get_tool_input_schema=lambda name: registry.current.input_schema(name),
+            get_tool_input_schema=input_schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
             on_subscriptions_listen=lambda context, params: self.listening.listen(
                 context, params, caller_of(context)

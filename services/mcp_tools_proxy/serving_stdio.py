@@ -1,0 +1,63 @@
+"""Runs the gateway as an MCP server on stdin and stdout, for one local client."""
+
+import asyncio
+import signal
+
+from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.facade.stdio import serve_stdio
+from mcp_tools_proxy.gateway.lifecycle import Phase
+from mcp_tools_proxy.settings import Settings
+
+DISCOVERY_S = 5.0
+"""How long the first answer waits for servers that are still being connected to: most clients list
+once, and never ask again."""
+
+
+def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
+    """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
+    caller = Caller(
+        tenant_id=tenant or settings.default_tenant_id or NO_TENANT, user_id=user, agent=agent
+    )
+    asyncio.run(_serve(settings, caller))
+
+
+async def _serve(settings: Settings, caller: Caller) -> None:
+    gateway = Gateway(settings)
+    server = FacadeServer(
+        settings.app_name,
+        registry=gateway.registry,
+        executor=gateway.executor,
+        caller_of=lambda _: caller,
+        max_streams=settings.max_sessions,
+    )
+    async with gateway.run(), asyncio.TaskGroup() as tasks:
+        await gateway.pool.settled(DISCOVERY_S)
+        serving = tasks.create_task(
+            serve_stdio(server, max_request_bytes=settings.max_request_bytes)
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(
+                number, _stop, gateway, serving, tasks, settings.shutdown_grace_s
+            )
+
+
+def _stop(
+    gateway: Gateway, serving: asyncio.Task[None], tasks: asyncio.TaskGroup, grace_s: float
+) -> None:
+    """Let the calls in flight finish, within the grace; a second signal stops at once."""
+    if gateway.lifecycle.phase is Phase.STOPPING:
+        serving.cancel()
+        return
+    gateway.lifecycle.phase = Phase.STOPPING
+    tasks.create_task(_drain(gateway, serving, grace_s))
+
+
+async def _drain(gateway: Gateway, serving: asyncio.Task[None], grace_s: float) -> None:
+    try:
+        async with asyncio.timeout(grace_s):
+            await gateway.lifecycle.idle()
+    except TimeoutError:
+        gateway.lifecycle.cut_off()
+    serving.cancel()
