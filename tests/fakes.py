@@ -96,6 +96,21 @@ class FakeTool:
         return self._result if self._run is None else await self._run(call)
 
 
+class FakeCompletion:
+    """What completes an argument by saying what it was asked."""
+
+    def __init__(self, spec: PromptSpec | ResourceSpec) -> None:
+        self.spec = spec
+
+    def parse(self, arguments: JsonObject) -> object:
+        """Take any arguments."""
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Answer with the name that is completed."""
+        return Result(value={"completion": {"values": [self.spec.name]}}, tokens=0)
+
+
 class FakePrompt:
     """A Prompt of server ``s`` that answers with no message."""
 
@@ -112,6 +127,11 @@ class FakePrompt:
     def parse(self, arguments: JsonObject) -> object:
         """Take any arguments."""
         return arguments
+
+    @property
+    def completion(self) -> FakeCompletion:
+        """Complete its arguments."""
+        return FakeCompletion(self.spec)
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Answer."""
@@ -147,6 +167,11 @@ class FakeTemplate:
             name=name, server_id=server_id, as_mcp={"uriTemplate": name, "name": name}
         )
         self._prefix = prefix
+
+    @property
+    def completion(self) -> FakeCompletion:
+        """Complete its variables."""
+        return FakeCompletion(self.spec)
 
     def at(self, uri: str) -> FakeResource | None:
         """Give the resource at ``uri`` if it begins with the prefix."""

@@ -1,4 +1,4 @@
-"""The acceptance ids that this version fulfils, as data: T of the contract, P, F, A of the seeds.
+"""The acceptance ids that this version fulfils, as data: T of the contract, others of the seeds.
 
 A test shows one by ``@pytest.mark.requirement("T-01")``; ``test_requirements.py`` fails when an id
 has no test, or a test names an id that is not here.
@@ -76,4 +76,5 @@ REQUIREMENTS = {
     "A-18": "tool:x, prompt:y and resource:z exclude one kind only",
     "A-19": "servers are compared by id, never by how a name begins",
     "A-20": "a resource excluded by URI is denied even where it is never listed",
+    "W-12": "the caller's _meta reaches the server",
 }

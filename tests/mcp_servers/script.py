@@ -17,7 +17,7 @@ from tests.mcp_servers.behaviours import (
     descriptor,
     identify,
 )
-from tests.mcp_servers.talking import TALKING
+from tests.mcp_servers.talking import TALKING, completed
 
 ALL = BEHAVIOURS | TALKING
 MODERN = "2026-07-28"
@@ -47,7 +47,7 @@ class Options:
     extra: dict[str, list[Json]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
     without: tuple[str, ...] = ()
-    """Capabilities it has not: of tools, prompts, resources."""
+    """Capabilities it has not: of tools, prompts, resources, completions."""
     page_size: int = 0
     """Items in a page of a list; 0 is all of them."""
     delay_s: float = 0.0
@@ -160,6 +160,7 @@ class Script:
             "server/discover": self._discovered,
             "ping": lambda _: {},
             "prompts/get": self._prompt,
+            "completion/complete": completed,
             "resources/read": self._resource,
         }
         if method not in at_once or (method == "ping" and is_modern(params)):
@@ -187,7 +188,8 @@ class Script:
 
     def _capabilities(self) -> Json:
         offered = [k for k in ("tools", "prompts", "resources") if k not in self.options.without]
-        return {kind: {"listChanged": self.options.list_changed} for kind in offered}
+        completes: Json = {} if "completions" in self.options.without else {"completions": {}}
+        return {k: {"listChanged": self.options.list_changed} for k in offered} | completes
 
     def _stamped(self, method: str, result: Json) -> Json:
         """Add what the modern era asks of results."""

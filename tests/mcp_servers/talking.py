@@ -84,6 +84,16 @@ async def input_(run: Run) -> Json:
     return said("complete", {"seen": seen, "arguments": run.arguments, "meta": run.meta})
 
 
+def completed(params: Json) -> Json:
+    """Complete by telling what was asked; ``many`` values for the value ``many``."""
+    if params["argument"]["value"] == "odd":
+        return {"completion": {"values": [1]}}
+    if params["argument"]["value"] == "many":
+        return {"completion": {"values": [str(number) for number in range(150)], "total": 150}}
+    told = {key: params[key] for key in ("ref", "argument", "context") if key in params}
+    return {"completion": {"values": [json.dumps(told)], "total": 1, "hasMore": False}}
+
+
 TALKING: dict[str, Behaviour] = {
     "say": say,
     "say_late": say_late,

@@ -41,3 +41,8 @@ class Prompt(Component, Protocol):
     def spec(self) -> PromptSpec:
         """Describe the prompt."""
         ...
+
+    @property
+    def completion(self) -> Component:
+        """What completes its arguments; its own arguments are MCP's params without ``ref``."""
+        ...

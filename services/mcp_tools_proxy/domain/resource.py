@@ -56,6 +56,11 @@ class ResourceTemplate(Protocol):
         """Describe the template."""
         ...
 
+    @property
+    def completion(self) -> Component:
+        """What completes its variables; its own arguments are MCP's params without ``ref``."""
+        ...
+
     def at(self, uri: str) -> Resource | None:
         """Give the resource at ``uri``, None when the template does not stand for it."""
         ...

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.component import JsonObject, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.prompt import PromptSpec
 from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.completion import Completion
 from mcp_tools_proxy.downstream.exchange import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_prompt_result
@@ -54,6 +55,12 @@ class RemotePrompt:
         if problems:
             raise InvalidArguments(told_first(problems, str))
         return arguments
+
+    @property
+    def completion(self) -> Completion:
+        """What completes its arguments."""
+        ref = {"type": "ref/prompt", "name": self.exchange.name}
+        return Completion(self.spec, self.exchange, ref)
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Have the server fill it in; gives ``messages`` and perhaps ``description``."""

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.resource import ResourceSpec
 from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.completion import Completion
 from mcp_tools_proxy.downstream.exchange import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import normalise_resource_result
@@ -88,6 +89,12 @@ class RemoteTemplate:
     def spec(self) -> ResourceSpec:
         """Describe the template."""
         return self.resource.spec
+
+    @property
+    def completion(self) -> Completion:
+        """What completes its variables."""
+        ref = {"type": "ref/resource", "uri": self.resource.uri}
+        return Completion(self.spec, self.resource.exchange, ref)
 
     def at(self, uri: str) -> RemoteResource | None:
         """Give the resource at ``uri``, None when it is not one of the template's.

@@ -109,6 +109,11 @@ class Session:
         """
         return await self._requests.send(method, params, repeatable=repeatable, hearing=hearing)
 
+    def offers(self, capability: str) -> bool:
+        """Tell whether the server declares a capability; one that is not connected might."""
+        link = self._current.link
+        return link is None or capability in link.capabilities
+
     def leave(self) -> None:
         """Stop speaking for the server: it left the configuration, or another session has it."""
         self.meters.close()

@@ -66,13 +66,23 @@ class Executor:
         Up to and including RATE_LIMIT_EXCEEDED nothing is charged; after it one call is charged,
         whatever happens, and its tokens when it is done.
         """
+        return await self._execute(call, self._registry.current.resolve)
+
+    async def complete(self, call: Call) -> Outcome:
+        """Complete an argument of the prompt or the resource template that the call names.
+
+        Its arguments are ``{"argument": {"name", "value"}, "context"?: {"arguments"}}``, its result
+        is ``{"completion": {"values", "total"?, "hasMore"?}}``. It is a call like any other one.
+        """
+        return await self._execute(call, self._registry.current.completion)
+
+    async def _execute(self, call: Call, find: Callable[[Call], Component]) -> Outcome:
         started = self._clock()
-        registry = self._registry.current
         component: Component | None = None
         outcome: Outcome | None = None
         try:
             self._lifecycle.check_serving()
-            component = registry.resolve(call)
+            component = find(call)
             outcome = await self._lifecycle.run(self._run(component, call))
         except ProxyError as error:
             outcome = Failed(error=error)

@@ -112,6 +112,22 @@ class Registry:
             case Kind.RESOURCE:
                 return self._resource(call.name, viewer)
 
+    def completion(self, call: Call) -> Component:
+        """Give what completes the arguments of what the call names: a prompt, a resource template.
+
+        Both go by their listed names. Raises as ``resolve``.
+        """
+        viewer = self.access.viewer(call.caller)
+        if call.kind is Kind.PROMPT:
+            return self._prompt(call.name, viewer).completion
+        template = _only(self.templates.find(call.name, viewer), call.name)
+        if template is not None:
+            return template.completion
+        denial = self.templates.denial(call.name, viewer)
+        self._check_denied(Kind.RESOURCE, denial, call.name, viewer)
+        names = self.listings.templates.names_for(viewer)
+        raise not_found(Kind.RESOURCE, call.name, names)
+
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``resolve`` would accept from ``caller``.
 

@@ -217,3 +217,38 @@ async def test_a_cancelled_call_is_counted_as_such() -> None:
         labels = {"server": "notes", "kind": "tool", "code": "CANCELLED"}
         value = fleet.metrics.registry.get_sample_value("mcp_proxy_server_calls_total", labels)
         assert value == 1
+
+
+@pytest.mark.requirement("W-12")
+async def test_the_callers_meta_reaches_the_server_beside_ours() -> None:
+    meta = await sent_meta(meta={"com.x/y": {"é": [1]}, "plain": None}, trace_id=TRACE_ID)
+    assert (meta["com.x/y"], meta["plain"], meta[TRACE_ID_KEY]) == ({"é": [1]}, None, TRACE_ID)
+
+
+@pytest.mark.requirement("W-12")
+@pytest.mark.parametrize(
+    "key",
+    [
+        "io.modelcontextprotocol/logLevel",
+        "io.modelcontextprotocol.api/x",
+        "dev.mcp/x",
+        "progressToken",
+        "tracestate",
+    ],
+)
+async def test_what_mcp_reserves_never_comes_from_a_caller(key: str) -> None:
+    assert key not in await sent_meta(meta={key: "theirs"})
+
+
+@pytest.mark.requirement("W-12")
+async def test_our_keys_win_over_the_callers() -> None:
+    theirs = {TRACE_ID_KEY: "theirs", "traceparent": "theirs"}
+    ours = {"traceparent": "ours"}
+    meta = await sent_meta(meta=theirs, trace_context=ours)
+    assert (meta[TRACE_ID_KEY], meta["traceparent"]) == ("trace-1", "ours")
+
+
+async def test_half_characters_in_the_callers_meta_do_no_harm() -> None:
+    assert (await sent_meta(meta={"com.x/y": "a\ud800"}))[
+        "com.x/y"
+    ] == "a" + 3 * "\N{REPLACEMENT CHARACTER}"
