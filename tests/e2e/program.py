@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,11 @@ import httpx
 
 START_TIMEOUT_S = 25.0
 STOP_TIMEOUT_S = 20.0
+UNLIMITED = {
+    f"MCP_PROXY_RATE_LIMIT_{name}": "0"
+    for name in ("CALLS", "TOKENS", "TENANT_CALLS", "TENANT_TOKENS")
+}
+"""Settings that turn the budgets off."""
 
 
 class Program:
@@ -76,3 +81,11 @@ def _wait_until_it_answers(program: Program) -> None:
         except httpx.TransportError:
             time.sleep(0.05)
     raise AssertionError("it did not answer in time")
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    """Ask until it is true."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold in time"
+        time.sleep(0.02)

@@ -6,26 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.e2e.hanging import HangingRetrieval
-from tests.e2e.program import Program, free_port, started
+from tests.e2e.program import UNLIMITED, Program, free_port, started, wait_until
 from tests.service import BATCH, EXECUTE, request_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1"})
-UNLIMITED = {
-    f"MCP_PROXY_RATE_LIMIT_{name}": "0"
-    for name in ("CALLS", "TOKENS", "TENANT_CALLS", "TENANT_TOKENS")
-}
 SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
 
 
@@ -233,10 +227,3 @@ def hangs_up(caller: socket.socket, data: bytes) -> bool:
 
 def wait_until_stopping(program: Program) -> None:
     wait_until(lambda: program.http.get("/health/ready").json()["status"] == "stopping")
-
-
-def wait_until(holds: Any, timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to hold in time"
-        time.sleep(0.02)

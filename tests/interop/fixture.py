@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.configuration import Config, make_preset
-from tests.e2e.program import Program, started
-from tests.e2e.test_serving import UNLIMITED, wait_until
+from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.mcp_servers.conformance.server import TOOLS
 from tests.mcp_servers.programs import ROOT
 from tests.service import SERVERS

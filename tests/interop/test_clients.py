@@ -1,0 +1,75 @@
+"""Clients from npm list and call through a started gateway, over each transport."""
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.configuration import write_json
+from tests.facade.clients.programs import by_program, output_of
+from tests.facade.clients.seen import ECHO, EXPECTED, SECTION, Json, report
+from tests.facade.clients.served import TRANSPORTS, serving
+from tests.interop.suite import MODULES, node22
+
+pytestmark = pytest.mark.timeout(60)
+
+HERE = Path(__file__).parent
+INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+ALONE = {"PATH": os.defpath, "HOME": ".", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+"""An environment in which the Inspector touches neither the user's files nor the keychain."""
+
+Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
+
+
+async def by_inspector(entry: Mapping[str, Any]) -> Json:
+    """See the gateway through the Inspector's command line, configured by a file as people do."""
+    file = Path("clients.json")
+    named = {"type": entry.get("transport", "stdio"), **entry}
+    write_json(file, {"mcpServers": {"gateway": named}})
+
+    async def ask(method: str, *words: str) -> Json:
+        command = [
+            node22(),
+            INSPECTOR,
+            "--cli",
+            "--config",
+            file,
+            "--server",
+            "gateway",
+            "--method",
+        ]
+        answer: Json = json.loads(await output_of([*command, method, *words], ALONE))
+        return answer
+
+    async def call(name: str, arguments: Mapping[str, str]) -> Json:
+        given = [f"{key}={value}" for key, value in arguments.items()]
+        answer = await ask("tools/call", "--tool-name", name, "--tool-arg", *given)
+        structured: Json = answer["structuredContent"]
+        return structured
+
+    names = [tool["name"] for tool in (await ask("tools/list"))["tools"]]
+    return report(names, await call(*SECTION), await call(*ECHO))
+
+
+CLIENTS: dict[str, Client] = {
+    "typescript 1": lambda entry: by_program([node22(), HERE / "client_v1.mjs"], entry),
+    "typescript 2": lambda entry: by_program([node22(), HERE / "client_v2.mjs"], entry),
+    "inspector": by_inspector,
+}
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
+    with serving(tmp_path_factory.mktemp("gateway")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_client_lists_and_calls(
+    entries: dict[str, Json], client: str, transport: str
+) -> None:
+    assert await CLIENTS[client](entries[transport]) == EXPECTED
