@@ -27,21 +27,13 @@ Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
 async def by_inspector(entry: Mapping[str, Any]) -> Json:
     """See the gateway through the Inspector's command line, configured by a file as people do."""
     file = Path("clients.json")
-    named = {"type": entry.get("transport", "stdio"), **entry}
-    write_json(file, {"mcpServers": {"gateway": named}})
+    known = {"gateway": {"type": entry.get("transport", "stdio"), **entry}}
+    write_json(file, {"mcpServers": known})
 
     async def ask(method: str, *words: str) -> Json:
-        command = [
-            node22(),
-            INSPECTOR,
-            "--cli",
-            "--config",
-            file,
-            "--server",
-            "gateway",
-            "--method",
-        ]
-        answer: Json = json.loads(await output_of([*command, method, *words], ALONE))
+        named = ["--config", str(file), "--server", "gateway"]
+        command = [node22(), str(INSPECTOR), "--cli", *named, "--method", method, *words]
+        answer: Json = json.loads(await output_of(command, ALONE))
         return answer
 
     async def call(name: str, arguments: Mapping[str, str]) -> Json:

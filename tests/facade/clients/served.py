@@ -13,7 +13,7 @@ from tests.service import SERVERS
 
 SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
 STDIO = ["-m", "mcp_tools_proxy.cli", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
-TRANSPORTS = ["http", "sse"]
+TRANSPORTS = ["http", "sse", "stdio"]
 
 
 @contextmanager
