@@ -5,7 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httpx
 import httpx2
@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from mcp_tools_proxy.facade.http import HttpFacade
 from tests.configuration import Json
 from tests.service import BOUND_S, Service, running
 
@@ -41,6 +42,11 @@ class Served(NamedTuple):
     service: Service
     url: str
     http: httpx.AsyncClient
+
+    @property
+    def facade(self) -> HttpFacade:
+        """The facade behind its routes."""
+        return cast("HttpFacade", self.service.app.state.facade)
 
     @asynccontextmanager
     async def client(

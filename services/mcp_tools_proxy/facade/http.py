@@ -89,6 +89,16 @@ class HttpFacade:
         """Sessions of the older eras that are open."""
         return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
 
+    @property
+    def streams(self) -> int:
+        """Streams that are open: of sessions, of legacy HTTP+SSE, of changes."""
+        return len(self._streams)
+
+    @property
+    def watchers(self) -> int:
+        """Clients that are told when their lists change."""
+        return len(self._server.watching)
+
     def routes(self) -> Sequence[Route]:
         """Give the routes."""
         return (
