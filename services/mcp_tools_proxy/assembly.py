@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
@@ -30,6 +29,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.tool_names import ToolNaming
 from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.settings import Settings
@@ -84,6 +84,7 @@ class Gateway:
         self.registry.current = Registry.build(local_tools)
         self.dialer = Dialer()
         self.pool = Pool(self.dialer.dial, self.metrics, on_change=self._servers_changed)
+        self.files = _config_folder(settings, local_tools)
         self.reloader = self._build_reloader(settings, local_tools)
         telemetry = CallTelemetry(self.metrics)
         self.executor = Executor(
@@ -126,9 +127,10 @@ class Gateway:
             build_components=partial(
                 build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
             ),
-            files=build_config_folder(settings, settings.config_dir),
+            files=self.files,
             metrics=self.metrics,
             require_agent=settings.require_agent,
+            tool_names=settings.tool_name_style,
         )
 
     def _servers_changed(self) -> None:
@@ -177,18 +179,22 @@ class Gateway:
             self.repository.close()
 
 
-def build_config_folder(settings: Settings, path: Path) -> ConfigFolder:
-    """Give the configuration folder at ``path``, with the defaults that the settings name."""
+def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigFolder:
+    """Give the configuration folder, with the defaults that the settings name."""
     return ConfigFolder(
-        path,
+        settings.config_dir,
         load_configuration=partial(
             load_configuration,
-            path,
+            settings.config_dir,
             process_environment(),
             call_timeout_s=settings.tool_timeout_s,
             max_result_bytes=settings.max_result_bytes,
         ),
         pinned=settings.preset,
+        naming=ToolNaming(
+            style=settings.tool_name_style,
+            own_names=frozenset(tool.spec.name for tool in local_tools),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from mcp_tools_proxy.assembly import Gateway, build_config_folder
+from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.cli_check_tables import show
 from mcp_tools_proxy.gateway.inspection import (
     Files,
@@ -44,13 +44,13 @@ def check(
     use.
     """
     configure_logging(settings.log_level if verbose else "error", sys.stderr)
-    files = read_files(build_config_folder(settings, folder))
-    if agent is not None:
-        _check_agent(agent, files)
     try:
         gateway = Gateway(settings.model_copy(update={"config_dir": folder}))
     except ValueError as error:
         raise SettingsError(str(error)) from error
+    files = read_files(gateway.files)
+    if agent is not None:
+        _check_agent(agent, files)
     try:
         findings = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
     except asyncio.CancelledError:

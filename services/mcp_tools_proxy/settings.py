@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.windows import window_radius
 
 ENV_PREFIX = "MCP_PROXY_"
@@ -112,6 +113,8 @@ class Settings(BaseSettings):
     require_agent: Annotated[bool | None, BeforeValidator(_empty_is_unset)] = None
     """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
 
+    tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
+    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(_empty_is_unset)] = None
     """Whose MCP requests are that name no tenant; unset offers them no document tools."""
     max_sessions: Count = 1000

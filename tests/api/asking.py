@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.configuration import Config, Json, make_preset
 from tests.mcp_servers.raw_web import RawServer, running_raw
@@ -85,6 +85,7 @@ async def two_servers(
     presets: Sequence[Json] = (EVERYTHING,),
     more: Mapping[str, Sequence[Json]] | None = None,
     require_agent: bool | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Two]:
     """Serve both servers to ``agents``; ``exclude`` is that of mcp.json, by server id.
 
@@ -95,7 +96,7 @@ async def two_servers(
         running_raw(name="a-b", **offer(OWN["a-b"], more)) as a_b,
     ):
         config = config_of(a, a_b, *agents, exclude=exclude, presets=presets)
-        async with running(config=config, require_agent=require_agent) as service:
+        async with running(config=config, require_agent=require_agent, **settings) as service:
             yield Two(service, a, a_b)
 
 

@@ -1,11 +1,12 @@
 """Turns checked files into domain values, and tells what is odd about them. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
-from mcp_tools_proxy.config.parsing import Location, json_path, limited
+from mcp_tools_proxy.config.parsing import Location, first_problems, json_path, limited
 from mcp_tools_proxy.config.schema import (
     WITHOUT_EFFECT,
     AgentsFile,
@@ -20,6 +21,7 @@ from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.tool_names import Clash, ToolNaming
 
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
@@ -112,6 +114,13 @@ def repeated_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
     return limited(file_name, problems)
 
 
+def clashing_tool_names(file_name: str, preset: Preset, naming: ToolNaming) -> tuple[Problem, ...]:
+    """Tell which tools of a preset have a name that is not theirs alone, where it has to be."""
+    return first_problems(
+        file_name, list(naming.clashes(preset.tools)), partial(_clash_problem, file_name)
+    )
+
+
 def configuration_warnings(
     file_name: str,
     file: ConfigurationFile,
@@ -146,6 +155,20 @@ def preset_warnings(file_name: str, file: PresetFile) -> tuple[Problem, ...]:
         for index, reference in enumerate(references or ()):
             oddities.extend(_unknown_keys(reference, (kind, index)))
     return _warnings(file_name, oddities)
+
+
+def _clash_problem(file_name: str, clash: Clash) -> Problem:
+    whose = "a tool of the gateway"
+    if clash.other is not None:
+        whose = f"what $.tools[{clash.other}] goes by"
+    return Problem(
+        file=file_name,
+        path=json_path(("tools", clash.place, "toolName")),
+        message=(
+            f"{quote(clash.name)} is also {whose}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
+            "disable one of the two, or choose another style"
+        ),
+    )
 
 
 def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:

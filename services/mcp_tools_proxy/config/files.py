@@ -19,6 +19,7 @@ from mcp_tools_proxy.config.building import (
     build_agents,
     build_configuration,
     build_preset,
+    clashing_tool_names,
     configuration_warnings,
     preset_warnings,
     repeated_names,
@@ -32,6 +33,7 @@ from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSu
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.tool_names import ANY_NAMES, ToolNaming
 
 CONFIGURATION_FILE = "mcp.json"
 AGENTS_FILE = "agents.json"
@@ -112,12 +114,18 @@ def load_agents(folder: Path) -> Agents:
     return build_agents(file, warnings=agents_warnings(path.name, file))
 
 
-def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
+def load_preset(
+    folder: Path,
+    preset_id: str,
+    *,
+    naming: ToolNaming = ANY_NAMES,
+    known: LoadedPreset | None = None,
+) -> LoadedPreset:
     """Read the preset of this id; the empty one is built in and has no file.
 
     ``known`` is what this gave before: when the file's text is still the same, so is the answer,
     and nothing is parsed. Raises PresetMissing when no file has that name, or none ever could;
-    InvalidConfig.
+    InvalidConfig, also when ``naming`` cannot name its tools.
     """
     if preset_id == EMPTY_PRESET.preset_id:
         return _BUILT_IN
@@ -130,13 +138,11 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
     digest = sha256(text.encode()).digest()
     if known is not None and known.digest == digest:
         return known
-    file = _checked_preset(path.name, text)
-    return LoadedPreset(
-        preset=build_preset(file), warnings=preset_warnings(path.name, file), digest=digest
-    )
+    file, preset = _checked_preset(path.name, text, naming)
+    return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, file), digest=digest)
 
 
-def list_presets(folder: Path) -> PresetListing:
+def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListing:
     """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
 
     A file's time is when it was last written, as Linux tells Python no time of creation. Broken
@@ -147,7 +153,7 @@ def list_presets(folder: Path) -> PresetListing:
     for path in sorted(folder.glob(PRESET_FILES)):
         try:
             _check_file_name(path.name)
-            file = _checked_preset(path.name, read_text(path))
+            file, _ = _checked_preset(path.name, read_text(path), naming)
             created_ms = file.created_at_epoch_millis
             if created_ms is None:
                 created_ms = path.stat().st_mtime_ns // 1_000_000
@@ -216,12 +222,15 @@ def _check_file_name(name: str) -> None:
         raise InvalidConfig((Problem(file=shown, path="$", message=message),))
 
 
-def _checked_preset(file_name: str, text: str) -> PresetFile:
+def _checked_preset(file_name: str, text: str, naming: ToolNaming) -> tuple[PresetFile, Preset]:
     file = _checked(PresetFile, file_name, parse_json(file_name, text), None)
     if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
-    return file
+    preset = build_preset(file)
+    if problems := clashing_tool_names(file_name, preset, naming):
+        raise InvalidConfig(problems)
+    return file, preset
 
 
 def _checked(

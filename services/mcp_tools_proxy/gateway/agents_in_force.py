@@ -31,6 +31,7 @@ from mcp_tools_proxy.gateway.last_good import (
 )
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
+from mcp_tools_proxy.policy.tool_names import ToolNaming
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 
 _NOTHING = PresetScope.of(EMPTY_PRESET)
@@ -74,18 +75,22 @@ class AgentsInForce:
 
 
 def look_at_agents(
-    folder: Path, before: AgentsInForce, configuration: Configuration | None
+    folder: Path,
+    before: AgentsInForce,
+    configuration: Configuration | None,
+    naming: ToolNaming,
 ) -> AgentsInForce:
     """Give what holds for agents after ``before``, by the files as they are now. Blocks.
 
-    ``configuration`` is what mcp.json says, None while it never could be read.
+    ``configuration`` is what mcp.json says, None while it never could be read. A preset whose tools
+    ``naming`` cannot name is an invalid one.
     """
     agents, problems = read_or_keep(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
     )
     if agents is None:
         return AgentsInForce(problems=(*problems, _NO_AGENT_IS_KNOWN))
-    presets, preset_problems = _presets(folder, agents, before.presets)
+    presets, preset_problems = _presets(folder, agents, before.presets, naming)
     return AgentsInForce(
         agents=agents,
         presets=presets,
@@ -100,7 +105,7 @@ def look_at_agents(
 
 
 def _presets(
-    folder: Path, agents: Agents, before: Mapping[str, AgentPreset]
+    folder: Path, agents: Agents, before: Mapping[str, AgentPreset], naming: ToolNaming
 ) -> tuple[Mapping[str, AgentPreset], tuple[Problem, ...]]:
     """Load each preset that a profile names."""
     presets: dict[str, AgentPreset] = {}
@@ -109,7 +114,10 @@ def _presets(
         last_good = before.get(preset_id)
         try:
             loaded = load_preset(
-                folder, preset_id, known=None if last_good is None else last_good.loaded
+                folder,
+                preset_id,
+                naming=naming,
+                known=None if last_good is None else last_good.loaded,
             )
         except (PresetMissing, InvalidConfig) as error:
             if last_good is None:

@@ -39,6 +39,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.gateway.agents_in_force import AgentsInForce, look_at_agents
 from mcp_tools_proxy.gateway.last_good import LAST_GOOD, read_or_keep, why_not_in_force
 from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.tool_names import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.policy.visibility import Visibility
 
 
@@ -116,15 +117,26 @@ class ConfigFolder:
         load_configuration: Callable[[], Configuration],
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
+        naming: ToolNaming = ANY_NAMES,
     ) -> None:
+        """A preset whose tools ``naming`` cannot name is an invalid one."""
         self.path = path
+        self._naming = naming
         self._load_configuration = load_configuration
         self._pinned = pinned
         self._write_default = write_default
 
     def presets(self) -> tuple[PresetSummary, ...]:
         """List the presets that can be chosen, oldest first."""
-        return list_presets(self.path).presets
+        return self.listing().presets
+
+    def listing(self) -> PresetListing:
+        """List the presets, and why other files are none that can be chosen."""
+        return list_presets(self.path, naming=self._naming)
+
+    def load(self, preset_id: str) -> LoadedPreset:
+        """Load a preset. Raises PresetMissing, InvalidConfig."""
+        return load_preset(self.path, preset_id, naming=self._naming)
 
     def choose(self, preset_id: str, *, persist: bool) -> LoadedPreset:
         """Load a preset for its chooser, and with ``persist`` make it the default (P-20).
@@ -137,7 +149,7 @@ class ConfigFolder:
                 "unset MCP_PROXY_PRESET and restart to be able to choose"
             )
         try:
-            loaded = load_preset(self.path, preset_id)
+            loaded = self.load(preset_id)
         except PresetMissing as error:
             raise PresetNotFound(
                 f"there is no preset {quote(preset_id)}; list the presets to see which there are"
@@ -175,7 +187,7 @@ class ConfigFolder:
             configuration=configuration,
             config_problems=config_problems,
             chosen=chosen,
-            of_agents=look_at_agents(self.path, before.of_agents, configuration),
+            of_agents=look_at_agents(self.path, before.of_agents, configuration, self._naming),
         )
         return looked if chosen is None else self._with_preset(looked, chosen)
 
@@ -188,12 +200,12 @@ class ConfigFolder:
         if default is not None and default != seen:
             return default
         if first and before.chosen is None:
-            return _only_preset(list_presets(self.path))
+            return _only_preset(self.listing())
         return before.chosen
 
     def _with_preset(self, before: InForce, chosen: str) -> InForce:
         try:
-            loaded = load_preset(self.path, chosen)
+            loaded = self.load(chosen)
         except (PresetMissing, InvalidConfig) as error:
             in_force = before.preset.preset_id
             return replace(
@@ -210,7 +222,7 @@ class ConfigFolder:
     def _as_its_file_is(self, preset: Preset) -> Preset:
         """Follow the file of a preset that is only in force until the chosen one can be."""
         try:
-            return load_preset(self.path, preset.preset_id).preset
+            return self.load(preset.preset_id).preset
         except (PresetMissing, InvalidConfig):
             return preset
 

@@ -13,8 +13,6 @@ from mcp_tools_proxy.config.files import (
     CONFIGURATION_FILE,
     NO_AGENTS,
     NO_FILE,
-    list_presets,
-    load_preset,
 )
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
@@ -119,8 +117,8 @@ class Findings:
 def read_files(folder: ConfigFolder) -> Files:
     """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
     found = folder.look(InForce())
-    listing = list_presets(folder.path)
-    loaded = [load_preset(folder.path, summary.preset_id) for summary in listing.presets]
+    listing = folder.listing()
+    loaded = [folder.load(summary.preset_id) for summary in listing.presets]
     warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
     if found.configuration is NO_FILE:
         message = "is not there, so there are no servers"

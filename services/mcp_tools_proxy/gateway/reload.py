@@ -28,6 +28,7 @@ from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -95,6 +96,7 @@ class Reloader:
         files: ConfigFolder,
         metrics: Metrics,
         require_agent: bool | None = None,
+        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._holder = holder
@@ -104,6 +106,7 @@ class Reloader:
         self._files = files
         self._metrics = metrics
         self._require_agent = require_agent
+        self._tool_names = tool_names
         self._now = now
         self._one_at_a_time = asyncio.Lock()
         self._in_force = InForce()
@@ -228,6 +231,7 @@ class Reloader:
             resources=made.resources,
             templates=made.templates,
             access=access,
+            tool_names=self._tool_names,
         )
         self._holder.replace(registry)
         self._in_force = wanted

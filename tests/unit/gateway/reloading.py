@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call, make_caller, make_snapshot
 from tests.fakes import FakeComponents, FakePool, FakeTool, fake_components
@@ -35,6 +36,7 @@ class Reloading:
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
         build: Callable[[View], FakeComponents] = fake_components,
+        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> None:
         self.folder = folder
         self.pool = FakePool(OFFERS)
@@ -52,8 +54,10 @@ class Reloading:
                 ),
                 pinned=pinned,
                 write_default=write_default,
+                naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
             ),
             metrics=self.metrics,
+            tool_names=tool_names,
         )
 
     @property

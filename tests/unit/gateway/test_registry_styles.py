@@ -1,12 +1,14 @@
 """Whatever servers offer and files say: in each style of names, for everybody who may ask, what
 MCP lists is what calls take."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
 from tests.builders import make_caller
 from tests.unit.gateway.snapshots import (
     AGENT,
@@ -76,3 +78,22 @@ async def test_only_what_needs_a_tenant_is_taken_from_who_has_none(
         whole = registry.visible_to(make_caller(agent=agent))
         left = registry.visible_to(make_caller(agent=agent, tenant_id=NO_TENANT))
         assert left == [spec for spec in whole if not spec.needs_tenant]
+
+
+@pytest.mark.requirement("F-11")
+@thoroughly
+@given(cases(PLAIN), callers)
+async def test_where_a_preset_may_be_listed_bare_each_tool_is_listed_by_its_bare_name(
+    case: Case, caller: Caller
+) -> None:
+    """Apart from those whose name looks like another server's: they keep their server's id."""
+    naming = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))
+    tools = case.preset.tools
+    clashing = [tools[clash.place] for clash in naming.clashes(tools)]
+    kept = tuple(it for it in tools if it not in clashing)
+    assert [*naming.clashes(kept)] == []
+    case = replace(case, preset=replace(case.preset, tools=kept))
+    registry = case.registry_in(ToolNameStyle.BARE)
+    listed = [it["name"] for it in (await registry.mcp_tools(caller)).definitions]
+    seen = registry.visible_to(caller)
+    assert listed == [spec.name if ":" in spec.bare_name else spec.bare_name for spec in seen]

@@ -1,0 +1,120 @@
+"""The setting ``tool_name_style``: what MCP lists is what calls take, in every style, for everybody
+who may ask, and what a plain reading of the files gives.
+
+The oracle is that of the agent matrix, which shares no code with the gateway.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
+from mcp_tools_proxy.domain.outcome import Failed
+from tests.api.asking import EVERYTHING, OWN, two_servers
+from tests.api.test_agent_matrix import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
+from tests.configuration import make_agent, make_preset
+from tests.service import ACTIVE, READY, Service
+
+SPELT: Mapping[str, Callable[[str, str], str]] = {
+    "server": lambda server, name: f"{server}:{name}",
+    "alias": lambda server, name: f"{server}__{name}",
+    "bare": lambda _, name: name,
+}
+UNIQUE = make_preset("unique", tools=[("a", "whoami"), ("a", "alpha"), ("a-b", "beta")])
+ONE_EACH = [agent for agent in AGENTS if agent.get("preset") != "reverse"]
+DOCUMENT_TOOLS = {
+    "read_doc_section",
+    "read_doc_pages",
+    "read_doc_metadata",
+    "doc_local_search",
+    "read_chunk_window",
+}
+
+
+async def listed(service: Service, caller: Caller) -> list[str]:
+    found = await service.gateway.registry.current.mcp_tools(caller)
+    return [str(it["name"]) for it in found.definitions]
+
+
+async def happens(service: Service, name: str, caller: Caller) -> str:
+    """Call a tool and say what was reached, or "refused"."""
+    call = Call(name=name, caller=caller, trace_id="trace-1")
+    outcome = await service.gateway.executor.execute(call)
+    if isinstance(outcome, Failed):
+        code = outcome.error.code
+        return "refused" if code in ("TOOL_NOT_ALLOWED", "TOOL_NOT_FOUND") else code
+    who: Any = outcome.result["structured_content"]
+    return f"{who['tool']} of {who['server']}"
+
+
+@pytest.mark.requirement("A-13", "F-11", "F-14")
+@pytest.mark.parametrize("tenant_id", ["t", NO_TENANT], ids=["tenant", "tenantless"])
+@pytest.mark.parametrize("style", SPELT)
+async def test_what_mcp_lists_is_what_can_be_called_and_what_the_files_leave(
+    style: str, tenant_id: str
+) -> None:
+    spell = SPELT[style]
+    tools: list[Item] = [item for item in OFFERS if item[0] == "tool"]
+    async with two_servers(
+        *ONE_EACH,
+        exclude=EXCLUDE,
+        presets=[UNIQUE, *PRESETS],
+        require_agent=False,
+        tool_name_style=style,
+    ) as two:
+        for agent in (None, *ONE_EACH):
+            name = None if agent is None else agent["name"]
+            caller = Caller(tenant_id=tenant_id, user_id="u", agent=name)
+            usable = [item for item in may_use(UNIQUE, agent) if item[0] == "tool"]
+            own = {"list_available_tools"} | (DOCUMENT_TOOLS if tenant_id else set())
+            assert {*await listed(two.service, caller)} == own | {
+                spell(server, it) for _, server, it in usable
+            }
+            called = {it: await happens(two.service, spell(*it[1:]), caller) for it in usable}
+            assert called == {it: f"{it[2]} of {it[1]}" for it in usable}
+            for hidden in (item for item in tools if item not in may_use(UNIQUE, agent)):
+                full = await happens(two.service, f"{hidden[1]}:{hidden[2]}", caller)
+                assert full == "refused"
+
+
+@pytest.mark.parametrize(
+    ("style", "code"), [("server", "TOOL_NOT_FOUND"), ("alias", "TOOL_NOT_FOUND"), ("bare", "OK")]
+)
+async def test_a_bare_name_needs_no_agent_where_lists_show_bare_names(
+    style: str, code: str
+) -> None:
+    async with two_servers(presets=[UNIQUE], tool_name_style=style) as two:
+        assert await two.service.code("alpha") == code
+
+
+async def test_the_http_list_names_tools_in_full_in_every_style() -> None:
+    async with two_servers(presets=[UNIQUE], tool_name_style="bare") as two:
+        assert await two.service.listed() == ["a:whoami", "a:alpha", "a-b:beta"]
+
+
+async def test_a_preset_whose_bare_names_are_not_unique_cannot_be_chosen() -> None:
+    async with two_servers(presets=[UNIQUE, EVERYTHING], tool_name_style="bare") as two:
+        answer = await two.service.http.put(ACTIVE, json={"preset_id": EVERYTHING["id"]})
+        assert answer.status_code == 404
+        (problem,) = answer.json()["error"]["details"]["problems"]
+        assert problem.startswith(f"preset_{EVERYTHING['id']}.json: $.tools[2].toolName: ")
+
+
+async def test_readiness_tells_why_the_chosen_preset_is_not_in_force() -> None:
+    async with two_servers(presets=[EVERYTHING], tool_name_style="bare") as two:
+        checks = (await two.service.get(READY))["checks"]
+        assert checks["preset"]["active"] == "__empty__"
+        told = "\n".join(checks["config"]["problems"])
+        assert "$.tools[2].toolName" in told
+        assert "MCP_PROXY_TOOL_NAME_STYLE is bare" in told
+
+
+async def test_an_agent_calls_what_it_is_listed_bare() -> None:
+    async with two_servers(
+        make_agent("of_b", client_ids=["a-b"]), presets=[UNIQUE], tool_name_style="bare"
+    ) as two:
+        caller = Caller(tenant_id="t", user_id="u", agent="of_b")
+        assert OWN["a-b"] in await listed(two.service, caller)
+        assert await happens(two.service, OWN["a-b"], caller) == "beta of a-b"
+        assert await happens(two.service, OWN["a"], caller) == "refused"
