@@ -145,9 +145,15 @@ class FakeResource:
         self, uri: str = "u://1", *, server_id: str = "s", spec: ResourceSpec | None = None
     ) -> None:
         self.uri = uri
+        self.listeners: list[Callable[[], None]] = []
         self.spec = spec or ResourceSpec(
             name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri}
         )
+
+    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+        """Keep the listener."""
+        self.listeners.append(on_update)
+        return lambda: self.listeners.remove(on_update)
 
     def parse(self, arguments: JsonObject) -> object:
         """Take any arguments."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NOBODY, Client
 from mcp_tools_proxy.domain.component import Component, Result
+from mcp_tools_proxy.domain.resource import Resource
 from mcp_tools_proxy.domain.view import Route, View
 from mcp_tools_proxy.downstream.components import Components, build_components
 from mcp_tools_proxy.downstream.dial import Dialer
@@ -61,6 +62,13 @@ class Relay:
         """Call a tool and give its structured content."""
         result = await self.result(tool, client, arguments=arguments)
         return result.value.get("structured_content")
+
+    def resource(self, uri: str = "raw://text") -> Resource:
+        """Give a resource, perhaps through the template."""
+        listed = [r for r in self.components.resources if r.spec.name == uri]
+        found = listed[0] if listed else self.components.templates[0].at(uri)
+        assert found is not None
+        return found
 
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
         """Have the server ask, and give the answers that it got."""

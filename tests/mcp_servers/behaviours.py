@@ -208,6 +208,16 @@ PROPERTIES: dict[str, Json] = {
     "error": {"code": NUMBER, "message": {"type": "string"}},
     "undecodable": {"result": {}},
 }
+OWN_ITEMS: dict[str, list[Json]] = {
+    "prompts": [
+        {"name": "greet", "arguments": [{"name": "name", "required": True}]},
+        {"name": "plain"},
+    ],
+    "resources": [{"uri": "raw://text", "name": "text", "mimeType": "text/plain"}],
+    "resourceTemplates": [{"uriTemplate": "raw://item/{id}", "name": "item"}],
+}
+"""What it lists beside tools."""
+
 REQUIRED = {"sleep": ["seconds"], "big_image": ["bytes"]}
 
 

@@ -112,8 +112,10 @@ class StreamableHttp:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Keep the legacy era's stream for notifications."""
         session_id = request.headers.get("Mcp-Session-Id", "")
-        if session_id not in self.sessions or not self.script.options.list_changed:
+        if not session_id or not self.script.options.list_changed:
             return web.Response(status=405)
+        if session_id not in self.sessions:
+            return web.Response(status=404)
         outbox: Outbox = asyncio.Queue()
         token = object()
         self.script.listeners[token] = (outbox.put_nowait, {})

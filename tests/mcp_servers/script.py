@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.mcp_servers.behaviours import (
     BEHAVIOURS,
+    OWN_ITEMS,
     Fault,
     Json,
     RpcError,
@@ -17,7 +18,7 @@ from tests.mcp_servers.behaviours import (
     descriptor,
     identify,
 )
-from tests.mcp_servers.talking import TALKING, completed
+from tests.mcp_servers.talking import TALKING, Updates, completed
 
 ALL = BEHAVIOURS | TALKING
 MODERN = "2026-07-28"
@@ -47,7 +48,7 @@ class Options:
     extra: dict[str, list[Json]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
     without: tuple[str, ...] = ()
-    """Capabilities it has not: of tools, prompts, resources, completions."""
+    """Capabilities it has not: tools, prompts, resources, completions, subscribe."""
     page_size: int = 0
     """Items in a page of a list; 0 is all of them."""
     delay_s: float = 0.0
@@ -88,6 +89,7 @@ class Script:
         """Calls that were cancelled, by a message or a disconnect."""
         self.running_count = 0
         """Calls that run now."""
+        self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
         self.asked: dict[str, asyncio.Future[Json]] = {}
         """What the client was asked, and answered: a message with result or error."""
@@ -161,6 +163,8 @@ class Script:
             "ping": lambda _: {},
             "prompts/get": self._prompt,
             "completion/complete": completed,
+            "resources/subscribe": self.updates.subscribe,
+            "resources/unsubscribe": self.updates.unsubscribe,
             "resources/read": self._resource,
         }
         if method not in at_once or (method == "ping" and is_modern(params)):
@@ -189,7 +193,10 @@ class Script:
     def _capabilities(self) -> Json:
         offered = [k for k in ("tools", "prompts", "resources") if k not in self.options.without]
         completes: Json = {} if "completions" in self.options.without else {"completions": {}}
-        return {k: {"listChanged": self.options.list_changed} for k in offered} | completes
+        found: Json = {k: {"listChanged": self.options.list_changed} for k in offered}
+        if "resources" in found and "subscribe" not in self.options.without:
+            found["resources"]["subscribe"] = True
+        return found | completes
 
     def _stamped(self, method: str, result: Json) -> Json:
         """Add what the modern era asks of results."""
@@ -218,15 +225,20 @@ class Script:
     async def _listen(self, params: Json, seen: Seen, id_: object) -> Json:
         """Keep a modern subscription open until it is cancelled."""
         meta = {f"{PREFIX}subscriptionId": id_}
-        ack = {"notifications": params.get("notifications", {}), "_meta": meta}
+        wanted = dict(params.get("notifications", {}))
+        uris = [u for u in wanted.get("resourceSubscriptions", []) if u != "raw://refused"]
+        if "resourceSubscriptions" in wanted:
+            wanted["resourceSubscriptions"] = uris
+        ack = {"notifications": wanted, "_meta": meta}
         method = "notifications/subscriptions/acknowledged"
         seen.send({"jsonrpc": "2.0", "method": method, "params": ack})
         token = object()
         self.listeners[token] = (seen.send, meta)
+        self.updates.streams[token] = (seen.send, meta, uris)
         try:
             await asyncio.Event().wait()
         finally:
-            del self.listeners[token]
+            del self.listeners[token], self.updates.streams[token]
         return {"_meta": meta}
 
     async def _call(self, params: Json, seen: Seen) -> Json | Fault:
@@ -274,16 +286,6 @@ class Script:
         if uri not in known and not uri.startswith("raw://item/"):
             raise RpcError(-32602 if is_modern(params) else -32002, f"Resource not found: {uri}")
         return {"contents": [{"uri": uri, "text": f"{uri} of {self.options.name}"}]}
-
-
-OWN_ITEMS: dict[str, list[Json]] = {
-    "prompts": [
-        {"name": "greet", "arguments": [{"name": "name", "required": True}]},
-        {"name": "plain"},
-    ],
-    "resources": [{"uri": "raw://text", "name": "text", "mimeType": "text/plain"}],
-    "resourceTemplates": [{"uriTemplate": "raw://item/{id}", "name": "item"}],
-}
 
 
 def is_modern(params: Any) -> bool:

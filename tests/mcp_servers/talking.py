@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from collections import Counter
 
-from tests.mcp_servers.behaviours import Behaviour, Fault, Json, Run, said
+from tests.mcp_servers.behaviours import Behaviour, Fault, Json, RpcError, Run, Send, said
 
 
 async def say(run: Run) -> Json:
@@ -94,6 +95,45 @@ def completed(params: Json) -> Json:
     return {"completion": {"values": [json.dumps(told)], "total": 1, "hasMore": False}}
 
 
+async def touch(run: Run) -> Json:
+    """Say that a resource changed."""
+    run.script.updates.tell(str(run.arguments["uri"]), run.script.listeners)
+    return said("touched")
+
+
+class Updates:
+    """Who wants to be told of which resources."""
+
+    def __init__(self) -> None:
+        self.subscribed: Counter[str] = Counter()
+        """Those of the legacy era."""
+        self.streams: dict[object, tuple[Send, Json, list[str]]] = {}
+        """Those of the modern era, with what their messages are marked by."""
+
+    def subscribe(self, params: Json) -> Json:
+        if params["uri"] == "raw://refused":
+            raise RpcError(-32002, "Resource not found")
+        self.subscribed[params["uri"]] += 1
+        return {}
+
+    def unsubscribe(self, params: Json) -> Json:
+        self.subscribed[params["uri"]] -= 1
+        return {}
+
+    def watches(self, uri: str) -> int:
+        """Count the subscriptions to a resource, of both eras."""
+        return self.subscribed[uri] + sum(uri in uris for _, _, uris in self.streams.values())
+
+    def tell(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:
+        sends = [(send, meta) for send, meta, uris in self.streams.values() if uri in uris]
+        if self.subscribed[uri] > 0:
+            sends += [(send, meta) for send, meta in listeners.values() if not meta]
+        for send, meta in sends:
+            params = {"uri": uri} | ({"_meta": meta} if meta else {})
+            method = "notifications/resources/updated"
+            send({"jsonrpc": "2.0", "method": method, "params": params})
+
+
 TALKING: dict[str, Behaviour] = {
     "say": say,
     "say_late": say_late,
@@ -101,4 +141,5 @@ TALKING: dict[str, Behaviour] = {
     "ask_later": ask_later,
     "answers_later": answers_later,
     "input": input_,
+    "touch": touch,
 }

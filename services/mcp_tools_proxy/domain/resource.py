@@ -1,5 +1,6 @@
 """A resource: something readable by URI; a template stands for every URI that it matches."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +46,13 @@ class Resource(Component, Protocol):
     @property
     def spec(self) -> ResourceSpec:
         """Describe the resource."""
+        ...
+
+    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+        """Have ``on_update`` called when it changed, until what is returned is called.
+
+        It must not raise or wait. Raises ProxyError.
+        """
         ...
 
 

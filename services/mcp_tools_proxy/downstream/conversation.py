@@ -35,10 +35,12 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.first_cause import first_cause
+from mcp_tools_proxy.downstream.following import follow_by_requests, follow_by_stream
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import OnListChanged
 from mcp_tools_proxy.downstream.negotiate import negotiate, probe_s
 from mcp_tools_proxy.downstream.transports.reopen import keep_open
+from mcp_tools_proxy.downstream.watched import Watched
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=version("mcp-tools-proxy"))
 
@@ -67,6 +69,13 @@ class Wire(Dispatcher[TransportContext], Protocol):
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge.
 
         What the server says and asks meanwhile goes to ``hearing``, as far as it concerns it.
+        """
+        ...
+
+    def on_updated(self, listener: Callable[[str | None], None], /) -> None:
+        """Have ``listener`` called with the URI of each resource that the server says changed.
+
+        None is that any may have: something was missed.
         """
         ...
 
@@ -104,6 +113,7 @@ class Conversation:
         if session.protocol_version is None or session.server_capabilities is None:
             raise ValueError("the session is negotiated")
         self._wire = wire
+        self._session = session
         self.era = session.protocol_version
         self.modern = self.era in MODERN_PROTOCOL_VERSIONS
         self.capabilities: JsonObject = session.server_capabilities.model_dump(
@@ -155,6 +165,14 @@ class Conversation:
     async def ping(self, *, timeout_s: float) -> None:
         """Ask for a sign of life; the newer era has no ping, and must know ``server/discover``."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
+
+    async def follow(self, watched: Watched) -> None:
+        """Subscribe to what is watched, in the way of the era; see Link."""
+        self._wire.on_updated(watched.updated)
+        if self.modern:
+            await follow_by_stream(self._session, watched)
+        else:
+            await follow_by_requests(self, watched)
 
     async def down(self) -> str:
         """Wait until the link is lost for good, and say why."""

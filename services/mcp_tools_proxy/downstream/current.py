@@ -2,9 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.downstream.link import Link
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, Link, LinkFault, PeerError
+
+PING_S = 5.0
+"""How long a suspect link may take to give a sign of life."""
 
 SOONEST_RETRY_S = 0.1
 
@@ -52,6 +56,24 @@ class CurrentLink:
         """No attempt is made before ``retry_at`` on the clock: callers fail at once."""
         self._retry_at = retry_at
         self._decided.set()
+
+    async def found_dead(self, link: Link, timeout_s: float) -> str:
+        """Ask for a sign of life whenever ``link`` is suspected; say so when there is none.
+
+        It has PING_S for it, or ``timeout_s`` if that is less. An error is a sign of life, too.
+        """
+        timeout_s = min(PING_S, timeout_s)
+        while True:
+            await self.suspected.wait()
+            self.suspected.clear()
+            try:
+                with suppress(PeerError, AnswerTooLarge):
+                    await link.ping(timeout_s=timeout_s)
+            except TimeoutError:
+                return f"it hung: no sign of life within {timeout_s:g} s"
+            except LinkFault as fault:
+                return f"no sign of life: {fault.reason}"
+            self.trusted()
 
     # For callers
 

@@ -40,6 +40,9 @@ _RESERVED = re.compile(
 )
 """What MCP keeps for itself of the keys of ``_meta``; trace context has a way of its own."""
 
+MAX_DATA_BYTES = 8192
+"""Largest ``data`` of a server's error that is passed on, as JSON."""
+
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 log = structlog.get_logger()
@@ -161,9 +164,11 @@ def meta_of(call: Call) -> dict[str, object]:
 def refused(name: str, error: PeerError) -> ToolFailed:
     """Make the error of a server that answered with one; its own words are quoted and cut."""
     said = quote(error.message, MESSAGE_CHARS)
+    details: dict[str, object] = {"code": error.code}
+    if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
+        details["data"] = error.data
     return ToolFailed(
-        f"{name} failed: its server answered with error {error.code}: {said}",
-        details={"code": error.code},
+        f"{name} failed: its server answered with error {error.code}: {said}", details=details
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.hearing import Hearing
+from mcp_tools_proxy.downstream.watched import Watched
 
 
 class PeerError(Exception):
@@ -75,6 +76,10 @@ class Link(Protocol):
 
     async def ping(self, *, timeout_s: float) -> None:
         """Ask for a sign of life, in the way of the era. Raises like ``request``."""
+        ...
+
+    async def follow(self, watched: Watched) -> None:
+        """Subscribe to what is watched, and tell of its updates, until cancelled."""
         ...
 
     async def down(self) -> str:

@@ -82,8 +82,7 @@ class Pool:
             self._stop(server_id)
             forget_server(self._metrics, server_id)
         for server_id in todo.replace:
-            known = self._stop(server_id).snapshot
-            self._start(wanted[server_id], known)
+            self._start(wanted[server_id], self._stop(server_id))
         for server_id in todo.start:
             self._start(wanted[server_id], None)
         self._wanted = dict(wanted)
@@ -128,9 +127,15 @@ class Pool:
             server_id=config.server_id, state=ServerState.DISABLED, transport=config.transport
         )
 
-    def _start(self, config: ServerConfig, known: Snapshot | None) -> None:
-        meters = ServerMeters(self._metrics, config.server_id)
-        session = Session(config, self._dial, meters, on_change=self._on_change, inherited=known)
+    def _start(self, config: ServerConfig, before: Session | None) -> None:
+        session = Session(
+            config,
+            self._dial,
+            ServerMeters(self._metrics, config.server_id),
+            on_change=self._on_change,
+            inherited=before.snapshot if before else None,
+            watched=before.watched if before else None,
+        )
         kept = _Kept(session)
         self._kept[config.server_id] = kept
         if self._tasks is not None:

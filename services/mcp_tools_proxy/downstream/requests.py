@@ -9,7 +9,9 @@ from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeou
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.current import CurrentLink
 from mcp_tools_proxy.downstream.hearing import Hearing
-from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.questions import METHOD_NOT_FOUND
+from mcp_tools_proxy.downstream.watched import MAX_WATCHED, OnUpdate, Watched
 
 
 class Requests:
@@ -51,6 +53,21 @@ class Requests:
             if not self.in_flight:
                 self._idle.set()
 
+    async def watch(self, watched: Watched, uri: str, listener: OnUpdate) -> Callable[[], None]:
+        """Subscribe to a resource; see ``Session.watch``."""
+        deadline = self._clock() + self._config.call_timeout_s
+        link = await self._current.get(deadline)
+        resources = link.capabilities.get("resources")
+        if not isinstance(resources, Mapping) or not resources.get("subscribe"):
+            raise PeerError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
+        if watched.is_full and uri not in watched.uris:
+            raise self._watched_too_much()
+        try:
+            async with asyncio.timeout(deadline - self._clock()):
+                return await watched.subscribe(uri, listener)
+        except TimeoutError:
+            raise self._late() from None
+
     async def drain(self, timeout_s: float) -> None:
         """Wait until none is in flight, at most ``timeout_s``."""
         with suppress(TimeoutError):
@@ -86,6 +103,14 @@ class Requests:
             f"server {server_id} has {limit} calls in flight, which is its limit; "
             "try again when some of them are done",
             details={"server_id": server_id, "max_calls_in_flight": limit},
+        )
+
+    def _watched_too_much(self) -> ServerBusy:
+        server_id = self._config.server_id
+        return ServerBusy(
+            f"{MAX_WATCHED} resources of server {server_id} are subscribed to, which is the limit; "
+            "try again when some of them are not any more",
+            details={"server_id": server_id},
         )
 
     def _late(self) -> ToolTimeout:

@@ -1,5 +1,6 @@
 """A resource of a downstream server, and a template of many, as components."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -56,6 +57,13 @@ class RemoteResource:
             refuse=self._refuse,
             repeatable=True,
         )
+
+    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+        """Subscribe to it at its server, once for all who do. Raises ProxyError."""
+        try:
+            return await self.exchange.session.watch(self.uri, on_update)
+        except PeerError as error:
+            raise self._refuse(error) from None
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)

@@ -19,13 +19,11 @@ from mcp_tools_proxy.downstream.events import counts_of, log_change, log_connect
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.holding import Hold, holding_links
-from mcp_tools_proxy.downstream.link import AnswerTooLarge, Dial, Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.link import Dial, Link, LinkFault
 from mcp_tools_proxy.downstream.pauses import pause_before_connecting, pause_before_refreshing
 from mcp_tools_proxy.downstream.requests import Requests
+from mcp_tools_proxy.downstream.watched import OnUpdate, Watched
 from mcp_tools_proxy.telemetry.servers import ServerMeters
-
-PING_S = 5.0
-"""How long a suspect link may take to give a sign of life."""
 
 PROVEN_S = 5.0
 """A link that lived this long, or answered a call, has proven itself: its loss is a first one."""
@@ -54,6 +52,7 @@ class Session:
         *,
         on_change: Callable[[], None],
         inherited: Snapshot | None = None,
+        watched: Watched | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -65,6 +64,8 @@ class Session:
         """Set once the first attempt to connect is over, well or not."""
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
+        self.watched = watched or Watched()
+        """Who listens to which of its resources; an earlier session's, where there was one."""
         self._dial = dial
         self._on_change = on_change
         self._now = now
@@ -108,6 +109,14 @@ class Session:
         ToolTimeout, ResultTooLarge, and PeerError for the server's own errors.
         """
         return await self._requests.send(method, params, repeatable=repeatable, hearing=hearing)
+
+    async def watch(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
+        """Have ``listener`` called when a resource changes, until what is returned is called.
+
+        It outlives links, and sessions that follow this one. Raises ServerUnavailable, ServerBusy,
+        ToolTimeout, and PeerError when the server refuses, or has no such thing.
+        """
+        return await self._requests.watch(self.watched, uri, listener)
 
     def offers(self, capability: str) -> bool:
         """Tell whether the server declares a capability; one that is not connected might."""
@@ -203,29 +212,13 @@ class Session:
         """Keep the snapshot fresh until the link is lost, and say why it was."""
         async with asyncio.TaskGroup() as chores:
             refreshing = chores.create_task(self._keep_fresh(link))
-            losses = [chores.create_task(link.down()), chores.create_task(self._found_dead(link))]
+            following = chores.create_task(link.follow(self.watched))
+            found_dead = self._current.found_dead(link, self.config.connect_timeout_s)
+            losses = [chores.create_task(link.down()), chores.create_task(found_dead)]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
-            for chore in (refreshing, *losses):
+            for chore in (refreshing, following, *losses):
                 chore.cancel()
         return lost.pop().result()
-
-    async def _found_dead(self, link: Link) -> str:
-        """Ask for a sign of life whenever a request got no answer; say so when there is none.
-
-        An error is a sign of life, too.
-        """
-        timeout_s = min(PING_S, self.config.connect_timeout_s)
-        while True:
-            await self._current.suspected.wait()
-            self._current.suspected.clear()
-            try:
-                with suppress(PeerError, AnswerTooLarge):
-                    await link.ping(timeout_s=timeout_s)
-            except TimeoutError:
-                return f"it hung: no sign of life within {timeout_s:g} s"
-            except LinkFault as fault:
-                return f"no sign of life: {fault.reason}"
-            self._current.trusted()
 
     async def _keep_fresh(self, link: Link) -> None:
         """Discover again when the server says that its lists changed, and now and then anyway."""

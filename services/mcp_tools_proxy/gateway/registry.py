@@ -112,6 +112,10 @@ class Registry:
             case Kind.RESOURCE:
                 return self._resource(call.name, viewer)
 
+    def resource(self, call: Call) -> Resource:
+        """Give the resource that the call names by its URI, as ``resolve`` does."""
+        return self._resource(call.name, self.access.viewer(call.caller))
+
     def completion(self, call: Call) -> Component:
         """Give what completes the arguments of what the call names: a prompt, a resource template.
 

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged, PeerError
+from mcp_tools_proxy.downstream.watched import Watched
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -131,6 +132,9 @@ class FakeLink:
         if self._down.done():
             raise LinkFault(self._down.result())
         await self._within(self._server.ping(), timeout_s)
+
+    async def follow(self, watched: Watched) -> None:
+        await asyncio.Event().wait()
 
     async def down(self) -> str:
         return await asyncio.shield(self._down)

@@ -87,6 +87,10 @@ class HttpWire:
         """Wait until the link is lost, and say why."""
         return await self._endpoint.lost()
 
+    def on_updated(self, listener: Callable[[str | None], None]) -> None:
+        """Have ``listener`` called with the URI of each resource that changed, None for any."""
+        self._calls.on_updated = listener
+
     async def run(
         self,
         on_request: OnRequest,
@@ -263,9 +267,13 @@ class HttpWire:
         """Hold the older eras' stream of notifications open."""
         await keep_open(
             self._hear_once,
-            on_gap=self._on_list_changed,
+            on_gap=self._missed_something,
             least_delay_s=lambda: (self._retry_ms or 0) / 1000,
         )
+
+    def _missed_something(self) -> None:
+        self._on_list_changed()
+        self._calls.on_updated(None)
 
     async def _hear_once(self, opened: Callable[[], None]) -> bool:
         """Live one life of that stream; False when the server offers none, or all is lost."""

@@ -1,6 +1,6 @@
 """The requests that run on one link, and which of them the server's own words concern."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -19,8 +19,9 @@ MAX_ANSWERS = 1000
 """Questions on their way to an answer on one link; more get none."""
 
 CANCELLED = "notifications/cancelled"
-RELAYED = frozenset({PROGRESS, LOG_LINE})
-"""The notifications that concern a call."""
+UPDATED = "notifications/resources/updated"
+RELAYED = frozenset({PROGRESS, LOG_LINE, UPDATED})
+"""The notifications that concern somebody in particular."""
 
 
 class InFlight:
@@ -32,6 +33,8 @@ class InFlight:
     """
 
     def __init__(self) -> None:
+        self.on_updated: Callable[[str | None], None] = lambda _: None
+        """Told of each resource that the server says changed; None is that any may have."""
         self._last_id = FIRST_ID - 1
         self._running: dict[int, Hearing | None] = {}
         self._by_token: dict[int, Hearing] = {}
@@ -79,6 +82,10 @@ class InFlight:
 
     def hear(self, method: str, params: Mapping[str, Any], size: int, whom: Hearing | None) -> None:
         """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""
+        if method == UPDATED:
+            if isinstance(uri := params.get("uri"), str):
+                self.on_updated(uri)
+            return
         if method == LOG_LINE:
             if whom is not None:
                 whom.log_line(params, size)

@@ -99,6 +99,10 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         await self._ended.wait()
         return await self._duplex.why()
 
+    def on_updated(self, listener: Callable[[str | None], None]) -> None:
+        """Have ``listener`` called with the URI of each resource that changed."""
+        self._calls.on_updated = listener
+
     async def run(
         self,
         on_request: OnRequest,

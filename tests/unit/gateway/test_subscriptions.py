@@ -1,0 +1,82 @@
+"""Subscribing is to what the caller may read, for as long as it may."""
+
+import pytest
+
+from mcp_tools_proxy.domain.agent import AgentProfile
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
+from mcp_tools_proxy.gateway.access import Access
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.policy.visibility import Visibility
+from tests.builders import make_call
+from tests.fakes import FakeResource
+
+
+def registry_of(*resources: FakeResource) -> Registry:
+    profile = AgentProfile(name="a", exclude_components=("resource:u://1",))
+    access = Access(agents={"a": Visibility.of(profile, None)})
+    return Registry.build([], resources=resources, access=access)
+
+
+def reading(uri: str = "u://1", **caller: str) -> Call:
+    return make_call(uri, None, kind=Kind.RESOURCE, **caller)
+
+
+class Fixture:
+    """The resource ``u://1``, and how often its listener was told."""
+
+    def __init__(self) -> None:
+        self.resource = FakeResource("u://1")
+        self.holder = RegistryHolder(registry_of(self.resource))
+        self.lifecycle = Lifecycle()
+        self.subscriptions = Subscriptions(registry=self.holder, lifecycle=self.lifecycle)
+        self.told = 0
+
+    def tell(self) -> None:
+        self.told += 1
+
+    def update(self) -> None:
+        """Do what its server does when it changes."""
+        for listener in self.resource.listeners:
+            listener()
+
+
+async def test_a_listener_is_told_until_it_leaves() -> None:
+    fixture = Fixture()
+    leave = await fixture.subscriptions.subscribe(reading(), fixture.tell)
+    fixture.update()
+    leave()
+    fixture.update()
+    assert fixture.told == 1
+
+
+async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_it() -> None:
+    fixture = Fixture()
+    await fixture.subscriptions.subscribe(reading(), fixture.tell)
+    fixture.holder.replace(registry_of())
+    fixture.update()
+    hidden = fixture.told
+    fixture.holder.replace(registry_of(fixture.resource))
+    fixture.update()
+    assert (hidden, fixture.told) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [(reading("u://2"), "RESOURCE_NOT_FOUND"), (reading(agent="a"), "RESOURCE_NOT_ALLOWED")],
+    ids=["unknown", "excluded"],
+)
+async def test_what_cannot_be_read_cannot_be_subscribed_to(call: Call, code: str) -> None:
+    fixture = Fixture()
+    with pytest.raises(ProxyError) as caught:
+        await fixture.subscriptions.subscribe(call, fixture.tell)
+    assert (caught.value.code, fixture.resource.listeners) == (code, [])
+
+
+async def test_nothing_is_subscribed_to_once_the_process_stops() -> None:
+    fixture = Fixture()
+    fixture.lifecycle.phase = Phase.STOPPING
+    with pytest.raises(ShuttingDown):
+        await fixture.subscriptions.subscribe(reading(), fixture.tell)
