@@ -29,6 +29,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
         settings.app_name,
         registry=gateway.registry,
         executor=gateway.executor,
+        subscriptions=gateway.subscriptions,
         caller_of=lambda _: caller,
         max_streams=settings.max_sessions,
     )

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mcp import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
@@ -44,10 +45,15 @@ _CALLERS_FAULT = frozenset(
 Json = dict[str, Any]
 
 
-def tool_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``."""
+def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
+    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``.
+
+    Raises MCPError for a server's own error about what the client has to do, or brought back.
+    """
+    trace_id = call.trace_id
     match outcome:
         case Failed(error=error):
+            _raise_if_for_the_client(error, call)
             return _failed(error, trace_id)
         case Ok(asks_for_input=True):
             return dict(outcome.result)
@@ -71,9 +77,11 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     return kept | {"_meta": _meta(result, trace_id)}
 
 
-def resource_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
     """Make a resources/read result: ``contents``, ``_meta``. Raises MCPError."""
-    result = _value_of(outcome, trace_id, modern=modern)
+    if isinstance(outcome, Failed):
+        raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
+    result = outcome.result
     if outcome_asks(outcome):
         return dict(result)
     return {"contents": result["contents"], "_meta": _meta(result, trace_id)}
@@ -85,17 +93,25 @@ def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     return {"completion": result["completion"]}
 
 
+def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
+    """Pass on a server's JSON-RPC error that the client, not its model, can react to."""
+    details = error.details or {}
+    code = details.get("code") if error.code == "TOOL_FAILED" else None
+    if isinstance(code, int) and (code == MISSING_REQUIRED_CLIENT_CAPABILITY or call.resumed):
+        raise MCPError(code, error.message, details.get("data"))
+
+
 def outcome_asks(outcome: Outcome) -> bool:
     """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
     return isinstance(outcome, Ok) and outcome.asks_for_input
 
 
-def protocol_error(error: ProxyError, trace_id: str, *, modern: bool) -> MCPError:
+def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: object) -> MCPError:
     """Make the JSON-RPC error of a failure; ``data`` is the error as the HTTP API tells it."""
     code = INVALID_PARAMS if error.code in _CALLERS_FAULT else INTERNAL_ERROR
     if error.code == "RESOURCE_NOT_FOUND" and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
-    return MCPError(code, error.message, {**error.as_json, "trace_id": trace_id})
+    return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
 
 
 def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:

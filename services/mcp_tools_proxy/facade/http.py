@@ -117,7 +117,7 @@ class HttpFacade:
             asyncio.TaskGroup() as chores,
         ):
             tasks = [
-                chores.create_task(self._server.watching.run()),
+                chores.create_task(self._server.tell_changes()),
                 chores.create_task(self._streams.run()),
                 chores.create_task(self._end_streams()),
             ]

@@ -1,24 +1,34 @@
 """The newer era's streams of changes: ``subscriptions/listen`` (MCP 2026-07-28)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 
 from mcp import MCPError
-from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
 )
-from mcp.types import INTERNAL_ERROR, SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp.types import (
+    INTERNAL_ERROR,
+    SubscriptionFilter,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
 
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
+from mcp_tools_proxy.facade.asked import Asked
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
-from mcp_tools_proxy.policy.trace import choose_trace_id
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+
+MAX_RESOURCES = 100
+"""How many resources one client follows at once."""
 
 MAX_WAITING_EVENTS = 64
 """How many events a stream holds for a client that does not read; then it is ended."""
@@ -31,19 +41,26 @@ _EVENTS: dict[Lists, ServerEvent] = {
 
 
 class _OwnChanges:
-    """The SDK's bus for one stream: the changes of what its caller sees."""
+    """The SDK's bus for one stream: the changes of what its caller sees, and of its resources."""
 
     def __init__(self, watching: Watching, caller: Caller, seen: Seen) -> None:
         self._watching = watching
         self._caller = caller
         self._seen = seen
+        self._listener: Callable[[ServerEvent], None] | None = None
 
     async def publish(self, event: ServerEvent) -> None:
-        """Nothing is published here: changes come from the registry."""
-        raise NotImplementedError
+        """Tell the stream of a change."""
+        self.tell(event)
+
+    def tell(self, event: ServerEvent) -> None:
+        """Tell the stream of a change, once it is open."""
+        if self._listener is not None:
+            self._listener(event)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Have ``listener`` told of changes, until what is returned is called."""
+        self._listener = listener
 
         async def tell(changed: frozenset[Lists]) -> None:
             for kind in Lists:
@@ -56,8 +73,11 @@ class _OwnChanges:
 class Listening:
     """The open streams; at most ``max_streams``."""
 
-    def __init__(self, watching: Watching, *, max_streams: int) -> None:
+    def __init__(
+        self, watching: Watching, subscriptions: Subscriptions, *, max_streams: int
+    ) -> None:
         self._watching = watching
+        self._subscriptions = subscriptions
         self._max_streams = max_streams
         self._open: set[ListenHandler] = set()
 
@@ -65,25 +85,42 @@ class Listening:
         return len(self._open)
 
     async def listen(
-        self,
-        context: ServerRequestContext[Any, Any],
-        params: SubscriptionsListenRequestParams,
-        caller: Caller,
+        self, asked: Asked, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
         if len(self._open) >= self._max_streams:
             raise MCPError(INTERNAL_ERROR, f"{self._max_streams} streams are open; try again later")
         try:
-            seen = await self._watching.look(caller)
+            seen = await self._watching.look(asked.caller)
         except ProxyError as error:
-            raise protocol_error(error, choose_trace_id(), modern=True) from None
-        bus = _OwnChanges(self._watching, caller, seen)
-        handler = ListenHandler(bus, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS)
+            raise protocol_error(error, asked.trace_id, modern=True) from None
+        changes = _OwnChanges(self._watching, asked.caller, seen)
+        handler = ListenHandler(
+            changes, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS
+        )
         self._open.add(handler)
         try:
-            return await handler(context, params)
+            async with self._following(asked, params.notifications, changes) as honored:
+                return await handler(
+                    asked.context, params.model_copy(update={"notifications": honored})
+                )
         finally:
             self._open.discard(handler)
+
+    @asynccontextmanager
+    async def _following(
+        self, asked: Asked, wanted: SubscriptionFilter, changes: _OwnChanges
+    ) -> AsyncIterator[SubscriptionFilter]:
+        """Follow the resources that are ``wanted``; give the filter with those that can be."""
+        followed: list[str] = []
+        with ExitStack() as stack:
+            for uri in (wanted.resource_subscriptions or ())[:MAX_RESOURCES]:
+                call = asked.call(Kind.RESOURCE, uri, {})
+                tell = partial(changes.tell, ResourceUpdated(uri))
+                with suppress(ProxyError):
+                    stack.callback(await self._subscriptions.subscribe(call, tell))
+                    followed.append(uri)
+            yield wanted.model_copy(update={"resource_subscriptions": followed or None})
 
     def close(self) -> None:
         """End every stream in the protocol's own way."""

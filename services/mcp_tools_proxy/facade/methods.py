@@ -81,7 +81,7 @@ class Methods:
     async def _call_tool(self, asked: Asked) -> Json:
         call = asked.call(Kind.TOOL, asked.text("name"), asked.mapping("arguments"))
         outcome = await self._executor.execute(call)
-        return tool_result(outcome, call.trace_id, modern=asked.modern)
+        return tool_result(outcome, call, modern=asked.modern)
 
     async def _get_prompt(self, asked: Asked) -> Json:
         call = asked.call(Kind.PROMPT, asked.text("name"), asked.mapping("arguments"))
@@ -91,7 +91,7 @@ class Methods:
     async def _read_resource(self, asked: Asked) -> Json:
         call = asked.call(Kind.RESOURCE, asked.text("uri"), {})
         outcome = await self._executor.execute(call)
-        return resource_result(outcome, call.trace_id, modern=asked.modern)
+        return resource_result(outcome, call.trace_id, call.name, modern=asked.modern)
 
     async def _complete(self, asked: Asked) -> Json:
         kind, name = _reference(asked.mapping("ref"))

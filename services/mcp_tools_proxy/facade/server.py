@@ -1,16 +1,15 @@
 """The one MCP server of the facade: the SDK's, with our methods under it, for both eras."""
 
+import asyncio
 from importlib.metadata import version
 from typing import Any
 
 import structlog
 from mcp import MCPError
 from mcp.server.caching import CacheHint
-from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.session import ServerSession
 from mcp.types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -23,23 +22,25 @@ from mcp.types import (
     ResourcesCapability,
     ServerCapabilities,
     SetLevelRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
     ToolsCapability,
+    UnsubscribeRequestParams,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import Json
 from mcp_tools_proxy.facade.asked import Asked, CallerOf, Context
-from mcp_tools_proxy.facade.client import LEVELS
 from mcp_tools_proxy.facade.listening import Listening
 from mcp_tools_proxy.facade.methods import CACHED, Methods
-from mcp_tools_proxy.facade.watching import Lists, Watching
+from mcp_tools_proxy.facade.sessions import Sessions, level_of, set_level
+from mcp_tools_proxy.facade.telling import Telling
+from mcp_tools_proxy.facade.watching import Watching
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.registry import RegistryHolder
-
-LEVEL = "level"
-"""Where a connection's state has the least severe log line that its client wants."""
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 
 DISCOVER_TTL_MS = 3_600_000
 """How long what the gateway can do may be kept: it is the same for all, and fixed."""
@@ -60,12 +61,17 @@ class FacadeServer(Server[Any]):
         *,
         registry: RegistryHolder,
         executor: Executor,
+        subscriptions: Subscriptions,
         caller_of: CallerOf,
         max_streams: int,
     ) -> None:
         """``max_streams`` bounds the streams of changes that clients hold open."""
-        self.watching = Watching(registry)
-        self.listening = Listening(self.watching, max_streams=max_streams)
+        self._telling = Telling()
+        self.watching = Watching(registry, self._telling)
+        self.listening = Listening(self.watching, subscriptions, max_streams=max_streams)
+        self._sessions = Sessions(self.watching, subscriptions, self._telling)
+        self._methods = Methods(registry, executor)
+        self._caller_of = caller_of
 
         def input_schema(tool: str) -> JsonObject | None:
             return registry.current.input_schema(tool)
@@ -75,17 +81,21 @@ class FacadeServer(Server[Any]):
             version=version("mcp-tools-proxy"),
             get_tool_input_schema=input_schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
-            on_subscriptions_listen=lambda context, params: self.listening.listen(
-                context, params, caller_of(context)
-            ),
+            on_subscriptions_listen=self._listen,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
         )
-        self._methods = Methods(registry, executor)
-        self._caller_of = caller_of
         self.middleware = [self._answer]  # not the SDK's tracing: telemetry is ours
-        self.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
+        self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self.add_notification_handler(
             "notifications/initialized", NotificationParams, self._watch_session
         )
+
+    async def tell_changes(self) -> None:
+        """Tell clients of changes of what they see, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._telling.run())
+            await self.watching.run()
 
     def get_capabilities(
         self,
@@ -99,7 +109,7 @@ class FacadeServer(Server[Any]):
         return ServerCapabilities(
             tools=ToolsCapability(list_changed=True),
             prompts=PromptsCapability(list_changed=True),
-            resources=ResourcesCapability(list_changed=True),
+            resources=ResourcesCapability(list_changed=True, subscribe=True),
             completions=CompletionsCapability(),
             logging=None if protocol_version in MODERN_PROTOCOL_VERSIONS else LoggingCapability(),
         )
@@ -116,7 +126,7 @@ class FacadeServer(Server[Any]):
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not modern and ctx.session.client_params is None:
             raise MCPError(INVALID_REQUEST, "send initialize first")
-        asked = Asked.read(ctx, self._caller_of(ctx), _level_of(ctx))
+        asked = self._read(ctx)
         try:
             result = await self._methods.answer(asked)
         except MCPError:
@@ -137,40 +147,19 @@ class FacadeServer(Server[Any]):
                 result |= {"ttlMs": 0, "cacheScope": "private"}
         return result | {"_meta": {SERVER_INFO_META_KEY: self.server_info_stamp, **meta}}
 
+    def _read(self, context: Context) -> Asked:
+        return Asked.read(context, self._caller_of(context), level_of(context))
+
+    async def _listen(
+        self, context: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        return await self.listening.listen(self._read(context), params)
+
+    async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        return await self._sessions.subscribe(self._read(context), params.uri)
+
+    async def _unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        return await self._sessions.unsubscribe(self._read(context), params.uri)
+
     async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
-        """Tell a session of the older eras of changes from now on, until it ends."""
-        caller, session = self._caller_of(context), context.session
-        try:
-            seen = await self.watching.look(caller)
-        except ProxyError:  # it is told what is wrong when it asks for a list
-            seen = {}
-
-        async def tell(changed: frozenset[Lists]) -> None:
-            await _tell_session(session, changed)
-
-        _connection_of(context).exit_stack.callback(self.watching.join(caller, seen, tell))
-
-
-async def _tell_session(session: ServerSession, changed: frozenset[Lists]) -> None:
-    if Lists.TOOLS in changed:
-        await session.send_tool_list_changed()
-    if Lists.PROMPTS in changed:
-        await session.send_prompt_list_changed()
-    if Lists.RESOURCES in changed:
-        await session.send_resource_list_changed()
-
-
-async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
-    _connection_of(context).state[LEVEL] = params.level
-    return EmptyResult()
-
-
-def _level_of(context: Context) -> str | None:
-    """Give what a session of the older eras wants of log lines: all, until it says otherwise."""
-    level = _connection_of(context).state.get(LEVEL, LEVELS[0])
-    return level if isinstance(level, str) else None
-
-
-def _connection_of(context: Context) -> Connection:
-    """Give what lives as long as the client's connection; the SDK shows no other way to it."""
-    return context.session._connection  # noqa: SLF001
+        await self._sessions.watch(context, self._caller_of(context))

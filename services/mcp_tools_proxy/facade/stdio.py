@@ -25,7 +25,7 @@ async def serve_stdio(server: FacadeServer, *, max_request_bytes: int) -> None:
         asyncio.TaskGroup() as chores,
         stdio_server(stdin=stdin) as (reader, writer),
     ):
-        watching = chores.create_task(server.watching.run())
+        watching = chores.create_task(server.tell_changes())
         try:
             await server.run(reader, writer, server.options)
         finally:

@@ -6,17 +6,15 @@ own lists alone: those of its agent, with or without a tenant.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
-
-TELL_S = 5.0
-"""How long a client may take to be told; one that does not read must not pile up work."""
 
 log = structlog.get_logger()
 
@@ -39,17 +37,15 @@ Tell = Callable[[frozenset[Lists]], Awaitable[None]]
 class _Watcher:
     caller: Caller
     seen: Seen
-    tell: Tell
-    due: set[Lists] = field(default_factory=set)
-    """What it is still to be told of."""
-    telling: bool = False
+    recipient: Recipient[Lists]
 
 
 class Watching:
     """Those who want to be told when their lists change; ``run`` tells them."""
 
-    def __init__(self, registry: RegistryHolder) -> None:
+    def __init__(self, registry: RegistryHolder, telling: Telling) -> None:
         self._registry = registry
+        self._telling = telling
         self._watchers: dict[object, _Watcher] = {}
 
     def __len__(self) -> int:
@@ -65,7 +61,7 @@ class Watching:
         Ends when what is returned is called.
         """
         key = object()
-        self._watchers[key] = _Watcher(caller, seen, tell)
+        self._watchers[key] = _Watcher(caller, seen, Recipient(tell))
 
         def leave() -> None:
             self._watchers.pop(key, None)
@@ -77,26 +73,23 @@ class Watching:
         changed = asyncio.Event()
         stop_listening = self._registry.listen(changed.set)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                while True:
-                    await changed.wait()
-                    changed.clear()
-                    await self._compare(self._registry.current, tasks)
+            while True:
+                await changed.wait()
+                changed.clear()
+                await self._compare(self._registry.current)
         finally:
             stop_listening()
 
-    async def _compare(self, registry: Registry, tasks: asyncio.TaskGroup) -> None:
+    async def _compare(self, registry: Registry) -> None:
         seen_now: dict[tuple[str | None, bool], Seen] = {}
         for watcher in tuple(self._watchers.values()):
             view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
             if view not in seen_now:
                 seen_now[view] = await _look_or_nothing(registry, watcher.caller)
             now = seen_now[view]
-            watcher.due |= {kind for kind in Lists if watcher.seen.get(kind) != now.get(kind)}
+            changed = [kind for kind in Lists if watcher.seen.get(kind) != now.get(kind)]
             watcher.seen = now
-            if watcher.due and not watcher.telling:
-                watcher.telling = True
-                tasks.create_task(_tell(watcher))
+            self._telling.soon(watcher.recipient, changed)
 
 
 async def _look(registry: Registry, caller: Caller) -> Seen:
@@ -119,16 +112,3 @@ async def _look_or_nothing(registry: Registry, caller: Caller) -> Seen:
     except Exception:
         log.exception("facade.look_crashed")
         return {}
-
-
-async def _tell(watcher: _Watcher) -> None:
-    """Tell what is due, and what becomes due meanwhile."""
-    try:
-        while watcher.due:
-            due, watcher.due = frozenset(watcher.due), set()
-            async with asyncio.timeout(TELL_S):
-                await watcher.tell(due)
-    except Exception as error:  # noqa: BLE001 - whoever cannot be told is gone, or does not read
-        log.debug("facade.not_told", error=type(error).__name__)
-    finally:
-        watcher.telling = False
