@@ -11,6 +11,8 @@ from pathlib import Path
 from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
+from benchmarks.facade import measure_facade
+from benchmarks.facade_lists import measure_facade_lists
 from benchmarks.fleet import measure_fleet
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
@@ -32,6 +34,8 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agents": measure_agents,
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
+    "facade": measure_facade,
+    "facade-lists": measure_facade_lists,
 }
 
 

@@ -23,6 +23,7 @@ class Job:
 
     ``paths``, if there are any, are asked in turn instead of ``path``, for one body.
     ``expected_each`` is empty, or what the answer to each of the bodies holds besides.
+    ``headers`` go with each request.
     """
 
     port: int
@@ -30,6 +31,7 @@ class Job:
     path: str
     paths: list[str] = field(default_factory=list)
     bodies: list[str]
+    headers: dict[str, str] = field(default_factory=dict)
     connections: int
     calls: int = 10**9
     seconds: float = JOB_LIMIT_S
@@ -127,14 +129,18 @@ def _is_whole(answer: bytes) -> bool:
     head, end, body = answer.partition(b"\r\n\r\n")
     if not end:
         return False
-    _, _, length = head.lower().partition(b"\r\ncontent-length:")
+    head = head.lower()
+    if b"\r\ntransfer-encoding: chunked" in head:
+        return body.endswith(b"\r\n0\r\n\r\n")
+    _, _, length = head.partition(b"\r\ncontent-length:")
     return len(body) >= int(length.split(b"\r\n", 1)[0])
 
 
 def _request(job: Job, path: str, body: str) -> bytes:
     content = body.encode()
+    headers = "".join(f"{name}: {value}\r\n" for name, value in job.headers.items())
     head = (
-        f"{job.method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n"
+        f"{job.method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n{headers}"
         f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
     )
     return head.encode() + content

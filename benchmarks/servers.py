@@ -1,6 +1,7 @@
 """Processes that are measured: started on a free port, stopped by their own handle."""
 
 import contextlib
+import json
 import re
 import socket
 import subprocess
@@ -117,6 +118,16 @@ def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
 def forwarder(workdir: Path, url: str) -> Iterator[Server]:
     """Run the forwarder without logic, to the MCP server at ``url``."""
     with _running([sys.executable, "-m", "benchmarks.forwarder", url], ROOT, workdir, {}) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def sdk_server(workdir: Path, tools: object, sections: object) -> Iterator[Server]:
+    """Run the MCP SDK's own server: ``tools`` are listed, one of them gives ``sections``."""
+    file = workdir / f"sdk-{time.perf_counter_ns()}.json"
+    file.write_text(json.dumps({"tools": tools, "sections": sections}), encoding="utf-8")
+    command = [sys.executable, "-m", "benchmarks.facade_sdk", str(file)]
+    with _running(command, ROOT, workdir, {}) as server:
         yield server
 
 

@@ -1,0 +1,120 @@
+"""Requests to MCP servers over streamable HTTP: headers and messages of both eras, and sessions."""
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.corpus import TENANT
+from benchmarks.echo import LEGACY, MODERN
+from benchmarks.servers import ASK_LIMIT_S, START_LIMIT_S, NotStarted, Server
+
+JSON_PATH, STREAM_PATH = "/mcp", "/streams"
+"""Where the SDK's server replies with JSON, and with streams of events; the facade has one path."""
+
+SECTION_TOOL = "read_doc_section"
+
+_JSON, _EVENTS = "application/json", "application/json, text/event-stream"
+_ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_INITIALIZE = {
+    "protocolVersion": LEGACY,
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
+_CALLS_AT_ONCE = 16
+"""Times a list of calls is repeated under other ids: no id is used twice at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a server is spoken to: its path, the era, and for the older one what is accepted."""
+
+    server: Server
+    path: str = JSON_PATH
+    modern: bool = True
+    events: bool = False
+    session: Mapping[str, str] = field(default_factory=dict)
+
+    def headers(self, method: str, name: str = "") -> dict[str, str]:
+        """Give the headers of a request."""
+        sent = {
+            "accept": _EVENTS if self.modern or self.events else _JSON,
+            "mcp-protocol-version": MODERN if self.modern else LEGACY,
+            "x-tenant-id": TENANT,
+            "x-user-id": "bench-user",
+            **self.session,
+        }
+        if self.modern:
+            sent |= {"mcp-method": method} | ({"mcp-name": name} if name else {})
+        return sent
+
+    def message(self, method: str, params: Mapping[str, object], number: int = 1) -> str:
+        """Make the body of a request."""
+        meta = {"_meta": _ENVELOPE} if self.modern else {}
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **meta}}
+        return json.dumps(message, separators=(",", ":"))
+
+    def ask(self, method: str, params: Mapping[str, object], name: str = "") -> dict[str, object]:
+        """Give the result of a request that is answered with JSON."""
+        _, body = _post(self, self.headers(method, name), self.message(method, params))
+        result: dict[str, object] = json.loads(body)["result"]
+        return result
+
+
+def wait_for(server: Server) -> None:
+    """Wait until ``server`` answers. Raises NotStarted."""
+    give_up = time.perf_counter() + START_LIMIT_S
+    while time.perf_counter() < give_up:
+        with contextlib.suppress(ConnectionRefusedError):
+            Way(server=server).ask("tools/list", {})
+            return
+        time.sleep(0.002)
+    raise NotStarted(f"nothing answers at port {server.port}")
+
+
+def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Way:
+    """Open a session of the older era: with JSON replies, or with streams of events."""
+    way = Way(server=server, path=path, modern=False, events=events)
+    session_id, _ = _post(way, way.headers("initialize"), way.message("initialize", _INITIALIZE))
+    assert session_id is not None
+    way = Way(
+        server=server,
+        path=path,
+        modern=False,
+        events=events,
+        session={"mcp-session-id": session_id},
+    )
+    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    _post(way, way.headers("notifications/initialized"), notice)
+    return way
+
+
+def section_messages(way: Way, doc_id: str) -> Sequence[str]:
+    """Read the sections of one document in turn, each request under an id of its own."""
+    sections = [f"s{n}" for n in range(1, 21)] * _CALLS_AT_ONCE
+    return [
+        way.message(
+            "tools/call",
+            {"name": SECTION_TOOL, "arguments": {"doc_id": doc_id, "section_id": section}},
+            number,
+        )
+        for number, section in enumerate(sections, start=1)
+    ]
+
+
+def _post(way: Way, headers: Mapping[str, str], body: str) -> tuple[str | None, bytes]:
+    """Give the id of the session and the body of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", way.server.port, timeout=ASK_LIMIT_S)
+    with contextlib.closing(connection):
+        sent = {**headers, "content-type": "application/json"}
+        connection.request("POST", way.path, body.encode(), sent)
+        answer = connection.getresponse()
+        content = answer.read()
+        assert answer.status in (200, 202), content[:500]
+        return answer.getheader("mcp-session-id"), content
