@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mcp import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    SERVER_INFO_META_KEY,
+)
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject
@@ -148,7 +153,8 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
 
 def _meta(result: JsonObject, trace_id: str) -> Json:
     """Give the server's ``_meta`` with what is ours."""
-    meta = cast("JsonObject", result.get("meta") or {})
+    meta = dict(cast("JsonObject", result.get("meta") or {}))
+    meta.pop(SERVER_INFO_META_KEY, None)  # towards the client, the server is this one
     ours: Json = {TRACE_ID_KEY: trace_id}
     if result.get("truncated") is True:
         ours[TRUNCATED_KEY] = True

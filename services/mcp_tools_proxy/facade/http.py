@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
@@ -25,11 +26,14 @@ from mcp_tools_proxy.facade.legacy_sse import LegacySse
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import read_body
 from mcp_tools_proxy.web.disconnect import while_connected
 
+log = structlog.get_logger()
+
 LISTEN = b"subscriptions/listen"
-SPOKEN = (b"progressToken", b"logLevel", LISTEN)
+SPOKEN = (b"progressToken", b"logLevel")
 """What a request of the newer era holds that may be told something before its result."""
 
 SESSION_HEADER = "mcp-session-id"
@@ -73,15 +77,19 @@ class HttpFacade:
         *,
         entrance: Entrance,
         lifecycle: Lifecycle,
+        metrics: Metrics,
         limits: HttpLimits,
     ) -> None:
         self._entrance = entrance
         self._server = server
         self._lifecycle = lifecycle
+        self._metrics = metrics
         self._limits = limits
         self._streams = Streams()
         self._with_bodies = self._sessions_of(server, json_response=True)
         self._with_streams = self._sessions_of(server, json_response=False)
+        metrics.mcp_sessions.set_function(lambda: self.sessions)
+        metrics.mcp_streams.set_function(lambda: self.streams)
         self._sse = LegacySse(server, max_request_bytes=limits.max_request_bytes)
 
     @property
@@ -136,7 +144,7 @@ class HttpFacade:
             else:
                 await self._other(admitted(scope, caller), caller, receive, send)
         except ProxyError as error:
-            await refusal(error)(scope, receive, send)
+            await self._refuse(error)(scope, receive, send)
         except ClientDisconnect:
             return
 
@@ -162,7 +170,7 @@ class HttpFacade:
             else:
                 await _not_allowed("GET, POST")(scope, receive, send)
         except ProxyError as error:
-            await refusal(error)(scope, receive, send)
+            await self._refuse(error)(scope, receive, send)
 
     async def _post(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
@@ -212,6 +220,12 @@ class HttpFacade:
         accept = headers.get("accept", "*/*")
         takes_streams = "text/event-stream" in accept or "*/*" in accept
         return self._with_streams if takes_streams else self._with_bodies
+
+    def _refuse(self, error: ProxyError) -> Response:
+        """Answer a request that comes no further, and tell the operator of it."""
+        self._metrics.requests_refused.labels(error.code).inc()
+        log.warning("request.refused", code=error.code)
+        return refusal(error)
 
     @property
     def _is_full(self) -> bool:

@@ -42,6 +42,12 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
+        self.mcp_sessions = Gauge(
+            "mcp_proxy_mcp_sessions", "MCP sessions of the older eras that are open.", registry=r
+        )
+        self.mcp_streams = Gauge(
+            "mcp_proxy_mcp_streams", "Streams that MCP clients hold open.", registry=r
+        )
         self.limit_refusals = Counter(
             "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",
             ["budget"], registry=r,
