@@ -1,6 +1,7 @@
 """One request of an MCP client, read once: what it asks, for whom, in which era."""
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,8 @@ Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
 """Tells who sent a request."""
 
-LevelOf = Callable[[Context], str | None]
-"""Tells the least severe log line that a session wants, in the older eras."""
+ASKING: ContextVar[Caller | None] = ContextVar("asking", default=None)
+"""Who sends the HTTP request that is being served, for what the SDK asks before it calls us."""
 
 
 @dataclass(frozen=True, slots=True)

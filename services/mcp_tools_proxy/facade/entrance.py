@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -21,6 +22,9 @@ from mcp_tools_proxy.web.credentials import read_headers
 
 CALLER = "mcp_tools_proxy.caller"
 """Where the scope of a request has its caller."""
+
+KEPT_USERS = 1024
+"""How many of those who asked last are kept as the SDK knows them."""
 
 STATUS: Mapping[str, int] = {
     "UNAUTHENTICATED": 401,
@@ -60,13 +64,17 @@ def admitted(scope: Scope, caller: Caller) -> Scope:
     The SDK binds a session to its ``user``: nobody else's request reaches it. The white space at
     the end of header values goes, which the parser below leaves there (RFC 9110 §5.5).
     """
-    who = to_json([caller.tenant_id, caller.user_id, caller.agent]).decode()
     return {
         **scope,
         CALLER: caller,
-        "user": AuthenticatedUser(AccessToken(token="", client_id=who, scopes=[])),
+        "user": _user(caller.tenant_id, caller.user_id, caller.agent),
         "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]],
     }
+
+
+@lru_cache(maxsize=KEPT_USERS)
+def _user(*who: str | None) -> AuthenticatedUser:
+    return AuthenticatedUser(AccessToken(token="", client_id=to_json(who).decode(), scopes=[]))
 
 
 def caller_of(context: Context) -> Caller:

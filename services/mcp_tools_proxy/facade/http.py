@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.facade.asked import ASKING
 from mcp_tools_proxy.facade.entrance import Entrance, admitted, no_room, refusal
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
 from mcp_tools_proxy.facade.server import FacadeServer
@@ -66,6 +67,10 @@ class _Sessions(StreamableHTTPSessionManager):
 
     def __len__(self) -> int:
         return len(self._server_instances)
+
+    async def handle_read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request whose body was read already: the manager would read it once more."""
+        await self._handle_request(scope, receive, send)
 
 
 class HttpFacade:
@@ -139,6 +144,7 @@ class HttpFacade:
         """Serve streamable HTTP."""
         try:
             caller = await self._entrance.identify(scope)
+            ASKING.set(caller)
             if scope["method"] == "POST":
                 await self._post(admitted(scope, caller), caller, receive, send)
             else:
@@ -181,19 +187,19 @@ class HttpFacade:
             if SESSION_HEADER not in headers and self._is_full:
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
-            await self._sessions_for(headers).handle_request(scope, again, send)
+            await self._sessions_for(headers).handle_read(scope, again, send)
         elif LISTEN in body:
             await self._streams.serve(
-                self._with_streams.handle_request,
+                self._with_streams.handle_read,
                 scope,
                 again,
                 send,
                 check=lambda: self._entrance.check_again(scope, caller),
             )
         elif any(word in body for word in SPOKEN):
-            await self._with_streams.handle_request(scope, again, send)
+            await self._with_streams.handle_read(scope, again, send)
         else:
-            answering = self._with_bodies.handle_request(scope, again, send)
+            answering = self._with_bodies.handle_read(scope, again, send)
             await while_connected(receive, answering)
 
     async def _other(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:

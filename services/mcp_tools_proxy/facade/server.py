@@ -30,11 +30,11 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.facade.answers import Json
-from mcp_tools_proxy.facade.asked import Asked, CallerOf, Context
+from mcp_tools_proxy.facade.asked import ASKING, Asked, CallerOf, Context
 from mcp_tools_proxy.facade.listening import Listening
 from mcp_tools_proxy.facade.methods import CACHED, Methods
+from mcp_tools_proxy.facade.mirrored import MirroredArguments
 from mcp_tools_proxy.facade.sessions import Sessions, level_of, set_level
 from mcp_tools_proxy.facade.telling import Telling
 from mcp_tools_proxy.facade.watching import Watching
@@ -72,19 +72,16 @@ class FacadeServer(Server[Any]):
         self._sessions = Sessions(self.watching, subscriptions, self._telling)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
-
-        def input_schema(tool: str) -> JsonObject | None:
-            return registry.current.input_schema(tool)
-
         super().__init__(
             name,
             version=version("mcp-tools-proxy"),
-            get_tool_input_schema=input_schema,
+            get_tool_input_schema=MirroredArguments(registry).schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
             on_subscriptions_listen=self._listen,
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
         )
+        self._stamp = {SERVER_INFO_META_KEY: self.server_info_stamp}
         self.middleware = [self._answer]  # not the SDK's tracing: telemetry is ours
         self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self.add_notification_handler(
@@ -145,7 +142,7 @@ class FacadeServer(Server[Any]):
             result["resultType"] = "complete"
             if method in CACHED:
                 result |= {"ttlMs": 0, "cacheScope": "private"}
-        return result | {"_meta": {SERVER_INFO_META_KEY: self.server_info_stamp, **meta}}
+        return result | {"_meta": {**self._stamp, **meta}}
 
     def _read(self, context: Context) -> Asked:
         return Asked.read(context, self._caller_of(context), level_of(context))

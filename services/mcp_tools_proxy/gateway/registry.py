@@ -6,6 +6,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
+from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
@@ -184,9 +185,12 @@ class Registry:
         """Give ``templates_visible_to`` with its tag."""
         return await self.listings.templates.list_for(self.access.viewer(caller))
 
-    def input_schema(self, name: str) -> JsonObject | None:
-        """Give the input schema of the one tool that a name may mean, whoever asks."""
-        found = self.tools.meant_by(name)
+    def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
+        """Give the input schema of the tool that ``resolve`` would give; None when it would not."""
+        try:
+            found = self.tools.find(name, self.access.viewer(caller))
+        except ProxyError:
+            return None
         return found[0].spec.input_schema if len(found) == 1 else None
 
     def _tool(self, name: str, viewer: Viewer) -> Tool:

@@ -106,11 +106,6 @@ class Table(Generic[ItemT]):
             return ()
         return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))
 
-    def meant_by(self, name: str) -> tuple[ItemT, ...]:
-        """Give what ``name`` may mean, whoever says it."""
-        own = self._by_name.get(name)
-        return self._by_bare_name.get(name, ()) if own is None else (own,)
-
     def denial(self, name: str, viewer: Viewer) -> Denial | None:
         """Say what refuses to ``viewer`` what goes by ``name``; None where nothing does."""
         own = self._by_name.get(name)

@@ -209,11 +209,15 @@ async def test_the_tag_of_each_other_kind_changes_when_its_list_does() -> None:
 # Schemas by name
 
 
-@pytest.mark.parametrize("name", ["a:search", "a__search", "search"])
-def test_a_schema_is_found_by_every_name_that_one_tool_has(name: str) -> None:
-    assert registry_of(LOCAL, SEARCH).input_schema(name) is SEARCH.spec.input_schema
+@pytest.mark.parametrize("name", ["a:search", "a__search"])
+def test_a_schema_is_found_by_every_name_that_leads_to_its_tool(name: str) -> None:
+    assert registry_of(LOCAL, SEARCH).input_schema(name, CALLER) is SEARCH.spec.input_schema
 
 
 @pytest.mark.parametrize("name", ["search", "nope", "b:drop all", ""])
-def test_a_name_of_no_tool_or_of_two_has_no_schema(name: str) -> None:
-    assert registry_of(LOCAL, SEARCH, TWIN).input_schema(name) is None
+def test_a_name_that_leads_to_no_tool_or_to_two_has_no_schema(name: str) -> None:
+    assert registry_of(LOCAL, SEARCH, TWIN).input_schema(name, CALLER) is None
+
+
+def test_a_tool_that_a_caller_may_not_use_has_no_schema() -> None:
+    assert registry_of(LOCAL).input_schema(LOCAL.spec.name, make_caller(agent="ghost")) is None
