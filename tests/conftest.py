@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.settings import ENV_PREFIX, Settings
+from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.settings_values import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 
 

@@ -145,7 +145,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 def client_of(app: FastAPI) -> httpx.AsyncClient:
     """Make a client that calls ``app`` in process."""
     return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://gateway"
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://localhost"
     )
 
 

@@ -11,6 +11,7 @@ from mcp_tools_proxy.api.admin import AdminGate
 from mcp_tools_proxy.api.catalog import CatalogEndpoints
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.failures import add_failure_handlers
+from mcp_tools_proxy.api.guard import Guard
 from mcp_tools_proxy.api.intake import Intake
 from mcp_tools_proxy.api.operations import operations_routes
 from mcp_tools_proxy.api.presets import preset_routes
@@ -19,6 +20,7 @@ from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 
 
@@ -27,7 +29,8 @@ def create_app(
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` stands in for the network in tests.
 
-    The ``Gateway`` is at ``app.state.gateway``. Raises ValueError for an unusable limit store URL.
+    The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``. Raises
+    ValueError for an unusable limit store URL.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     facade = _build_facade(settings, gateway)
@@ -47,20 +50,29 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # we tell our own
     )
     app.state.gateway = gateway
+    app.state.facade = facade
     intake = Intake(gateway.metrics, max_request_bytes=settings.max_request_bytes)
     execute = ExecuteEndpoints(
-        intake, gateway.executor, gateway.lifecycle, max_batch_calls=settings.max_batch_calls
+        intake,
+        gateway.identity,
+        gateway.executor,
+        gateway.lifecycle,
+        max_batch_calls=settings.max_batch_calls,
     )
-    catalog = CatalogEndpoints(gateway.registry)
-    app.router.routes[:0] = (*execute.routes(), *catalog.routes())
+    catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry)
+    app.router.routes[:0] = (*execute.routes(), *catalog.routes(), *facade.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
-    app.include_router(
-        preset_routes(gateway.reloader, intake, AdminGate(admin_token, host=settings.host))
-    )
-    app.include_router(servers_routes(lambda: gateway.pool.statuses))
+    gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
+    app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
+    app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
-    app.router.routes += facade.routes()
     add_failure_handlers(app)
+    app.add_middleware(
+        Guard,
+        hosts=settings.allowed_hosts,
+        origins=settings.allowed_origins,
+        on_loopback=is_loopback(settings.host),
+    )
     return app
 
 
@@ -69,6 +81,7 @@ def _build_facade(settings: Settings, gateway: Gateway) -> HttpFacade:
         settings.app_name,
         registry=gateway.registry,
         executor=gateway.executor,
+        subscriptions=gateway.subscriptions,
         caller_of=caller_of,
         max_streams=settings.max_sessions,
     )
@@ -76,6 +89,7 @@ def _build_facade(settings: Settings, gateway: Gateway) -> HttpFacade:
         server,
         entrance=Entrance(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
+        metrics=gateway.metrics,
         limits=HttpLimits(
             max_request_bytes=settings.max_request_bytes,
             max_sessions=settings.max_sessions,

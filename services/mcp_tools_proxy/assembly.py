@@ -11,6 +11,7 @@ from functools import partial
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
+from mcp_tools_proxy.assembly_identity import build_identity, build_tokens
 from mcp_tools_proxy.config.files import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.documents.memory import InMemoryRepository
@@ -23,7 +24,6 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.health import Check, Health
-from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
@@ -53,7 +53,8 @@ class Gateway:
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
     ) -> None:
         self.lifecycle = Lifecycle()
-        self.identity = Identity()
+        self.tokens = build_tokens(settings)
+        self.identity = build_identity(settings, self.tokens)
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.repository = InMemoryRepository(
@@ -147,6 +148,8 @@ class Gateway:
         }
         if self.retrieval.configured:
             checks["retrieval"] = lambda: _retrieval_check(self.retrieval)
+        if self.tokens is not None:
+            checks["tokens"] = self.tokens.state
         return checks
 
     @asynccontextmanager
@@ -158,6 +161,8 @@ class Gateway:
         try:
             await self.folder.load()
             await self.reloader.load()
+            if self.tokens is not None:
+                await self.tokens.load()
             async with asyncio.TaskGroup() as group:
                 background = [
                     group.create_task(self.folder.watch()),
@@ -165,6 +170,8 @@ class Gateway:
                     group.create_task(self.pool.run()),
                     group.create_task(self.reloader.run()),
                 ]
+                if self.tokens is not None:
+                    background.append(group.create_task(self.tokens.run()))
                 self.lifecycle.phase = Phase.SERVING
                 try:
                     yield

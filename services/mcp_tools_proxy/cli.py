@@ -1,4 +1,4 @@
-"""The ``mcp-tools-proxy`` command: serve, check, documents (contract §8)."""
+"""The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, documents (contract §8)."""
 
 import gc
 import sys
@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli_documents import documents_app
+from mcp_tools_proxy.cli_tokens import tokens_app
 from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
@@ -117,6 +118,7 @@ def check_command(
         raise typer.Exit(1)
 
 
+app.add_typer(tokens_app(lambda: _settings().tokens_file), name="tokens")
 app.add_typer(documents_app(lambda: _settings().documents_path), name="documents")
 
 

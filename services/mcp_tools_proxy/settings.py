@@ -4,76 +4,36 @@ The only reader of the environment (contract §4). Sizes are in bytes, times in 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_core import from_json
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsConfigDict
 
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.windows import window_radius
-
-ENV_PREFIX = "MCP_PROXY_"
-
-T = TypeVar("T")
+from mcp_tools_proxy.settings_identity import IdentitySettings
+from mcp_tools_proxy.settings_values import (
+    ENV_PREFIX,
+    Budget,
+    Count,
+    OptionalText,
+    Radius,
+    Seconds,
+    Words,
+    empty_is_unset,
+    level,
+    not_empty,
+    starting_with,
+)
 
 
 class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-def _empty_is_unset(value: object) -> object:
-    return None if isinstance(value, str) and not value.strip() else value
-
-
-def _not_empty(value: object) -> object:
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("should not be empty")
-    return value
-
-
-def _keywords(value: object) -> object:
-    """Read a comma-separated list or a JSON array of strings; empty means none."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    items = from_json(text) if text.startswith("[") else text.split(",")
-    if not all(isinstance(item, str) for item in items):
-        raise ValueError("a JSON list here holds strings only")
-    return tuple(word for item in items if (word := item.strip()))
-
-
-def _level(value: object) -> object:
-    name = value.lower() if isinstance(value, str) else value
-    return "warning" if name == "warn" else name
-
-
-def _starting_with(*prefixes: str) -> AfterValidator:
-    def check(value: T) -> T:
-        text = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if isinstance(text, str) and not text.startswith(prefixes):
-            raise ValueError(f"should start with {' or '.join(prefixes)}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _is_token(value: SecretStr | None) -> SecretStr | None:
-    """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
-    text = value.get_secret_value() if value is not None else ""
-    if any(not "!" <= char <= "~" for char in text):
-        raise ValueError("should be printable ASCII without spaces")
-    return value
-
-
-Count = Annotated[int, Field(ge=1)]
-Budget = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_empty_is_unset)]
-
-
-class Settings(BaseSettings):
+class Settings(IdentitySettings):
     """Everything that an operator can set (contract §4)."""
 
     model_config = SettingsConfigDict(
@@ -86,36 +46,32 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 takes a free one."""
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(level)] = (
         "info"
     )
     """Least severe level to log."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
 
-    documents_path: Annotated[Path, BeforeValidator(_not_empty)] = Path("./documents")
+    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
     """Folder of document files (contract §5); it may not exist yet."""
     mock_mode: bool = True
     """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
     """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
 
-    config_dir: Annotated[Path, BeforeValidator(_not_empty)] = Path("./config")
+    config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
     """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
-    preset: Annotated[str | None, BeforeValidator(_empty_is_unset)] = None
+    preset: OptionalText = None
     """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
-    admin_token: Annotated[
-        SecretStr | None, BeforeValidator(_empty_is_unset), AfterValidator(_is_token)
-    ] = None
-    """Bearer token that operators switch presets with; unset allows it on loopback only."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
-    require_agent: Annotated[bool | None, BeforeValidator(_empty_is_unset)] = None
+    require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
     """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
 
     tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
     """How MCP lists name downstream tools: server (``server:tool``), alias, or bare."""
-    default_tenant_id: Annotated[Identifier | None, BeforeValidator(_empty_is_unset)] = None
+    default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Whose MCP requests are that name no tenant; unset offers them no document tools."""
     max_sessions: Count = 1000
     """MCP sessions and streams of changes that may be open at once, each."""
@@ -132,7 +88,7 @@ class Settings(BaseSettings):
     """Bytes of one result as JSON."""
     max_batch_calls: Count = 32
     """Calls in one batch."""
-    blocklist_keywords: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_keywords)] = (
+    blocklist_keywords: Words = (
         "leak",
         "dump",
         "exfiltrate",
@@ -151,25 +107,25 @@ class Settings(BaseSettings):
     """Length of a window in seconds."""
     rate_limit_storage_url: Annotated[
         SecretStr | None,
-        BeforeValidator(_empty_is_unset),
-        _starting_with("redis://", "rediss://"),
+        BeforeValidator(empty_is_unset),
+        starting_with("redis://", "rediss://"),
     ] = None
     """Redis that replicas share their budgets in; unset counts in this process."""
 
     retrieval_window_url: Annotated[
-        str | None, BeforeValidator(_empty_is_unset), _starting_with("http://", "https://")
+        str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
     """URL of the Retrieval Service's chunk-window endpoint (T-03)."""
     retrieval_timeout: Seconds = 5.0
     """Seconds for one Retrieval request in total."""
-    retrieval_token: Annotated[SecretStr | None, BeforeValidator(_empty_is_unset)] = None
+    retrieval_token: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
     """Bearer token sent to Retrieval."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
     """Chunks on each side of an anchor; shared with the RAG pipeline (T-02)."""
     max_window_radius: Radius = None
     """Chunks on each side of an anchor (T-02)."""
     max_chunk_window: Annotated[
-        Annotated[int, Field(ge=1)] | None, BeforeValidator(_empty_is_unset)
+        Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
     ] = None
     """Legacy: chunks in a whole window, anchor included (T-02)."""
 
@@ -186,16 +142,15 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = (f"{_variable(e['loc'])}: {_one_line(e['msg'])}" for e in error.errors())
-        raise SettingsError("; ".join(problems)) from None
+        raise SettingsError("; ".join(map(_problem, error.errors()))) from None
     except UnicodeDecodeError:
         raise SettingsError(".env: is not UTF-8 text") from None
 
 
-def _variable(loc: tuple[int | str, ...]) -> str:
-    name = str(loc[0])
-    return name if name.isupper() else f"{ENV_PREFIX}{name.upper()}"
-
-
-def _one_line(message: str) -> str:
-    return " ".join(message.removeprefix("Value error, ").split())
+def _problem(error: ErrorDetails) -> str:
+    """Spell one problem; one of several settings together names the variable itself."""
+    message = " ".join(error["msg"].removeprefix("Value error, ").split())
+    if not error["loc"]:
+        return message
+    name = str(error["loc"][0])
+    return f"{name if name.isupper() else f'{ENV_PREFIX}{name.upper()}'}: {message}"

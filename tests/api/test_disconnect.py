@@ -58,7 +58,7 @@ async def call(
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [],
+        "headers": [(b"host", b"localhost")],
         "http_version": "1.1",
         "scheme": "http",
         "server": ("gateway", 80),

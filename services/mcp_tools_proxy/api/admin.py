@@ -1,29 +1,50 @@
 """Who may change what this service offers (contract §1, PUT …/presets/active)."""
 
 import hmac
-from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
+from mcp_tools_proxy.gateway.identity import Identity, bearer_token
+from mcp_tools_proxy.policy.loopback import is_loopback
+from mcp_tools_proxy.web.credentials import read_headers
 
 TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
 
 
 class AdminGate:
-    """Lets operators through: by their token, or, while none is set, on loopback only."""
+    """Lets operators through: by a token that is an operator's where callers need one.
 
-    def __init__(self, token: str | None, *, host: str) -> None:
+    Elsewhere (``auth_mode`` none) by the admin token, or, while none is set, on loopback only.
+    """
+
+    def __init__(self, token: str | None, *, host: str, identity: Identity) -> None:
         self._token = None if token is None else token.encode()
         self._on_loopback = is_loopback(host)
+        self._identity = identity
 
-    def check(self, headers: Headers) -> None:
-        """Refuse whoever is no operator. Raises Unauthenticated, Forbidden."""
-        if self._token is None:
+    @property
+    def needs_token(self) -> bool:
+        """Whether nobody gets through without a token."""
+        return self._token is not None or self._identity.needs_token
+
+    async def check(self, headers: Headers) -> None:
+        """Refuse whoever is no operator. Raises InvalidRequest, Unauthenticated, Forbidden."""
+        authorization, _ = read_headers(headers.raw)
+        principal = await self._identity.principal(authorization)
+        if principal is not None:
+            if not principal.is_admin:
+                raise Forbidden("the token is no operator's; switch presets with one that is")
+        elif self._token is None:
             self._check_local(headers)
-        elif not hmac.compare_digest(self._token, _bearer(headers)):
+        else:
+            self._check_token(self._token, bearer_token(authorization))
+
+    def _check_token(self, token: bytes, given: str | None) -> None:
+        if not hmac.compare_digest(token, (given or "").encode()):
             raise Unauthenticated(
-                "this needs the admin token; send Authorization: Bearer <admin token>"
+                "this needs the admin token; send Authorization: Bearer <admin token>",
+                token_refused=given is not None,
             )
 
     def _check_local(self, headers: Headers) -> None:
@@ -36,18 +57,3 @@ class AdminGate:
             raise Forbidden(
                 f"a browser may not switch presets without a token; set {TOKEN_VARIABLE}"
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether who listens on ``host`` is reached from its own machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _bearer(headers: Headers) -> bytes:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else b""

@@ -3,15 +3,24 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
-from mcp_tools_proxy.api.describe import ERROR_RESPONSES, Responses, query_parameters
+from mcp_tools_proxy.api.callers import lister_of
+from mcp_tools_proxy.api.describe import (
+    CALLER_HEADERS,
+    ERROR_RESPONSES,
+    Responses,
+    query_parameters,
+    security,
+)
 from mcp_tools_proxy.api.direct import DirectRoute
-from mcp_tools_proxy.api.envelope import JSON, error_response
+from mcp_tools_proxy.api.envelope import JSON
+from mcp_tools_proxy.api.intake import Endpoint, Intake
 from mcp_tools_proxy.api.models import (
     CallerQuery,
     ErrorEnvelope,
@@ -21,11 +30,12 @@ from mcp_tools_proxy.api.models import (
     ToolsQuery,
 )
 from mcp_tools_proxy.api.requests import validate
-from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
-from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
+from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 _GIVEN_ONCE = (*CallerQuery.model_fields, "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
@@ -42,15 +52,18 @@ class Listed:
 class CatalogEndpoints:
     """The endpoints that list what may be used; a list that a client has already is not sent."""
 
-    def __init__(self, registry: RegistryHolder) -> None:
+    def __init__(self, intake: Intake, identity: Identity, registry: RegistryHolder) -> None:
+        self._intake = intake
+        self._identity = identity
         self._registry = registry
 
     def routes(self) -> Sequence[DirectRoute]:
         """Describe and route the endpoints."""
+        secured = security(needed=self._identity.needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/tools",
-                _endpoint(self._list_tools),
+                self._endpoint(self._list_tools),
                 name="list_tools",
                 methods=["GET"],
                 summary="List the tools that this caller may run",
@@ -60,42 +73,55 @@ class CatalogEndpoints:
                 ),
                 response_class=Response,
                 responses=_responses(ToolsAnswer),
-                openapi_extra=query_parameters(ToolsQuery, _IF_NONE_MATCH),
+                openapi_extra=query_parameters(ToolsQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
             ),
             DirectRoute(
                 "/internal/mcp/prompts",
-                _endpoint(self._list_prompts),
+                self._endpoint(self._list_prompts),
                 name="list_prompts",
                 methods=["GET"],
                 summary="List the prompts that this caller may get",
                 response_class=Response,
                 responses=_responses(PromptsAnswer),
-                openapi_extra=query_parameters(CallerQuery, _IF_NONE_MATCH),
+                openapi_extra=query_parameters(CallerQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
             ),
             DirectRoute(
                 "/internal/mcp/resources",
-                _endpoint(self._list_resources),
+                self._endpoint(self._list_resources),
                 name="list_resources",
                 methods=["GET"],
                 summary="List the resources that this caller may read",
                 response_class=Response,
                 responses=_responses(ResourcesAnswer),
-                openapi_extra=query_parameters(CallerQuery, _IF_NONE_MATCH),
+                openapi_extra=query_parameters(CallerQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
             ),
         )
 
-    async def _list_tools(self, query: QueryParams) -> Listed:
+    def _endpoint(self, listed: Callable[[Request], Awaitable[Listed]]) -> Endpoint:
+        """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
+        return self._intake.bodyless(partial(_answer, listed))
+
+    async def _list_tools(self, request: Request) -> Listed:
+        query = request.query_params
         names = query.getlist("names") if "names" in query else None
         asked = validate(ToolsQuery, _once_each(query) | {"names": names})
-        tools = await self._registry.list_tools(_caller(asked), asked.format, asked.names)
+        caller = await lister_of(self._identity, request, asked)
+        tools = await self._registry.list_tools(caller, asked.format, asked.names)
         return Listed(tools.etag, lambda: tools.body)
 
-    async def _list_prompts(self, query: QueryParams) -> Listed:
-        caller = _caller(validate(CallerQuery, _once_each(query)))
+    async def _list_prompts(self, request: Request) -> Listed:
+        caller = await self._lister(request)
         return _listed({"prompts": self._registry.current.prompts_visible_to(caller)})
 
-    async def _list_resources(self, query: QueryParams) -> Listed:
-        caller = _caller(validate(CallerQuery, _once_each(query)))
+    async def _lister(self, request: Request) -> Caller:
+        asked = validate(CallerQuery, _once_each(request.query_params))
+        return await lister_of(self._identity, request, asked)
+
+    async def _list_resources(self, request: Request) -> Listed:
+        caller = await self._lister(request)
         current = self._registry.current
         return _listed(
             {
@@ -105,27 +131,14 @@ class CatalogEndpoints:
         )
 
 
-def _endpoint(
-    listed: Callable[[QueryParams], Awaitable[Listed]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
-
-    async def endpoint(request: Request) -> Response:
-        trace_id = trace_id_from(None, request.headers)
-        try:
-            found = await listed(request.query_params)
-        except ProxyError as error:
-            return error_response(error, trace_id)
-        headers = {
-            TRACE_HEADER: trace_id,
-            "ETag": found.etag,
-            "Cache-Control": "private, no-cache",
-        }
-        if _has_already(request.headers, found.etag):
-            return Response(None, 304, headers)
-        return Response(found.body(), 200, headers, JSON)
-
-    return endpoint
+async def _answer(
+    listed: Callable[[Request], Awaitable[Listed]], request: Request, trace_id: str
+) -> Response:
+    found = await listed(request)
+    headers = {TRACE_HEADER: trace_id, "ETag": found.etag, "Cache-Control": "private, no-cache"}
+    if _has_already(request.headers, found.etag):
+        return Response(None, 304, headers)
+    return Response(found.body(), 200, headers, JSON)
 
 
 def _once_each(query: QueryParams) -> dict[str, object]:
@@ -150,12 +163,6 @@ def _listed(content: Mapping[str, object]) -> Listed:
     return Listed(etag_of(body), lambda: body)
 
 
-def _caller(query: CallerQuery) -> Caller:
-    return Caller(
-        tenant_id=query.tenant_id or SOME_TENANT, user_id=query.user_id or "", agent=query.agent
-    )
-
-
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
@@ -173,5 +180,5 @@ def _responses(model: type[BaseModel]) -> Responses:
     return {
         200: {"model": model | ErrorEnvelope, "headers": _ETAG},
         304: {"description": "The client has this list", "headers": _ETAG},
-        **{status: ERROR_RESPONSES[status] for status in (422, 500)},
+        **{status: ERROR_RESPONSES[status] for status in (401, 403, 422, 500)},
     }

@@ -1,25 +1,67 @@
 """What OpenAPI is told beyond FastAPI's own reading of the handlers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from fastapi import Security
+from fastapi.params import Depends
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.models import ErrorEnvelope
+from mcp_tools_proxy.policy.identifiers import IDENTIFIER_CHARS
+from mcp_tools_proxy.web.credentials import AGENT_HEADER, TENANT_HEADER, USER_HEADER
 
 Responses = dict[int | str, dict[str, object]]
 
 ERROR_RESPONSES: Responses = {
+    401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
+    403: {"model": ErrorEnvelope, "description": "FORBIDDEN"},
     413: {"model": ErrorEnvelope, "description": "PAYLOAD_TOO_LARGE"},
     422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
     500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
     503: {"model": ErrorEnvelope, "description": "RETRIEVAL_NOT_CONFIGURED, SHUTTING_DOWN"},
 }
 
+LOOKING_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
+"""How a route fails that only shows something, the same to everybody."""
+
+CALLER_HEADERS: Sequence[Mapping[str, object]] = [
+    {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"},
+        "description": f"{what}, which nothing else has to say then; also any other text as UTF-8.",
+    }
+    for name, what in (
+        (TENANT_HEADER, "The tenant"),
+        (USER_HEADER, "The user"),
+        (AGENT_HEADER, "The agent"),
+    )
+]
+"""The headers that say who calls, as OpenAPI's parameters."""
+
+_BEARER = HTTPBearer(
+    scheme_name="bearer",
+    description="A token that stands for a tenant, or an operator's.",
+    auto_error=False,  # the endpoints look at it themselves
+)
+
+
+def security(*, needed: bool) -> Sequence[Depends]:
+    """Tell OpenAPI whether a route needs a bearer token."""
+    return [Security(_BEARER)] if needed else []
+
 
 def request_body(
-    model: type[BaseModel], examples: Mapping[str, Mapping[str, object]]
+    model: type[BaseModel],
+    examples: Mapping[str, Mapping[str, object]],
+    *parameters: Mapping[str, object],
 ) -> dict[str, object]:
-    """Describe a JSON body that the handler reads itself; ``examples`` by name."""
+    """Describe a JSON body that the handler reads itself; ``examples`` by name.
+
+    ``parameters`` are as OpenAPI's.
+    """
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     inlined = _inline(schema, definitions)
@@ -27,7 +69,8 @@ def request_body(
         "schema": inlined,
         "examples": {name: {"value": value} for name, value in examples.items()},
     }
-    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+    body = {"required": True, "content": {"application/json": content}}
+    return {"requestBody": body, "parameters": list(parameters)}
 
 
 def _inline(schema: object, definitions: dict[str, object]) -> object:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.web.credentials import challenge
 from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 JSON = "application/json"
@@ -30,7 +31,6 @@ STATUS_OF_CODE: Mapping[str, int] = {
 
 
 _HEADERS_OF_CODE: Mapping[str, Mapping[str, str]] = {
-    "UNAUTHENTICATED": {"WWW-Authenticate": "Bearer"},
     "PAYLOAD_TOO_LARGE": {"Connection": "close"},  # the rest of the body was not read
 }
 
@@ -58,6 +58,8 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
         status = STATUS_OF_CODE.get(outcome.error.code, 200)
         if outcome.error.retry_after_s is not None:
             headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
+        if isinstance(outcome.error, Unauthenticated):
+            headers["WWW-Authenticate"] = challenge(outcome.error)
         headers |= _HEADERS_OF_CODE.get(outcome.error.code, {})
     return Response(envelope(outcome, trace_id), status, headers, JSON)
 

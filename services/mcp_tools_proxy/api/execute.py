@@ -6,7 +6,8 @@ from functools import partial
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.describe import ERROR_RESPONSES, request_body
+from mcp_tools_proxy.api.callers import caller_of
+from mcp_tools_proxy.api.describe import CALLER_HEADERS, ERROR_RESPONSES, request_body, security
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.envelope import JSON, batch_envelope, outcome_response
 from mcp_tools_proxy.api.examples import (
@@ -26,11 +27,12 @@ from mcp_tools_proxy.api.models import (
     RequestContext,
     ResourceRequest,
 )
-from mcp_tools_proxy.api.requests import caller_of, validate
-from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.api.requests import validate
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_context_from
@@ -40,9 +42,16 @@ class ExecuteEndpoints:
     """The endpoints that use components: each asks the executor, so none can skip a check."""
 
     def __init__(
-        self, intake: Intake, executor: Executor, lifecycle: Lifecycle, *, max_batch_calls: int
+        self,
+        intake: Intake,
+        identity: Identity,
+        executor: Executor,
+        lifecycle: Lifecycle,
+        *,
+        max_batch_calls: int,
     ) -> None:
         self._intake = intake
+        self._identity = identity
         self._executor = executor
         self._lifecycle = lifecycle
         self._max_batch_calls = max_batch_calls
@@ -51,6 +60,7 @@ class ExecuteEndpoints:
         """Describe and route the endpoints."""
         one_envelope = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
         endpoint = self._intake.endpoint
+        secured = security(needed=self._identity.needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/execute",
@@ -64,7 +74,8 @@ class ExecuteEndpoints:
                 ),
                 response_class=Response,
                 responses=one_envelope,
-                openapi_extra=request_body(ExecuteRequest, EXECUTE_EXAMPLES),
+                openapi_extra=request_body(ExecuteRequest, EXECUTE_EXAMPLES, *CALLER_HEADERS),
+                dependencies=secured,
             ),
             DirectRoute(
                 "/internal/mcp/execute/batch",
@@ -77,7 +88,8 @@ class ExecuteEndpoints:
                 ),
                 response_class=Response,
                 responses={200: {"model": BatchAnswer}, **ERROR_RESPONSES},
-                openapi_extra=request_body(BatchRequest, BATCH_EXAMPLES),
+                openapi_extra=request_body(BatchRequest, BATCH_EXAMPLES, *CALLER_HEADERS),
+                dependencies=secured,
             ),
             DirectRoute(
                 "/internal/mcp/prompts/get",
@@ -88,7 +100,8 @@ class ExecuteEndpoints:
                 description="The result has `messages`, as its server made them.",
                 response_class=Response,
                 responses=one_envelope,
-                openapi_extra=request_body(PromptRequest, PROMPT_EXAMPLES),
+                openapi_extra=request_body(PromptRequest, PROMPT_EXAMPLES, *CALLER_HEADERS),
+                dependencies=secured,
             ),
             DirectRoute(
                 "/internal/mcp/resources/read",
@@ -99,22 +112,29 @@ class ExecuteEndpoints:
                 description="The result has `contents`, as its server sent them.",
                 response_class=Response,
                 responses=one_envelope,
-                openapi_extra=request_body(ResourceRequest, RESOURCE_EXAMPLES),
+                openapi_extra=request_body(ResourceRequest, RESOURCE_EXAMPLES, *CALLER_HEADERS),
+                dependencies=secured,
             ),
         )
 
     async def _execute(self, received: Received[ExecuteRequest]) -> Response:
         asked = received.body
-        return await self._use(received, _call(received, asked.tool_name, asked.arguments))
+        caller = await self._caller(received)
+        return await self._use(received, _call(received, caller, asked.tool_name, asked.arguments))
 
     async def _get_prompt(self, received: Received[PromptRequest]) -> Response:
         asked = received.body
-        call = _call(received, asked.name, asked.arguments, kind=Kind.PROMPT)
+        caller = await self._caller(received)
+        call = _call(received, caller, asked.name, asked.arguments, kind=Kind.PROMPT)
         return await self._use(received, call)
 
     async def _read_resource(self, received: Received[ResourceRequest]) -> Response:
-        call = _call(received, received.body.uri, None, kind=Kind.RESOURCE)
+        caller = await self._caller(received)
+        call = _call(received, caller, received.body.uri, None, kind=Kind.RESOURCE)
         return await self._use(received, call)
+
+    async def _caller(self, received: Received[RequestContext]) -> Caller:
+        return await caller_of(self._identity, received.request, received.body)
 
     async def _use(self, received: Received[RequestContext], call: Call) -> Response:
         work = self._executor.execute(call)
@@ -123,8 +143,10 @@ class ExecuteEndpoints:
 
     async def _execute_batch(self, received: Received[BatchRequest]) -> Response:
         """Run several calls at once; each has its own envelope."""
+        caller = await self._caller(received)
         self._lifecycle.check_serving()
-        calls = [_call(received, one.tool_name, one.arguments) for one in received.body.calls]
+        asked = received.body.calls
+        calls = [_call(received, caller, one.tool_name, one.arguments) for one in asked]
         outcomes = await while_connected(received.request.receive, self._run_all(calls))
         trace_id = received.trace_id
         return Response(
@@ -160,6 +182,7 @@ def _check_calls(calls: list[object], max_calls: int) -> None:
 
 def _call(
     received: Received[RequestContext],
+    caller: Caller,
     name: str,
     arguments: dict[str, object] | None,
     *,
@@ -169,7 +192,7 @@ def _call(
         name=name,
         kind=kind,
         arguments=arguments or {},
-        caller=caller_of(received.body),
+        caller=caller,
         trace_id=received.trace_id,
         trace_context=trace_context_from(received.request.headers),
     )

@@ -58,6 +58,21 @@ class Intake:
 
         return endpoint
 
+    def bodyless(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
+        """Make an endpoint for a request without a body; ``answer`` gets its trace_id as well.
+
+        It may raise ProxyError; then the request is refused with it.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            trace_id = trace_id_from(None, request.headers)
+            try:
+                return await answer(request, trace_id)
+            except ProxyError as error:
+                return self._refuse(error, trace_id)
+
+        return endpoint
+
     def _refuse(self, error: ProxyError, trace_id: str) -> Response:
         """Answer a request that never became a call, and tell the operator of it."""
         self._metrics.requests_refused.labels(error.code).inc()

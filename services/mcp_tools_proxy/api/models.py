@@ -25,10 +25,10 @@ Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
 
 
 class RequestUser(BaseModel):
-    """Whom the call is made for."""
+    """Whom the call is made for; what is left out, a header or the token has to say."""
 
-    user_id: Identifier
-    tenant_id: Identifier
+    user_id: Identifier | None = None
+    tenant_id: Identifier | None = None
     roles: Annotated[list[str], Field(fail_fast=True)] | None = None
 
 
@@ -42,7 +42,7 @@ class CallRequest(BaseModel):
 class RequestContext(BaseModel):
     """What every request says of its caller."""
 
-    user: RequestUser
+    user: RequestUser | None = None
     agent: Agent | None = None
     trace_id: TraceId | None = None
 

@@ -5,7 +5,14 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.admin import AdminGate
-from mcp_tools_proxy.api.describe import ERROR_RESPONSES, Responses, request_body
+from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.describe import (
+    ERROR_RESPONSES,
+    LOOKING_RESPONSES,
+    Responses,
+    request_body,
+    security,
+)
 from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.envelope import json_response
 from mcp_tools_proxy.api.examples import PRESET_EXAMPLES
@@ -19,51 +26,61 @@ from mcp_tools_proxy.api.models import (
 from mcp_tools_proxy.api.requests import validate
 from mcp_tools_proxy.domain.preset import Missing
 from mcp_tools_proxy.domain.view import Shadowed
+from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.reload import Reloader
-from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
+from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 _SWITCH_RESPONSES: Responses = {
     **ERROR_RESPONSES,
     200: {"model": ActivePresetAnswer},
-    401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
-    403: {"model": ErrorEnvelope, "description": "FORBIDDEN"},
     404: {"model": ErrorEnvelope, "description": "PRESET_NOT_FOUND"},
     409: {"model": ErrorEnvelope, "description": "PRESET_PINNED, CONFIG_READ_ONLY"},
     503: {"model": ErrorEnvelope, "description": "SHUTTING_DOWN"},
 }
 
 
-def preset_routes(reloader: Reloader, intake: Intake, gate: AdminGate) -> APIRouter:
+def preset_routes(
+    reloader: Reloader, intake: Intake, identity: Identity, gate: AdminGate
+) -> APIRouter:
     """Build the routes about presets; ``gate`` guards the one that changes something."""
     router = APIRouter(route_class=DirectRoute)
 
-    @router.get(
-        "/internal/mcp/presets",
-        summary="List the presets that can be chosen",
-        response_class=Response,
-        responses={200: {"model": PresetsAnswer}},
-    )
-    async def list_presets(request: Request) -> Response:
+    async def list_presets(request: Request, trace_id: str) -> Response:
+        await check_identified(identity, request)
         presets = await reloader.presets()
         shown = [{"id": preset.preset_id, "name": preset.name} for preset in presets]
         content = {"presets": shown, "active": reloader.active.preset_id}
-        return json_response(content, headers=_trace_header(request))
+        return json_response(content, headers={TRACE_HEADER: trace_id})
 
-    @router.get(
-        "/internal/mcp/presets/active",
-        summary="Tell which preset is in force, and what it names in vain",
-        response_class=Response,
-        responses={200: {"model": ActivePresetAnswer}},
-    )
-    async def show_active(request: Request) -> Response:
-        return json_response(_active(reloader), headers=_trace_header(request))
+    async def show_active(request: Request, trace_id: str) -> Response:
+        await check_identified(identity, request)
+        return json_response(_active(reloader), headers={TRACE_HEADER: trace_id})
 
     async def switch(received: Received[PresetChoice]) -> Response:
-        gate.check(received.request.headers)
+        await gate.check(received.request.headers)
         asked = received.body
         await reloader.switch(asked.preset_id, persist=asked.persist is not False)
         return json_response(_active(reloader), headers={TRACE_HEADER: received.trace_id})
 
+    secured = security(needed=identity.needs_token)
+    router.add_api_route(
+        "/internal/mcp/presets",
+        intake.bodyless(list_presets),
+        name="list_presets",
+        summary="List the presets that can be chosen",
+        response_class=Response,
+        responses={200: {"model": PresetsAnswer}, **LOOKING_RESPONSES},
+        dependencies=secured,
+    )
+    router.add_api_route(
+        "/internal/mcp/presets/active",
+        intake.bodyless(show_active),
+        name="show_active",
+        summary="Tell which preset is in force, and what it names in vain",
+        response_class=Response,
+        responses={200: {"model": ActivePresetAnswer}, **LOOKING_RESPONSES},
+        dependencies=secured,
+    )
     router.add_api_route(
         "/internal/mcp/presets/active",
         intake.endpoint(partial(validate, PresetChoice), switch),
@@ -71,12 +88,14 @@ def preset_routes(reloader: Reloader, intake: Intake, gate: AdminGate) -> APIRou
         name="switch_preset",
         summary="Put another preset in force",
         description=(
-            "Needs `Authorization: Bearer <admin token>`; a service without an admin token takes "
-            "it only while it listens on a loopback address. Every later call sees the new preset."
+            "Needs `Authorization: Bearer <token>` with the admin token, or, where callers need "
+            "tokens, an operator's. A service where they do not, without an admin token, takes it "
+            "only while it listens on a loopback address. Every later call sees the new preset."
         ),
         response_class=Response,
         responses=_SWITCH_RESPONSES,
         openapi_extra=request_body(PresetChoice, PRESET_EXAMPLES),
+        dependencies=security(needed=gate.needs_token),
     )
     return router
 
@@ -95,7 +114,3 @@ def _active(reloader: Reloader) -> dict[str, object]:
 
 def _item(item: Missing | Shadowed) -> dict[str, object]:
     return {"kind": item.kind.value, "server_id": item.server_id, "name": item.name}
-
-
-def _trace_header(request: Request) -> dict[str, str]:
-    return {TRACE_HEADER: trace_id_from(None, request.headers)}

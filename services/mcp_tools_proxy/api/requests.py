@@ -6,8 +6,6 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.api.models import RequestContext
-from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.problems import place_of, problem_of
 
@@ -27,13 +25,3 @@ def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidReques
     """Make the answer to one validation error: it names the field."""
     field = place_of(error, whole="body")
     return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})
-
-
-def caller_of(context: RequestContext) -> Caller:
-    """Give the caller that a request names."""
-    return Caller(
-        tenant_id=context.user.tenant_id,
-        user_id=context.user.user_id,
-        roles=tuple(context.user.roles or ()),
-        agent=context.agent,
-    )

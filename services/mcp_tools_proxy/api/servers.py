@@ -4,27 +4,37 @@ from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter, Request, Response
 
+from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.describe import LOOKING_RESPONSES, security
+from mcp_tools_proxy.api.direct import DirectRoute
 from mcp_tools_proxy.api.envelope import json_response
+from mcp_tools_proxy.api.intake import Intake
 from mcp_tools_proxy.api.models import ServersAnswer
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.web.trace import TRACE_HEADER, trace_id_from
+from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 
-def servers_routes(statuses: Callable[[], Iterable[ServerStatus]]) -> APIRouter:
+def servers_routes(
+    statuses: Callable[[], Iterable[ServerStatus]], intake: Intake, identity: Identity
+) -> APIRouter:
     """Build the route that tells of each server of mcp.json, in its order."""
-    router = APIRouter()
+    router = APIRouter(route_class=DirectRoute)
 
-    @router.get(
-        "/internal/mcp/servers",
-        summary="Tell how the downstream servers are",
-        response_class=Response,
-        responses={200: {"model": ServersAnswer}},
-    )
-    async def list_servers(request: Request) -> Response:
-        trace_id = trace_id_from(None, request.headers)
+    async def list_servers(request: Request, trace_id: str) -> Response:
+        await check_identified(identity, request)
         shown = [_shown(status) for status in statuses()]
         return json_response({"servers": shown}, headers={TRACE_HEADER: trace_id})
 
+    router.add_api_route(
+        "/internal/mcp/servers",
+        intake.bodyless(list_servers),
+        name="list_servers",
+        summary="Tell how the downstream servers are",
+        response_class=Response,
+        responses={200: {"model": ServersAnswer}, **LOOKING_RESPONSES},
+        dependencies=security(needed=identity.needs_token),
+    )
     return router
 
 

@@ -73,6 +73,8 @@ def _believed(said: Said) -> Caller:
 
 def _proved(principal: Principal, said: Said) -> Caller:
     """Take from what is said only what the token leaves open. Raises Forbidden, AgentRequired."""
+    if said.tenant_id is not None and principal.tenant_id is None:
+        raise Forbidden("the token belongs to no tenant; use one of that tenant")
     if said.tenant_id not in (None, principal.tenant_id):
         raise Forbidden(
             "the token is for another tenant; leave the tenant out, or name the token's"

@@ -12,10 +12,7 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 from pydantic_core import from_json
 
-ALGORITHMS = (
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
-)  # fmt: skip
-"""Every algorithm that may be allowed: those with a public key."""
+from mcp_tools_proxy.policy.algorithms import ALGORITHMS
 
 MIN_RSA_BITS = 2048
 

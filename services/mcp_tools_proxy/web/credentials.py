@@ -1,8 +1,8 @@
-"""What the headers of a request say of its caller, for every entry that has headers."""
+"""What the headers of a request say of its caller, and what a caller unknown is answered."""
 
 from collections.abc import Iterable
 
-from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.policy.identifiers import is_identifier
 
@@ -43,6 +43,11 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
             agent=_identifier(AGENT_HEADER, found),
         )
     return (None if authorization is None else authorization.decode("latin-1")), said
+
+
+def challenge(error: Unauthenticated) -> str:
+    """Give the value of ``WWW-Authenticate`` that goes with it (RFC 6750 §3)."""
+    return 'Bearer error="invalid_token"' if error.token_refused else "Bearer"
 
 
 def _identifier(name: str, found: dict[str, bytes]) -> str | None:

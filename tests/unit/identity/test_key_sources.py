@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.identity.key_file import FileKeys
 from mcp_tools_proxy.identity.key_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
-from mcp_tools_proxy.identity.keys import ALGORITHMS
+from mcp_tools_proxy.policy.algorithms import ALGORITHMS
 from tests.signing import key_set, make_key
 
 URL = "http://127.0.0.1/jwks?secret=hush"

@@ -1,0 +1,68 @@
+"""From a request to its caller: what its body or query, its headers and its token say."""
+
+from dataclasses import replace
+
+from starlette.requests import Request
+
+from mcp_tools_proxy.api.models import CallerQuery, RequestContext
+from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
+from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
+from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
+from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.web.credentials import read_headers
+
+
+async def caller_of(identity: Identity, request: Request, context: RequestContext) -> Caller:
+    """Give the caller of a request with a body, who has a tenant and a user.
+
+    Raises InvalidRequest naming what nobody says, Unauthenticated, Forbidden, AgentRequired.
+    """
+    caller = await _caller(identity, request, _said(context))
+    missing = [
+        name
+        for name, is_missing in (
+            ("user.tenant_id", caller.tenant_id == NO_TENANT),
+            ("user.user_id", not caller.user_id),
+        )
+        if is_missing
+    ]
+    if missing:
+        field = "user" if len(missing) > 1 and context.user is None else missing[0]
+        raise InvalidRequest(f"{field}: is missing", details={"field": field})
+    return caller
+
+
+async def lister_of(identity: Identity, request: Request, query: CallerQuery) -> Caller:
+    """Give whom a list is for: some tenant where none is named, since each is shown the same.
+
+    Raises InvalidRequest, Unauthenticated, Forbidden, AgentRequired.
+    """
+    by_query = Said(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
+    caller = await _caller(identity, request, by_query)
+    return replace(caller, tenant_id=caller.tenant_id or SOME_TENANT)
+
+
+async def check_identified(identity: Identity, request: Request) -> None:
+    """Refuse who has to prove who it is and does not. Raises InvalidRequest, Unauthenticated."""
+    authorization, _ = read_headers(request.headers.raw)
+    await identity.principal(authorization)
+
+
+async def _caller(identity: Identity, request: Request, said: Said) -> Caller:
+    authorization, by_headers = read_headers(request.headers.raw)
+    caller = await identity.identify(authorization, said, by_headers)
+    if identity.needs_token and caller.tenant_id == NO_TENANT:
+        raise Forbidden("the token belongs to no tenant; use one of a tenant")
+    return caller
+
+
+def _said(context: RequestContext) -> Said:
+    user = context.user
+    if user is None:
+        return NOTHING_SAID if context.agent is None else Said(agent=context.agent)
+    return Said(
+        tenant_id=user.tenant_id,
+        user_id=user.user_id,
+        roles=None if user.roles is None else tuple(user.roles),
+        agent=context.agent,
+    )

@@ -1,0 +1,212 @@
+"""The ``tokens`` commands: make bearer tokens, list them, take them back.
+
+A token is shown once, on stdout, when it is made; the file has its hash. Failures are one line on
+stderr, with exit code 1.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.identity.token_file import UnknownToken, add_entry, remove_entry
+from mcp_tools_proxy.identity.token_lines import (
+    TokenEntry,
+    new_token,
+    parse_moment,
+    read_lines,
+    token_hash,
+)
+from mcp_tools_proxy.policy.bounds import printable, quote
+from mcp_tools_proxy.policy.identifiers import is_identifier
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
+
+
+def _identifier(value: str | None) -> str | None:
+    if value is not None and not is_identifier(value):
+        raise typer.BadParameter("it must be 1-256 characters without control characters")
+    return value
+
+
+def _identifiers(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        _identifier(value)
+    return values
+
+
+_Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant", callback=_identifier, help="Whose data it reads; an admin needs none."
+    ),
+]
+_User = Annotated[
+    str | None,
+    typer.Option("--user", callback=_identifier, help="By default whom each request names."),
+]
+_Agents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        callback=_identifiers,
+        help="An agent that it is for; may be given several times. By default any, or none.",
+    ),
+]
+_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets.")]
+_Expires = Annotated[
+    str | None,
+    typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
+]
+_Note = Annotated[str, typer.Option("--note", help="What it is for.")]
+_File = Annotated[
+    Path | None,
+    typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),
+]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")]
+
+
+def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
+    """Build the ``tokens`` sub-command.
+
+    ``default_path`` gives the file when ``--tokens-file`` is not there; it is called only when a
+    command runs, and may raise ``typer.Exit``.
+    """
+    app = typer.Typer(
+        name="tokens", help="Make bearer tokens and take them back.", rich_markup_mode=None
+    )
+
+    @app.command("create")
+    def create(
+        tenant: _Tenant = None,
+        user: _User = None,
+        agents: _Agents = None,
+        admin: _Admin = False,
+        expires: _Expires = None,
+        note: _Note = "",
+        tokens_file: _File = None,
+    ) -> None:
+        """Make a token and show it: this once, since the file has only its hash."""
+        if tenant is None and not admin:
+            raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
+        now = datetime.now(UTC).replace(microsecond=0)
+        token = new_token()
+        entry = TokenEntry(
+            id="",
+            hash=cast("str", token_hash(token)),
+            principal=Principal(
+                tenant_id=tenant,
+                user_id=user,
+                agents=frozenset(agents) if agents else None,
+                is_admin=admin,
+            ),
+            created=now,
+            expires=_moment(expires, now),
+            note=note,
+        )
+        with _failures():
+            added = add_entry(_path(tokens_file, default_path), entry)
+        typer.echo(token)
+        typer.echo(f"token {added.id} is made; it is not shown again", err=True)
+
+    @app.command("list")
+    def list_tokens(tokens_file: _File = None) -> None:
+        """Show the tokens: id, tenant, user, agents, admin, created, expires, note.
+
+        When the output is no terminal, these are separated by tabs.
+        """
+        with _failures():
+            read = read_lines(_path(tokens_file, default_path).read_bytes())
+        _show([_row(entry) for entry in read.entries])
+        for number, problem in read.problems.items():
+            typer.echo(f"line {number}: {problem}", err=True)
+
+    @app.command("revoke")
+    def revoke(token_id: _Id, tokens_file: _File = None) -> None:
+        """Take a token back; a running service refuses it within a second."""
+        with _failures():
+            remove_entry(_path(tokens_file, default_path), token_id)
+
+    return app
+
+
+def _path(given: Path | None, default_path: Callable[[], Path | None]) -> Path:
+    path = given or default_path()
+    if path is None:
+        raise typer.BadParameter("name the file: --tokens-file, or MCP_PROXY_TOKENS_FILE")
+    return path
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn what can go wrong with the file into one line and exit code 1."""
+    try:
+        yield
+    except UnknownToken as error:
+        typer.echo(f"no token has the id {quote(str(error))}; list shows them", err=True)
+    except OSError as error:
+        typer.echo(f"{error.filename}: {error.strerror}", err=True)
+    else:
+        return
+    raise typer.Exit(1)
+
+
+def _moment(text: str | None, now: datetime) -> datetime | None:
+    """Read ``--expires``. Raises BadParameter for what is no time, or none to come."""
+    if text is None:
+        return None
+    try:
+        span = _SPAN.fullmatch(text)
+        moment = (
+            now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+            if span
+            else cast("datetime", parse_moment(text))
+        )
+    except (ValueError, OverflowError):
+        raise typer.BadParameter("--expires: should be like 90d, or a time as ISO 8601") from None
+    if moment <= now:
+        raise typer.BadParameter("--expires: is over already")
+    return moment
+
+
+def _row(entry: TokenEntry) -> tuple[str, ...]:
+    who = entry.principal
+    cells = (
+        entry.id,
+        who.tenant_id or "-",
+        who.user_id or "-",
+        "-" if who.agents is None else ",".join(sorted(who.agents)),
+        "admin" if who.is_admin else "-",
+        entry.created.isoformat(timespec="seconds") if entry.created else "-",
+        _expiry(entry),
+        entry.note,
+    )
+    return tuple(printable(cell) for cell in cells)
+
+
+def _expiry(entry: TokenEntry) -> str:
+    if entry.expires is None:
+        return "never"
+    over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
+    return entry.expires.isoformat(timespec="seconds") + over
+
+
+def _show(rows: list[tuple[str, ...]]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    table = Table("id", "tenant", "user", "agents", "admin", "created", "expires", "note", box=None)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)

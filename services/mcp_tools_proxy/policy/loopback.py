@@ -1,0 +1,13 @@
+"""Whether a host is this machine and nobody else's."""
+
+from ipaddress import ip_address
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether who listens on ``host`` is reached from its own machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

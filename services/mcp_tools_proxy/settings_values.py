@@ -1,0 +1,70 @@
+"""How single settings are read, and the kinds of value that several of them have."""
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import from_json
+from pydantic_settings import NoDecode
+
+ENV_PREFIX = "MCP_PROXY_"
+
+T = TypeVar("T")
+
+
+def empty_is_unset(value: object) -> object:
+    """Take an empty value for None."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def not_empty(value: object) -> object:
+    """Refuse an empty value. Raises ValueError."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("should not be empty")
+    return value
+
+
+def words(value: object) -> object:
+    """Read a comma-separated list or a JSON array of strings; empty means none."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    items = from_json(text) if text.startswith("[") else text.split(",")
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("a JSON list here holds strings only")
+    return tuple(word for item in items if (word := item.strip()))
+
+
+def level(value: object) -> object:
+    """Spell a log level as we do."""
+    name = value.lower() if isinstance(value, str) else value
+    return "warning" if name == "warn" else name
+
+
+def starting_with(*prefixes: str) -> AfterValidator:
+    """Make what refuses a text, or a secret one, that begins otherwise."""
+
+    def check(value: T) -> T:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(text, str) and not text.startswith(prefixes):
+            raise ValueError(f"should start with {' or '.join(prefixes)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def is_token(value: SecretStr | None) -> SecretStr | None:
+    """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
+    text = value.get_secret_value() if value is not None else ""
+    if any(not "!" <= char <= "~" for char in text):
+        raise ValueError("should be printable ASCII without spaces")
+    return value
+
+
+Count = Annotated[int, Field(ge=1)]
+Budget = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(empty_is_unset)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
+OptionalText = Annotated[str | None, BeforeValidator(empty_is_unset)]
+OptionalPath = Annotated[Path | None, BeforeValidator(empty_is_unset)]
