@@ -31,7 +31,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.facade.answers import Json
-from mcp_tools_proxy.facade.asked import ASKING, Asked, CallerOf, Context
+from mcp_tools_proxy.facade.asked import Asked, CallerOf, Context
 from mcp_tools_proxy.facade.listening import Listening
 from mcp_tools_proxy.facade.methods import CACHED, Methods
 from mcp_tools_proxy.facade.mirrored import MirroredArguments
