@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from httpx import AsyncBaseTransport
+from starlette.middleware.cors import CORSMiddleware
 
 from mcp_tools_proxy.api.admin import AdminGate
 from mcp_tools_proxy.api.catalog import CatalogEndpoints
@@ -22,6 +23,9 @@ from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
+
+READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
+"""Headers of answers that pages of ``allowed_origins`` may read."""
 
 
 def create_app(
@@ -67,6 +71,14 @@ def create_app(
     app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=READABLE_BY_PAGES,
+        )
     app.add_middleware(
         Guard,
         hosts=settings.allowed_hosts,

@@ -1,0 +1,37 @@
+"""Web pages of allowed origins may ask and read the answers; no other page may."""
+
+import pytest
+
+from tests.service import TOOLS, running
+
+PAGE = "https://app.example.com"
+PREFLIGHT = {
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "mcp-session-id",
+}
+
+
+@pytest.mark.parametrize("path", ["/mcp", TOOLS])
+async def test_a_page_of_an_allowed_origin_may_ask(path: str) -> None:
+    async with running(allowed_origins=PAGE) as service:
+        response = await service.http.options(path, headers={"Origin": PAGE, **PREFLIGHT})
+    assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, PAGE)
+
+
+async def test_a_page_of_an_allowed_origin_may_read_the_answer_and_its_session() -> None:
+    async with running(allowed_origins=PAGE) as service:
+        response = await service.http.get(TOOLS, headers={"Origin": PAGE})
+    told = response.headers
+    assert response.status_code == 200
+    assert told["access-control-allow-origin"] == PAGE
+    assert "Mcp-Session-Id" in told["access-control-expose-headers"]
+
+
+@pytest.mark.parametrize("allowed", [None, PAGE])
+async def test_another_page_may_not_even_ask(allowed: str | None) -> None:
+    settings = {} if allowed is None else {"allowed_origins": allowed}
+    async with running(**settings) as service:
+        headers = {"Origin": "https://evil.example.com", **PREFLIGHT}
+        response = await service.http.options("/mcp", headers=headers)
+    assert response.status_code == 403
+    assert "access-control-allow-origin" not in response.headers
