@@ -263,13 +263,3 @@ async def test_a_question_outside_of_any_call_is_refused(way: str) -> None:
         await until(relay.script.asked["q1"].done, "it is answered")
         (answer,) = (await relay.told("answers_later", client))["answers"]
         assert ("nobody can be asked" in answer["error"]["message"], client.questions) == (True, [])
-
-
-@pushing
-async def test_a_client_that_is_asked_by_answers_only_is_refused_to_an_older_server(
-    way: str,
-) -> None:
-    client = FakeClient(ANSWER, resumes=True)
-    async with relaying(way) as relay:
-        (answer,) = await relay.answers(client, **FORM)
-        assert ("input_required" in answer["error"]["message"], client.questions) == (True, [])

@@ -45,7 +45,7 @@ class Completion:
 
         There are no values where the server completes nothing.
         """
-        if not self.exchange.session.offers(CAPABILITY):
+        if not self.exchange.session.current.offers(CAPABILITY):
             return Result(value={"completion": {"values": []}}, tokens=0)
         return await self.exchange.run(
             call,

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
 from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, Link, LinkFault, PeerError
 
@@ -76,6 +78,15 @@ class CurrentLink:
             self.trusted()
 
     # For callers
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is known to be a server that asks in the midst of calls: of 2025-11-25."""
+        return self.link is not None and self.link.era in HANDSHAKE_PROTOCOL_VERSIONS
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether the server declares a capability; one that is not connected might."""
+        return self.link is None or capability in self.link.capabilities
 
     async def get(self, deadline: float) -> Link:
         """Give the link; wait while it is open whether there is one. Raises as ``next``."""

@@ -9,6 +9,7 @@ import structlog
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.link import Dial
+from mcp_tools_proxy.downstream.parking import Parking
 from mcp_tools_proxy.downstream.plan import plan
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -50,6 +51,7 @@ class Pool:
         self._wanted: Mapping[str, ServerConfig] = {}
         self._kept: dict[str, _Kept] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._parking = Parking()
 
     def __repr__(self) -> str:
         return f"<Pool {' '.join(repr(kept.session) for kept in self._kept.values())}>"
@@ -92,6 +94,7 @@ class Pool:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
+                self._parking.open(tasks)
                 for kept in self._kept.values():
                     kept.task = tasks.create_task(_keep(kept))
                 try:
@@ -135,6 +138,7 @@ class Pool:
             on_change=self._on_change,
             inherited=before.snapshot if before else None,
             watched=before.watched if before else None,
+            parking=self._parking,
         )
         kept = _Kept(session)
         self._kept[config.server_id] = kept

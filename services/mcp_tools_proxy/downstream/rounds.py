@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mcp_tools_proxy.domain.caller import Call, Resumed
-from mcp_tools_proxy.domain.client import NOBODY, AskFailed
+from mcp_tools_proxy.domain.client import NOBODY, AskFailed, Client
 from mcp_tools_proxy.domain.errors import ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S, Hearing, hearing_of
+from mcp_tools_proxy.downstream.parking import HANDLE
+from mcp_tools_proxy.downstream.questions import declared
 from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import quote
@@ -29,12 +31,27 @@ async def request_for(
     It ``asks_for_input`` only where the call's client ``resumes``, or cannot be asked. Raises what
     ``Session.request`` raises; ToolFailed, ToolTimeout when the client did not answer.
     """
-    if call.resumed is not None:
-        params |= _resuming(call.resumed)
-        repeatable = False
-    client = call.client
-    if client is NOBODY:
+    client, resumed = call.client, call.resumed
+    if client is NOBODY and resumed is None:
         return await session.request(method, params, repeatable=repeatable)
+    legacy, terms = session.current.is_legacy, _terms(call, session, method, params)
+    if resumed is not None:
+        if legacy or (resumed.state or "").startswith(HANDLE):
+            return await session.parking.resume(call, resumed, terms)
+        params |= _resuming(resumed)
+        repeatable = False
+
+    async def send(asked: Client) -> dict[str, Any]:
+        return await _request_for(asked, session, method, params, repeatable=repeatable)
+
+    if client.resumes and legacy and declared(client.capabilities):
+        return await session.parking.run(call, terms, send)
+    return await send(client)
+
+
+async def _request_for(
+    client: Client, session: Session, method: str, params: dict[str, Any], *, repeatable: bool
+) -> dict[str, Any]:
     async with hearing_of(client) as hearing:
         raw = await session.request(method, params, repeatable=repeatable, hearing=hearing)
         rounds = 0
@@ -45,6 +62,14 @@ async def request_for(
             again = params | _resuming(await _answered(raw, hearing))
             raw = await session.request(method, again, hearing=hearing)
     return raw
+
+
+def _terms(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
+    """Give what has to be the same for a call to be taken up again."""
+    caller = call.caller
+    asked = {key: value for key, value in params.items() if key != "_meta"}
+    whose = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
+    return whose, method, asked
 
 
 def _resuming(resumed: Resumed) -> dict[str, Any]:

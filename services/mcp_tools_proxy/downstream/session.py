@@ -20,6 +20,7 @@ from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.holding import Hold, holding_links
 from mcp_tools_proxy.downstream.link import Dial, Link, LinkFault
+from mcp_tools_proxy.downstream.parking import Parking
 from mcp_tools_proxy.downstream.pauses import pause_before_connecting, pause_before_refreshing
 from mcp_tools_proxy.downstream.requests import Requests
 from mcp_tools_proxy.downstream.watched import OnUpdate, Watched
@@ -53,6 +54,7 @@ class Session:
         on_change: Callable[[], None],
         inherited: Snapshot | None = None,
         watched: Watched | None = None,
+        parking: Parking | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -66,12 +68,13 @@ class Session:
         """What the server offered at its last good discovery; None before the first."""
         self.watched = watched or Watched()
         """Who listens to which of its resources; an earlier session's, where there was one."""
+        self.parking = parking or Parking()
         self._dial = dial
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
-        self._current = CurrentLink(config.server_id, clock)
-        self._requests = Requests(config, self._current, clock)
+        self.current = CurrentLink(config.server_id, clock)
+        self._requests = Requests(config, self.current, clock)
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
@@ -85,10 +88,10 @@ class Session:
     @property
     def status(self) -> ServerStatus:
         """How the server is now."""
-        up = self._current.link is not None
+        up = self.current.link is not None
         return replace(
             self._status,
-            last_error=self._refresh_error if up else self._current.error or None,
+            last_error=self._refresh_error if up else self.current.error or None,
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
@@ -113,18 +116,13 @@ class Session:
     async def watch(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
         """Have ``listener`` called when a resource changes, until what is returned is called.
 
-        It outlives links, and sessions that follow this one. Raises ServerUnavailable, ServerBusy,
-        ToolTimeout, and PeerError when the server refuses, or has no such thing.
+        It outlives links, and this session. Raises as ``request``; PeerError also when there is no
+        such thing.
         """
         return await self._requests.watch(self.watched, uri, listener)
 
-    def offers(self, capability: str) -> bool:
-        """Tell whether the server declares a capability; one that is not connected might."""
-        link = self._current.link
-        return link is None or capability in link.capabilities
-
     def leave(self) -> None:
-        """Stop speaking for the server: it left the configuration, or another session has it."""
+        """Stop speaking for the server, which another session has, or nobody wants."""
         self.meters.close()
         self._on_change = _nobody
 
@@ -141,13 +139,13 @@ class Session:
             try:
                 await self._stay_connected(hold)
             finally:
-                self._current.lost(_CLOSED)
-                self._current.given_up_until(self.clock())
+                self.current.lost(_CLOSED)
+                self.current.given_up_until(self.clock())
 
     async def _stay_connected(self, hold: Hold) -> None:
         setbacks = 0
         while True:
-            self._current.connecting()
+            self.current.connecting()
             failure: LinkFault | None = None
             try:
                 proven = await self._live(hold)
@@ -158,7 +156,7 @@ class Session:
             if failure is not None:
                 self._connect_failed(failure.reason, pause_s)
             elif setbacks:
-                self._current.given_up_until(self.clock() + pause_s)
+                self.current.given_up_until(self.clock() + pause_s)
             setbacks += 1
             await asyncio.sleep(pause_s)
 
@@ -174,7 +172,7 @@ class Session:
             try:
                 reason = await self._serve(link)
             finally:
-                self._current.lost(reason)
+                self.current.lost(reason)
                 self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
                 self._show()
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
@@ -202,7 +200,7 @@ class Session:
         )
         if again:
             self.meters.reconnected()
-        self._current.connected(link)
+        self.current.connected(link)
         self._take(snapshot)
         self.tried.set()
         log_connected(self.status)
@@ -213,7 +211,7 @@ class Session:
         async with asyncio.TaskGroup() as chores:
             refreshing = chores.create_task(self._keep_fresh(link))
             following = chores.create_task(link.follow(self.watched))
-            found_dead = self._current.found_dead(link, self.config.connect_timeout_s)
+            found_dead = self.current.found_dead(link, self.config.connect_timeout_s)
             losses = [chores.create_task(link.down()), chores.create_task(found_dead)]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
             for chore in (refreshing, following, *losses):
@@ -263,13 +261,13 @@ class Session:
             log.warning("server.discovery_failed", server_id=self.config.server_id, reason=reason)
         self._refresh_error = reason
         self.meters.discovery_failed()
-        if self._current.link is not None:
-            self._current.doubt(self._current.link)
+        if self.current.link is not None:
+            self.current.doubt(self.current.link)
         self._show()
 
     def _connect_failed(self, reason: str, pause_s: float) -> None:
-        self._current.lost(reason)
-        self._current.given_up_until(self.clock() + pause_s)
+        self.current.lost(reason)
+        self.current.given_up_until(self.clock() + pause_s)
         self.tried.set()
         self._show()
         log.warning(
@@ -281,11 +279,11 @@ class Session:
 
     @property
     def _is_stale(self) -> bool:
-        is_sound = self._current.link is not None and self._refresh_error is None
+        is_sound = self.current.link is not None and self._refresh_error is None
         return self.snapshot is not None and not is_sound
 
     def _show(self) -> None:
-        self.meters.show(up=self._current.link is not None, stale=self._is_stale)
+        self.meters.show(up=self.current.link is not None, stale=self._is_stale)
 
 
 def _nobody() -> None:
