@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, ProxyError
-from mcp_tools_proxy.domain.principal import Said
+from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.web.credentials import read_headers
@@ -47,7 +47,8 @@ class Entrance:
         """Give the caller of a request; its path may name the agent. Raises ProxyError."""
         authorization, by_headers = read_headers(scope["headers"])
         agent = scope.get("path_params", {}).get("agent")
-        caller = await self.identity.identify(authorization, by_headers, Said(agent=agent))
+        by_path = NOTHING_SAID if agent is None else Said(agent=agent)
+        caller = await self.identity.identify(authorization, by_headers, by_path)
         if caller.tenant_id == NO_TENANT and self.default_tenant_id is not None:
             return replace(caller, tenant_id=self.default_tenant_id)
         return caller
