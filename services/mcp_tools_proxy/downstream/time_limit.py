@@ -4,7 +4,7 @@ import asyncio
 
 
 class TimeLimit:
-    """The time-out of one request; ``ends_at`` on the loop's clock is when no asking saves it."""
+    """The time-out of one request."""
 
     def __init__(self, timeout: asyncio.Timeout) -> None:
         self._timeout = timeout
@@ -14,7 +14,10 @@ class TimeLimit:
         self._over = False
 
     def stop(self, ends_at: float) -> None:
-        """Let the time stand still until as many ``go_on`` as ``stop`` were called."""
+        """Let the time stand still until as many ``go_on`` as ``stop`` were called.
+
+        At ``ends_at``, on the loop's clock, it is over all the same.
+        """
         self._stops += 1
         if self._stops == 1 and not self._over:
             self._left_s = (self._timeout.when() or 0.0) - self._clock()
@@ -23,7 +26,7 @@ class TimeLimit:
     def go_on(self) -> None:
         """Let it run again."""
         self._stops -= 1
-        if not self._stops and not self._over:
+        if not self._stops and not self._over and not self._timeout.expired():
             self._timeout.reschedule(self._clock() + self._left_s)
 
     def end(self) -> None:

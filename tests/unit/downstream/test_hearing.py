@@ -1,0 +1,150 @@
+"""What one client hears and is asked, within bounds; and whom a word concerns that all may hear."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.downstream.hearing import (
+    LOG_LINE,
+    MAX_ASKING_S,
+    MAX_NOTES,
+    MAX_QUESTIONS,
+    PROGRESS,
+    Hearing,
+    hearing_of,
+)
+from mcp_tools_proxy.downstream.transports.in_flight import MAX_ABANDONED, InFlight
+from tests.fakes import FakeClient
+from tests.unit.downstream.virtual_time import clock
+
+FORM = ("elicitation/create", {"message": "Which name?"})
+LINE = {"level": "info", "data": "x"}
+
+
+async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+    await asyncio.Event().wait()
+    return {}
+
+
+@asynccontextmanager
+async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[Hearing]:
+    """Let ``client`` hear of a request that runs."""
+    async with (
+        hearing_of(client) as hearing,
+        asyncio.timeout(timeout_s) as timeout,
+    ):
+        with hearing.attached(timeout, is_pushed=True):
+            yield hearing
+
+
+async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
+    async def wait() -> None:
+        async with heard_by(client) as hearing:
+            await asyncio.sleep(10)
+            await hearing.question(*FORM)
+
+    client, began = FakeClient(forever), clock()
+    with pytest.raises(TimeoutError):
+        await wait()
+    assert (round(clock() - began), client.forgotten) == (10 + MAX_ASKING_S, 1)
+
+
+async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
+    async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+        await asyncio.sleep(100)
+        return {}
+
+    async def ask_and_wait() -> None:
+        async with heard_by(FakeClient(slow), timeout_s=30) as hearing:
+            await asyncio.sleep(10)
+            await asyncio.gather(hearing.question(*FORM), hearing.question(*FORM))
+            await asyncio.Event().wait()
+
+    began = clock()
+    with pytest.raises(TimeoutError):
+        await ask_and_wait()
+    assert round(clock() - began) == 130
+
+
+async def test_a_call_asks_a_hundred_questions_in_all() -> None:
+    client = FakeClient({"action": "accept"})
+    async with heard_by(client) as hearing:
+        for _ in range(MAX_QUESTIONS):
+            await hearing.question(*FORM)
+        with pytest.raises(AskFailed, match="too many questions"):
+            await hearing.question(*FORM)
+    assert len(client.questions) == MAX_QUESTIONS
+
+
+async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
+    client = FakeClient()
+    async with heard_by(client) as hearing:
+        for number in range(MAX_NOTES + 10):
+            hearing.log_line({**LINE, "data": number}, 10)
+    assert [params["data"] for _, params in client.notes] == list(range(MAX_NOTES))
+
+
+async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
+    client = FakeClient()
+    async with heard_by(client) as hearing:
+        for _ in range(MAX_NOTES):
+            hearing.log_line(LINE, 10)
+        hearing.progress({"progress": 1}, 10)
+        hearing.progress({"progress": 2}, 10)
+    assert [n for n in client.notes if n[0] == PROGRESS] == [(PROGRESS, {"progress": 2})]
+    assert len(client.notes) == MAX_NOTES
+
+
+async def test_nothing_is_heard_when_the_request_is_over() -> None:
+    client = FakeClient()
+    async with hearing_of(client) as hearing:
+        hearing.progress({"progress": 1}, 10)
+        hearing.log_line(LINE, 10)
+        with pytest.raises(AskFailed):
+            await hearing.question(*FORM)
+    assert (client.notes, client.questions) == ([], [])
+
+
+async def test_the_error_of_a_request_leaves_as_itself() -> None:
+    with pytest.raises(KeyError):
+        async with heard_by(FakeClient()):
+            raise KeyError
+
+
+async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it_is_answered() -> (
+    None
+):
+    calls = InFlight()
+    async with hearing_of(FakeClient()) as hearing:
+        given_up = calls.begin(None)
+        calls.abandon(given_up)
+        calls.end(given_up)
+        calls.begin(hearing)
+        before = calls.sole()
+        calls.answered(given_up)
+        assert (before, calls.sole()) == (None, hearing)
+
+
+async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
+    calls = InFlight()
+    async with hearing_of(FakeClient()) as hearing:
+        given_up = [calls.begin(None) for _ in range(MAX_ABANDONED + 1)]
+        for request_id in given_up:
+            calls.abandon(request_id)
+            calls.end(request_id)
+        for request_id in given_up:
+            calls.answered(request_id)
+        calls.begin(hearing)
+        assert calls.sole() is None
+
+
+async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
+    calls, client = InFlight(), FakeClient()
+    async with heard_by(client) as hearing:
+        calls.begin(hearing)
+        calls.begin(None)
+        calls.hear(LOG_LINE, LINE, 10, calls.sole())
+    assert client.notes == []

@@ -1,0 +1,103 @@
+"""Calls whose clients do not come back, and what becomes of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Call, Resumed
+from mcp_tools_proxy.domain.client import Client
+from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S
+from mcp_tools_proxy.downstream.parking import HANDLE, Parking
+from tests.builders import make_call
+from tests.fakes import FakeClient
+
+FORM = ("elicitation/create", {"message": "Which name?"})
+TERMS = "the same"
+
+
+def calling() -> Call:
+    return replace(make_call(), client=FakeClient(resumes=True))
+
+
+class Asking:
+    """A request that asks once, and gives the answer."""
+
+    def __init__(self) -> None:
+        self.cancelled = 0
+
+    async def run(self, client: Client) -> dict[str, Any]:
+        try:
+            return {"answer": await client.ask(*FORM)}
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+@asynccontextmanager
+async def parking() -> AsyncIterator[Parking]:
+    found = Parking()
+    async with asyncio.TaskGroup() as tasks:
+        found.open(tasks)
+        yield found
+
+
+async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
+    asking, other = Asking(), Asking()
+    async with parking() as parked:
+        first = await parked.run(calling(), TERMS, asking.run)
+        await asyncio.sleep(MAX_ASKING_S + 1)
+        second = await parked.run(calling(), TERMS, other.run)
+        resumed = Resumed(responses={}, state=first["requestState"])
+        with pytest.raises(ToolFailed):
+            await parked.resume(calling(), resumed, TERMS)
+        answers = {key: {"action": "accept"} for key in second["inputRequests"]}
+        resumed = Resumed(responses=answers, state=second["requestState"])
+        result = await parked.resume(calling(), resumed, TERMS)
+    assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
+
+
+async def test_a_handle_cannot_be_guessed() -> None:
+    async with parking() as parked:
+        handles = {(await parked.run(calling(), TERMS, Asking().run))["requestState"] for _ in "ab"}
+        assert {len(handle) for handle in handles} == {len(HANDLE) + 43}
+        assert len(handles) == 2
+        await asyncio.sleep(MAX_ASKING_S + 1)
+        with pytest.raises(ToolFailed):
+            await parked.resume(calling(), Resumed(responses={}, state="x"), TERMS)
+
+
+async def test_answers_that_are_none_are_asked_for_again() -> None:
+    async with parking() as parked:
+        asked = await parked.run(calling(), TERMS, Asking().run)
+        responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
+        resumed = Resumed(responses=responses, state=asked["requestState"])
+        again = await parked.resume(calling(), resumed, TERMS)
+        assert again["inputRequests"] == asked["inputRequests"]
+        await asyncio.sleep(MAX_ASKING_S + 1)
+        with pytest.raises(ToolFailed):
+            await parked.resume(calling(), Resumed(responses={}), TERMS)
+
+
+async def test_who_waits_when_the_service_stops_is_told_so() -> None:
+    async def hang(_: Client) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    waiting: list[asyncio.Future[dict[str, Any]]] = []
+
+    async def serve() -> None:
+        async with parking() as parked:
+            waiting.append(asyncio.ensure_future(parked.run(calling(), TERMS, hang)))
+            await asyncio.Event().wait()
+
+    serving = asyncio.ensure_future(serve())
+    await asyncio.sleep(1)
+    serving.cancel()
+    await asyncio.wait([serving])
+    with pytest.raises(ShuttingDown):
+        await waiting[0]
