@@ -211,7 +211,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
 
 def raw_request(path: str, body: object) -> bytes:
     content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(content)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode() + content
 
 

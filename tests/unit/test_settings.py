@@ -34,6 +34,15 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_TOOL_TIMEOUT_S", "0"),
         ("MCP_PROXY_TOOL_TIMEOUT_S", "inf"),
         ("MCP_PROXY_REQUIRE_AGENT", "perhaps"),
+        ("MCP_PROXY_AUTH_MODE", "secret"),
+        ("MCP_PROXY_JWT_ALGORITHMS", "HS256"),
+        ("MCP_PROXY_JWT_ALGORITHMS", "RS256,none"),
+        ("MCP_PROXY_JWT_ALGORITHMS", ""),
+        ("MCP_PROXY_JWT_LEEWAY_S", "-1"),
+        ("MCP_PROXY_JWT_TENANT_CLAIM", ""),
+        ("MCP_PROXY_JWT_JWKS_URL", "file:///secret"),
+        ("MCP_PROXY_ALLOWED_ORIGINS", "secret.example"),
+        ("MCP_PROXY_ALLOWED_ORIGINS", "https://secret.example/"),
     ],
 )
 def test_a_bad_value_is_one_line_naming_the_variable(

@@ -1,0 +1,66 @@
+"""A caller's token goes no further than the gateway (peers: token passthrough)."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.configuration import Config, make_preset
+from tests.mcp_servers.raw_web import running_raw
+from tests.service import EXECUTE, READY, Service, running
+from tests.tokens import bearer, file_token, jwt_settings, signed_token, token_settings
+
+MODES: dict[str, tuple[Callable[[], dict[str, object]], Callable[..., str]]] = {
+    "token": (token_settings, file_token),
+    "jwt": (jwt_settings, signed_token),
+}
+
+
+async def use(service: Service, tool: str, headers: dict[str, str]) -> str:
+    body = {"tool_name": tool, "user": {"user_id": "hush-user"}}
+    response = await service.http.post(EXECUTE, json=body, headers=headers)
+    assert response.json()["status"] == "ok", response.text
+    return response.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+async def test_a_server_gets_neither_token_nor_caller(mode: str, transport: str) -> None:
+    settings, mint = MODES[mode]
+    token = mint(tenant="hush-tenant")
+    async with running_raw(transport=transport) as server:
+        config = Config(
+            servers={"s": server.entry},
+            presets=[make_preset(tools=[("s", "headers"), ("s", "meta")])],
+        )
+        async with running(config=config, **settings()) as service:  # type: ignore[arg-type]
+            headers = bearer(token) | {"X-Tenant-Id": "hush-tenant", "Cookie": "hush"}
+            got = [await use(service, f"s:{tool}", headers) for tool in ("headers", "meta")]
+    assert (token in str(got), "hush" in str(got), "authorization" in str(got).lower()) == (
+        False,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_no_log_line_metric_or_error_shows_a_token(mode: str) -> None:
+    settings, mint = MODES[mode]
+    good = mint(user="u")
+    tokens = [good, good[:-4] + "AAAA", "mtp_" + "h" * 43, "eyJhbGciOiJub25lIn0.e30."]
+    with capture_logs() as lines:
+        async with running(**settings()) as service:  # type: ignore[arg-type]
+            answers = [
+                (
+                    await service.http.post(
+                        EXECUTE, json={"tool_name": name, **more}, headers=bearer(token)
+                    )
+                ).text
+                for token in tokens
+                for name in ("list_available_tools", "nope")
+                for more in ({}, {"user": {"tenant_id": "rival"}}, {"user": 1})
+            ]
+            answers += [(await service.http.get(path)).text for path in ("/metrics", READY)]
+    everything = json.dumps([lines, answers], default=repr)
+    assert [token for token in tokens if token in everything or token[-20:] in everything] == []

@@ -1,0 +1,131 @@
+"""The ``tokens`` commands, as a person at a shell meets them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli_tokens import tokens_app
+from mcp_tools_proxy.identity.token_lines import read_lines, token_hash
+from tests.e2e.program import started, wait_until
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tokens.jsonl"
+
+
+@pytest.fixture
+def run(path: Path) -> Run:
+    app = typer.Typer()
+    app.add_typer(tokens_app(lambda: path))
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, ["tokens", *map(str, arguments)])
+
+
+def test_a_token_is_shown_alone_on_stdout_and_its_hash_is_kept(run: Run, path: Path) -> None:
+    result = run("create", "--tenant", "acme")
+    token = result.stdout.strip()
+    (entry,) = read_lines(path.read_bytes()).entries
+    assert (re.fullmatch(r"mtp_[\w-]{43}", token) is not None, entry.hash) == (
+        True,
+        token_hash(token),
+    )
+
+
+def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) -> None:
+    token = run(
+        "create", "--tenant", "acme", "--user", "u", "--agent", "a", "--agent", "b", "--admin",
+        "--expires", "90d", "--note", "chat",
+    ).stdout.strip()  # fmt: skip
+    (entry,) = read_lines(path.read_bytes()).entries
+    who = entry.principal
+    assert entry.created is not None
+    assert entry.expires is not None
+    assert (who.tenant_id, who.user_id, who.agents, who.is_admin, entry.note) == (
+        "acme",
+        "u",
+        frozenset("ab"),
+        True,
+        "chat",
+    )
+    assert ((entry.expires - entry.created).days, token in path.read_text()) == (90, False)
+
+
+def test_the_list_shows_neither_token_nor_hash(run: Run, path: Path) -> None:
+    token = run("create", "--tenant", "acme", "--note", "chat").stdout.strip()
+    listed = run("list").stdout
+    assert ("acme" in listed, "chat" in listed) == (True, True)
+    assert (token in listed, (token_hash(token) or "")[:16] in listed) == (False, False)
+
+
+def test_what_a_hand_wrote_is_shown_as_one_line(run: Run, path: Path) -> None:
+    path.write_text(
+        '{"id": "x", "sha256": "%s", "tenant": "a", "note": "\\u001b[31m\\n"}' % ("0" * 64)
+    )
+    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n"]
+
+
+def test_a_broken_line_is_told_by_its_number(run: Run, path: Path) -> None:
+    path.write_text("# ours\n{}\n")
+    assert run("list").stderr == "line 2: id: is missing\n"
+
+
+def test_a_revoked_token_is_no_longer_there(run: Run, path: Path) -> None:
+    run("create", "--tenant", "acme")
+    (entry,) = read_lines(path.read_bytes()).entries
+    result = run("revoke", entry.id)
+    assert (result.exit_code, path.read_bytes()) == (0, b"")
+
+
+def test_an_unknown_id_is_one_line_and_exit_code_1(run: Run) -> None:
+    run("create", "--tenant", "acme")
+    result = run("revoke", "nobody")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_a_file_that_is_not_there_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:
+    result = run("list")
+    assert (result.exit_code, result.stderr) == (1, f"{path}: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--tenant", ""),
+        ("--tenant", "a\nb"),
+        ("--tenant", "acme", "--agent", ""),
+        ("--tenant", "acme", "--expires", "soon"),
+        ("--tenant", "acme", "--expires", "0d"),
+        ("--tenant", "acme", "--expires", "999999w"),
+        ("--tenant", "acme", "--expires", "2020-01-01"),
+    ],
+)
+def test_bad_usage_makes_no_token(run: Run, path: Path, options: tuple[str, ...]) -> None:
+    result = run("create", *options)
+    assert (result.exit_code, result.stdout, path.exists()) == (2, "", False)
+
+
+@pytest.mark.e2e
+def test_a_running_service_takes_and_refuses_tokens_as_they_come_and_go(
+    run: Run, path: Path, tmp_path: Path
+) -> None:
+    settings = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": str(path)}
+    with started(tmp_path, settings) as program:
+
+        def status() -> int:
+            return program.http.get("/internal/mcp/tools", headers=headers).status_code
+
+        token = run("create", "--tenant", "acme").stdout.strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        wait_until(lambda: status() == 200, timeout_s=5)
+        (entry,) = read_lines(path.read_bytes()).entries
+        run("revoke", entry.id)
+        wait_until(lambda: status() == 401, timeout_s=5)
+        assert token not in str(program.log_lines())

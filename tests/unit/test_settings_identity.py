@@ -1,0 +1,68 @@
+"""Settings of identity that only make sense together."""
+
+import pytest
+
+from mcp_tools_proxy.settings import SettingsError, load_settings
+
+TOKEN = {"AUTH_MODE": "token", "TOKENS_FILE": "secret.jsonl"}
+JWT = {
+    "AUTH_MODE": "jwt",
+    "JWT_ISSUER": "https://secret.example",
+    "JWT_AUDIENCE": "secret",
+    "JWT_JWKS_URL": "https://secret.example/jwks",
+}
+
+
+def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"MCP_PROXY_{name}", value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"AUTH_MODE": "token"}, "TOKENS_FILE"),
+        (TOKEN | {"TOKENS_FILE": " "}, "TOKENS_FILE"),
+        (TOKEN | {"AUTH_MODE": "none"}, "AUTH_MODE"),
+        (TOKEN | {"AUTH_MODE": "jwt"}, "AUTH_MODE"),
+        (JWT | {"AUTH_MODE": "none"}, "AUTH_MODE"),
+        (JWT | {"JWT_ISSUER": ""}, "JWT_ISSUER"),
+        (JWT | {"JWT_AUDIENCE": ""}, "JWT_AUDIENCE"),
+        (JWT | {"JWT_JWKS_URL": ""}, "JWT_JWKS_URL"),
+        (JWT | {"JWT_JWKS_FILE": "secret.json"}, "JWT_JWKS_URL"),
+        (JWT | {"JWT_JWKS_URL": "http://secret.example/jwks"}, "JWT_JWKS_URL"),
+        (JWT | {"JWT_JWKS_URL": "http://localhost.secret.example/jwks"}, "JWT_JWKS_URL"),
+        (JWT | {"JWT_JWKS_URL": "http://[secret"}, "JWT_JWKS_URL"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line_naming_a_variable(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str
+) -> None:
+    put(monkeypatch, settings)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    message = str(caught.value)
+    assert (message.startswith(f"MCP_PROXY_{named}: "), "\n" in message, "secret" in message) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TOKEN,
+        JWT,
+        JWT | {"JWT_JWKS_URL": "", "JWT_JWKS_FILE": "keys.json"},
+        JWT | {"JWT_JWKS_URL": "http://127.0.0.1:8000/jwks"},
+        JWT | {"JWT_JWKS_URL": "http://idp/jwks", "JWT_ALLOW_HTTP": "true"},
+        JWT | {"JWT_AUDIENCE": '["a", "b"]', "JWT_USER_CLAIM": ""},
+    ],
+    ids=range(6),
+)
+def test_what_goes_together_is_taken(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    put(monkeypatch, settings)
+    assert load_settings().auth_mode == settings["AUTH_MODE"]
