@@ -14,6 +14,7 @@ from benchmarks.calls import measure_search, measure_sections
 from benchmarks.facade import measure_facade
 from benchmarks.facade_lists import measure_facade_lists
 from benchmarks.fleet import measure_fleet
+from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.memory import measure_memory
@@ -34,6 +35,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agents": measure_agents,
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
+    "identity": measure_identity,
     "facade": measure_facade,
     "facade-lists": measure_facade_lists,
 }

@@ -29,7 +29,7 @@ MODES: dict[str, tuple[Callable[[], Settings], Mint]] = {
     "token": (token_settings, file_token),
     "jwt": (jwt_settings, signed_token),
 }
-READ = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
+READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
 POSTED: dict[str, dict[str, object]] = {
