@@ -15,7 +15,7 @@ SCOPE = {
     "path": EXECUTE,
     "raw_path": EXECUTE.encode(),
     "query_string": b"",
-    "headers": [],
+    "headers": [(b"host", b"localhost")],
     "http_version": "1.1",
     "scheme": "http",
     "server": ("gateway", 80),
