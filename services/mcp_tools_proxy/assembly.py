@@ -28,6 +28,7 @@ from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.tool_names import ToolNaming
 from mcp_tools_proxy.ratelimit.budgets import Budgets
@@ -97,6 +98,7 @@ class Gateway:
             record=telemetry,
             entered=telemetry.entered,
         )
+        self.subscriptions = Subscriptions(registry=self.registry, lifecycle=self.lifecycle)
         self.health = Health(self.lifecycle, self._checks(), lambda: self.pool.statuses)
 
     def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
