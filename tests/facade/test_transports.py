@@ -146,17 +146,24 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read_as_json() -
     )
 
 
-async def test_no_more_sessions_are_opened_than_the_limit(served: Served) -> None:
+async def test_one_session_too_many_ends_the_one_that_is_unused_longest() -> None:
     async with serving(max_sessions=2) as served:
-        await served.open_session()
-        last = await served.open_session(accept=JSON_ONLY)
+        opened = [await served.open_session(accept=a) for a in (BOTH, JSON_ONLY, BOTH)]
+        statuses = []
+        for session_id in opened:
+            headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
+            statuses.append(
+                (await served.http.post("/mcp", json=PING, headers=headers)).status_code
+            )
+    assert statuses == [404, 200, 200]
+
+
+async def test_no_session_ends_for_another_while_it_is_used() -> None:
+    async with serving(max_sessions=1) as served, sse_stream(served):
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
-        full = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
+        session = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
         stream = await served.http.get("/mcp/sse", headers=TENANT)
-        ending = {**TENANT, **BOTH, "Mcp-Session-Id": last}
-        await served.http.delete("/mcp", headers=ending)
-        room = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
-    assert [r.status_code for r in (full, stream, room)] == [503, 503, 200]
+    assert [session.status_code, stream.status_code] == [503, 503]
 
 
 async def test_a_session_that_nobody_uses_ends() -> None:

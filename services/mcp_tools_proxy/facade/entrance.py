@@ -14,17 +14,37 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import Forbidden, ProxyError
+from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.gateway.identity import Identity
-from mcp_tools_proxy.web.credentials import read_headers
+from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
+from mcp_tools_proxy.web.credentials import challenge, read_headers
 
 CALLER = "mcp_tools_proxy.caller"
 """Where the scope of a request has its caller."""
 
 KEPT_USERS = 1024
 """How many of those who asked last are kept as the SDK knows them."""
+
+READ_FURTHER_IN = frozenset(
+    {
+        b"accept",
+        b"content-length",
+        b"content-type",
+        b"last-event-id",
+        b"mcp-method",
+        b"mcp-name",
+        b"mcp-protocol-version",
+        b"mcp-session-id",
+        b"x-trace-id",
+        *(name.encode() for name in TRACE_CONTEXT),
+    }
+)
+"""The headers that are read behind the entrance, besides mirrored arguments: no token gets there.
+"""
+
+MIRRORED = b"mcp-param-"
 
 STATUS: Mapping[str, int] = {
     "UNAUTHENTICATED": 401,
@@ -60,7 +80,7 @@ class Entrance:
 
 
 def admitted(scope: Scope, caller: Caller) -> Scope:
-    """Give the scope of a request whose caller is known.
+    """Give the scope of a request whose caller is known, with the headers that are still read.
 
     The SDK binds a session to its ``user``: nobody else's request reaches it. The white space at
     the end of header values goes, which the parser below leaves there (RFC 9110 §5.5).
@@ -69,7 +89,11 @@ def admitted(scope: Scope, caller: Caller) -> Scope:
         **scope,
         CALLER: caller,
         "user": _user(caller.tenant_id, caller.user_id, caller.agent),
-        "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]],
+        "headers": [
+            (name, value.strip(b" \t"))
+            for name, value in scope["headers"]
+            if name in READ_FURTHER_IN or name.startswith(MIRRORED)
+        ],
     }
 
 
@@ -88,7 +112,9 @@ def caller_of(context: Context) -> Caller:
 def refusal(error: ProxyError) -> Response:
     """Answer a request that comes no further than the entrance."""
     status = STATUS.get(error.code, 400)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    headers = {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = challenge(error)
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
     return _refused(status, error.message, error.as_json, headers)
@@ -98,8 +124,8 @@ def no_room(max_sessions: int) -> Response:
     """Answer a request that would open one session too many."""
     return _refused(
         503,
-        f"{max_sessions} sessions are open, the most that this service bears; "
-        "end one, or try again later",
+        f"{max_sessions} sessions are open and in use, the most that this service bears; "
+        "try again later",
     )
 
 

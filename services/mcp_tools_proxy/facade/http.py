@@ -6,26 +6,26 @@ session tells when it begins: a client that does not take ``text/event-stream`` 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
 from mcp_tools_proxy.facade.entrance import Entrance, admitted, no_room, refusal
+from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
 from mcp_tools_proxy.facade.server import FacadeServer
-from mcp_tools_proxy.facade.streams import Streams
+from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import read_body
@@ -37,7 +37,9 @@ LISTEN = b"subscriptions/listen"
 SPOKEN = (b"progressToken", b"logLevel")
 """What a request of the newer era holds that may be told something before its result."""
 
-SESSION_HEADER = "mcp-session-id"
+SESSION_HEADER = b"mcp-session-id"
+VERSION_HEADER = b"mcp-protocol-version"
+HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +59,6 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.app(scope, receive, send)
-
-
-class _Sessions(StreamableHTTPSessionManager):
-    """The SDK's manager, which also tells which sessions of the older eras are open."""
-
-    def __contains__(self, session_id: str) -> bool:
-        return session_id in self._server_instances
-
-    def __len__(self) -> int:
-        return len(self._server_instances)
-
-    async def handle_read(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request whose body was read already: the manager would read it once more."""
-        await self._handle_request(scope, receive, send)
 
 
 class HttpFacade:
@@ -145,10 +133,9 @@ class HttpFacade:
         try:
             caller = await self._entrance.identify(scope)
             ASKING.set(caller)
-            if scope["method"] == "POST":
-                await self._post(admitted(scope, caller), caller, receive, send)
-            else:
-                await self._other(admitted(scope, caller), caller, receive, send)
+            check = partial(self._entrance.check_again, scope, caller)
+            serve = self._post if scope["method"] == "POST" else self._other
+            await serve(admitted(scope, caller), check, receive, send)
         except ProxyError as error:
             await self._refuse(error)(scope, receive, send)
         except ClientDisconnect:
@@ -162,7 +149,7 @@ class HttpFacade:
             if scope["method"] == "POST":
                 await self._sse.post(inner, receive, send)
             elif scope["method"] == "GET":
-                if self._is_full:
+                if not await self._has_room():
                     await no_room(self._limits.max_sessions)(scope, receive, send)
                     return
                 await self._streams.serve(
@@ -178,13 +165,13 @@ class HttpFacade:
         except ProxyError as error:
             await self._refuse(error)(scope, receive, send)
 
-    async def _post(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+    async def _post(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
-        again = _once(body, receive)
-        headers = Headers(scope=scope)
-        version = headers.get("mcp-protocol-version")
-        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
-            if SESSION_HEADER not in headers and self._is_full:
+        again = body_again(body, receive)
+        headers = _headers(scope)
+        version = headers.get(VERSION_HEADER)
+        if version is None or version in HANDSHAKE_VERSIONS:
+            if SESSION_HEADER not in headers and not await self._has_room():
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
             await self._sessions_for(headers).handle_read(scope, again, send)
@@ -194,7 +181,7 @@ class HttpFacade:
                 scope,
                 again,
                 send,
-                check=lambda: self._entrance.check_again(scope, caller),
+                check=check,
             )
         elif any(word in body for word in SPOKEN):
             await self._with_streams.handle_read(scope, again, send)
@@ -202,29 +189,30 @@ class HttpFacade:
             answering = self._with_bodies.handle_read(scope, again, send)
             await while_connected(receive, answering)
 
-    async def _other(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+    async def _other(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "DELETE"):
             await _not_allowed("GET, POST, DELETE")(scope, receive, send)
             return
-        sessions = self._sessions_for(Headers(scope=scope))
+        sessions = self._sessions_for(_headers(scope))
         if scope["method"] == "DELETE":
-            await sessions.handle_request(scope, receive, _without_body(send))
+            await sessions.handle_request(scope, receive, answering_204(send))
             return
         await self._streams.serve(
             sessions.handle_request,
             scope,
             receive,
             send,
-            check=lambda: self._entrance.check_again(scope, caller),
+            check=check,
         )
 
-    def _sessions_for(self, headers: Headers) -> _Sessions:
+    def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
         """Give where a request's session is, or will be when it begins one."""
         session_id = headers.get(SESSION_HEADER)
         if session_id is not None:
-            return self._with_bodies if session_id in self._with_bodies else self._with_streams
-        accept = headers.get("accept", "*/*")
-        takes_streams = "text/event-stream" in accept or "*/*" in accept
+            known = session_id.decode("latin-1") in self._with_bodies
+            return self._with_bodies if known else self._with_streams
+        accept = headers.get(b"accept", b"*/*")
+        takes_streams = b"text/event-stream" in accept or b"*/*" in accept
         return self._with_streams if takes_streams else self._with_bodies
 
     def _refuse(self, error: ProxyError) -> Response:
@@ -233,17 +221,23 @@ class HttpFacade:
         log.warning("request.refused", code=error.code)
         return refusal(error)
 
-    @property
-    def _is_full(self) -> bool:
-        return self.sessions >= self._limits.max_sessions
+    async def _has_room(self) -> bool:
+        """Make room for one more session: the one that is unused longest ends for it."""
+        if self.sessions < self._limits.max_sessions:
+            return True
+        sessions = min(self._with_bodies, self._with_streams, key=lambda it: it.unused_until)
+        if sessions.unused_until == math.inf:
+            return False
+        await sessions.end_unused()
+        return True
 
-    def _sessions_of(self, server: FacadeServer, *, json_response: bool) -> _Sessions:
-        return _Sessions(
+    def _sessions_of(self, server: FacadeServer, *, json_response: bool) -> HttpSessions:
+        return HttpSessions(
             server,
             json_response=json_response,
             session_idle_timeout=self._limits.session_idle_s,
             max_request_body_size=self._limits.max_request_bytes,
-            max_sessions=None,  # both have them together: _is_full
+            max_sessions=None,  # both have them together: _has_room
         )
 
     async def _end_streams(self) -> None:
@@ -254,31 +248,9 @@ class HttpFacade:
         self._streams.end(with_answers=True)
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read already to who reads it next."""
-    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return left.pop() if left else await receive()
-
-    return again
-
-
-def _without_body(send: Send) -> Send:
-    """Answer 204 instead of 200: a session that was ended has nothing to say (F-05)."""
-    ended = False
-
-    async def sending(message: Message) -> None:
-        nonlocal ended
-        if message["type"] == "http.response.start" and message["status"] == 200:
-            ended = True
-            kept = [(k, v) for k, v in message["headers"] if not k.startswith(b"content-")]
-            message = {**message, "status": 204, "headers": kept}
-        elif ended:
-            message = {**message, "body": b""}
-        await send(message)
-
-    return sending
+def _headers(scope: Scope) -> Mapping[bytes, bytes]:
+    """Give the headers as they came; of one that is there twice the first, as the SDK does."""
+    return dict(reversed(scope["headers"]))
 
 
 def _not_allowed(methods: str) -> Response:
