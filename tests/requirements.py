@@ -37,6 +37,7 @@ REQUIREMENTS = {
     "P-20": "the choice of a preset is saved as defaultPresetId and applied",
     "P-21": "an edited active preset is applied; another one's file never becomes active",
     "P-22": "lists show the new view on the same connection",
+    "F-01": "over stdio: stdout carries the protocol only, and the program ends with its input",
     "F-02": "an HTTP+SSE stream stays open and announces its POST address with a session id",
     "F-03": "a POST goes to the session it names; without one 400, unknown 404",
     "F-04": "several HTTP+SSE clients are independent sessions, gone when closed",

@@ -14,6 +14,9 @@ DISCOVERY_S = 5.0
 """How long the first answer waits for servers that are still being connected to: most clients list
 once, and never ask again."""
 
+LEFTOVER_GRACE_S = 1.0
+"""How long the answers of calls that were cut off may take to go out."""
+
 
 def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
     """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
@@ -36,7 +39,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
     async with gateway.run(), asyncio.TaskGroup() as tasks:
         await gateway.pool.settled(DISCOVERY_S)
         serving = tasks.create_task(
-            serve_stdio(server, max_request_bytes=settings.max_request_bytes)
+            serve_stdio(server, gateway.lifecycle, max_request_bytes=settings.max_request_bytes)
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
@@ -56,9 +59,8 @@ def _stop(
 
 
 async def _drain(gateway: Gateway, serving: asyncio.Task[None], grace_s: float) -> None:
-    try:
-        async with asyncio.timeout(grace_s):
-            await gateway.lifecycle.idle()
-    except TimeoutError:
+    _, late = await asyncio.wait({serving}, timeout=grace_s)
+    if late:
         gateway.lifecycle.cut_off()
-    serving.cancel()
+        await asyncio.wait({serving}, timeout=LEFTOVER_GRACE_S)
+        serving.cancel()

@@ -6,30 +6,49 @@ import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
+import structlog
 from mcp.server.stdio import stdio_server
 
 from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.facade.unanswered import Unanswered
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     import anyio
 
+log = structlog.get_logger()
 
-async def serve_stdio(server: FacadeServer, *, max_request_bytes: int) -> None:
-    """Serve until the input ends or the task is cancelled.
+
+async def serve_stdio(
+    server: FacadeServer, lifecycle: Lifecycle, *, max_request_bytes: int
+) -> None:
+    """Serve until the input ends, or the service stops and every call was answered.
 
     Meanwhile what is printed by mistake goes to stderr: stdout carries the protocol only.
     """
     lines = await _Lines.open(max_request_bytes)
     stdin = cast("anyio.AsyncFile[str] | None", lines)  # the SDK only iterates over it
+    unanswered = Unanswered()
+
+    async def stop_reading() -> None:
+        await lifecycle.stopping()
+        server.listening.close()
+        await lifecycle.idle()
+        await unanswered.none()
+        if lines is not None:  # a file ends by itself
+            lines.close()
+
     async with (
         asyncio.TaskGroup() as chores,
-        stdio_server(stdin=stdin) as (reader, writer),
+        stdio_server(stdin=stdin) as streams,
     ):
-        watching = chores.create_task(server.tell_changes())
+        tasks = [chores.create_task(it) for it in (server.tell_changes(), stop_reading())]
         try:
-            await server.run(reader, writer, server.options)
+            async with unanswered.watched(*streams) as (reader, writer):
+                await server.run(reader, writer, server.options)
         finally:
-            watching.cancel()
+            for task in tasks:
+                task.cancel()
 
 
 class _Lines:
@@ -38,8 +57,12 @@ class _Lines:
     A line over the limit counts as an empty one, which is no message.
     """
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, pipe: asyncio.ReadTransport, max_bytes: int
+    ) -> None:
         self._reader = reader
+        self._pipe = pipe
+        self._max_bytes = max_bytes
 
     @classmethod
     async def open(cls, max_bytes: int) -> "_Lines | None":
@@ -53,16 +76,29 @@ class _Lines:
             return None
         loop.remove_reader(pipe)
         reader = asyncio.StreamReader(limit=max_bytes)
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        return cls(reader)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        return cls(reader, transport, max_bytes)
+
+    def close(self) -> None:
+        """End them here and now."""
+        self._pipe.close()
 
     async def __aiter__(self) -> AsyncIterator[str]:
+        too_long = False
         while True:
             try:
-                line = await self._reader.readline()
-            except ValueError:
-                yield "\n"
+                line = await self._reader.readuntil()
+            except asyncio.LimitOverrunError as overrun:
+                await self._reader.readexactly(overrun.consumed)
+                too_long = True
                 continue
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+            if too_long:  # this is its rest
+                log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
+                too_long, line = False, line and b"\n"
             if not line:
                 return
             yield line.decode(errors="replace")

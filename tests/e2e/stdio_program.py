@@ -1,0 +1,127 @@
+"""``mcp-tools-proxy stdio`` as a process of its own, spoken to line by line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+from tests.e2e.program import UNLIMITED
+
+Json = dict[str, Any]
+
+BOUND_S = 25.0
+"""Longest wait for a line, the first of which waits for the program's start, or for the end."""
+
+COMMAND = [sys.executable, "-m", "mcp_tools_proxy.cli", "stdio", "--tenant", "tenant_1"]
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class StdioProgram:
+    """A running program; what it prints is kept."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.printed: list[bytes] = []
+        self._log = log
+        self._lines: Queue[bytes] = Queue()
+        self._answers: dict[object, Json] = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def send(self, line: bytes) -> None:
+        """Write to its stdin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def request(self, id_: int, method: str, **params: object) -> None:
+        """Send a request of the newer era."""
+        body = {"method": method, "params": {**params, "_meta": MODERN}}
+        self.send(json.dumps({"jsonrpc": "2.0", "id": id_, **body}).encode() + b"\n")
+
+    def call(self, id_: int, tool: str, **arguments: object) -> None:
+        """Send a call."""
+        self.request(id_, "tools/call", name=tool, arguments=arguments)
+
+    def answer(self, id_: int) -> Json:
+        """Wait for the answer to a request."""
+        while id_ not in self._answers:
+            try:
+                message: Json = json.loads(self._lines.get(timeout=BOUND_S))
+            except Empty:
+                raise AssertionError(f"no answer to {id_}; the log:\n{self.log()}") from None
+            self._answers[message.get("id")] = message
+        return self._answers[id_]
+
+    def close_stdin(self) -> int:
+        """End its input, and give the exit code."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for the end, and give the exit code."""
+        code = self.process.wait(BOUND_S)
+        self._reader.join(BOUND_S)
+        return code
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        """Send a signal and give the exit code."""
+        self.process.send_signal(sig)
+        return self.ended()
+
+    def stop_listening(self) -> None:
+        """Close the other end of its stdout."""
+        null = os.open(os.devnull, os.O_RDONLY)
+        assert self.process.stdout is not None
+        os.dup2(null, self.process.stdout.fileno())
+        os.close(null)
+
+    def log(self) -> str:
+        """Give what it wrote to stderr."""
+        return self._log.read_text(encoding="utf-8")
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.printed.append(line)
+            self._lines.put(line)
+
+
+@contextmanager
+def stdio_program(
+    folder: Path, environment: Mapping[str, str] | None = None, *, stdin: int = subprocess.PIPE
+) -> Iterator[StdioProgram]:
+    """Start the program in ``folder``; it is gone afterwards."""
+    log = folder / "stdio.log"
+    with log.open("wb") as err:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            COMMAND,
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin", **UNLIMITED, **(environment or {})},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=err,
+        )
+    program = StdioProgram(process, log)
+    try:
+        yield program
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(BOUND_S)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()

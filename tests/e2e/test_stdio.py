@@ -1,0 +1,187 @@
+"""``mcp-tools-proxy stdio``: the protocol and nothing else on stdout, and an end in time (F-01)."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.configuration import Config, make_preset
+from tests.downstream import remains
+from tests.e2e.program import wait_until
+from tests.e2e.stdio_program import StdioProgram, stdio_program
+from tests.e2e.test_downstream import telling_its_pid
+from tests.mcp_servers.programs import raw_entry
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60), pytest.mark.requirement("F-01")]
+
+TOOLS = ("echo", "sleep", "hang", "garbage", "half", "crash")
+
+
+@contextmanager
+def behind(
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    *,
+    call_timeout_s: float = 60,
+    **options: object,
+) -> Iterator[StdioProgram]:
+    """Start the program with a server over stdio behind it."""
+    entry = raw_entry(only=TOOLS, journal=folder / "journal", **options)
+    preset = make_preset(tools=[("s1", tool) for tool in TOOLS])
+    servers = {"s1": telling_its_pid(entry, folder / "server.pid")}
+    more = {"requestTimeoutSeconds": call_timeout_s}
+    Config(servers=servers, presets=[preset], more=more).write(folder / "config")
+    with stdio_program(folder, environment) as program:
+        yield program
+
+
+def server_pid(folder: Path) -> int:
+    return int((folder / "server.pid").read_text())
+
+
+def ran(folder: Path, tool: str) -> bool:
+    journal = folder / "journal"
+    return journal.exists() and tool in journal.read_text().splitlines()
+
+
+def messages(program: StdioProgram) -> list[object]:
+    """Read what was printed; every line has to be a message of JSON-RPC."""
+    read = [json.loads(line) for line in program.printed]
+    assert [message["jsonrpc"] for message in read] == ["2.0"] * len(read)
+    return [message.get("id") for message in read]
+
+
+def test_a_client_calls_a_servers_tool_and_reads_a_document(tmp_path: Path) -> None:
+    with behind(tmp_path) as program:
+        program.call(1, "s1:echo", text="hé")
+        program.call(2, "read_doc_metadata", doc_id="doc_1")
+        echoed, read = program.answer(1), program.answer(2)
+    assert (
+        echoed["result"]["structuredContent"],
+        read["result"]["structuredContent"]["doc_id"],
+    ) == (
+        {"text": "hé"},
+        "doc_1",
+    )
+
+
+def test_nothing_but_the_protocol_is_printed_whatever_a_server_or_the_log_says(
+    tmp_path: Path,
+) -> None:
+    """The log is at its loudest; the server begins with a banner, talks nonsense, and dies."""
+    loud = {"MCP_PROXY_LOG_LEVEL": "debug"}
+    with behind(tmp_path, loud, call_timeout_s=1, banner="Welcome!") as program:
+        for id_, tool in enumerate(("garbage", "half", "crash", "nosuch"), 1):
+            program.call(id_, f"s1:{tool}")
+            assert program.answer(id_)["result"]["isError"] is True
+        program.close_stdin()
+        assert messages(program) == [1, 2, 3, 4]
+        assert [json.loads(line) for line in program.log().splitlines()]
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn: bool) -> None:
+    with behind(tmp_path, stubborn=stubborn) as program:
+        program.call(1, "s1:echo")
+        program.answer(1)
+        code = program.close_stdin()
+        assert (code, remains.runs(server_pid(tmp_path))) == (0, False)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
+    tmp_path: Path, sig: int
+) -> None:
+    with behind(tmp_path, stubborn=True) as program:
+        program.call(1, "s1:echo")
+        program.answer(1)
+        code = program.stop(sig)
+        assert (code in {0, 128 + sig, -sig}, remains.runs(server_pid(tmp_path))) == (True, False)
+
+
+def test_a_call_in_flight_is_answered_after_sigterm(tmp_path: Path) -> None:
+    with behind(tmp_path) as program:
+        program.call(1, "s1:sleep", seconds=1.5)
+        wait_until(lambda: ran(tmp_path, "sleep"), 25)
+        program.process.send_signal(signal.SIGTERM)
+        assert program.answer(1)["result"]["content"] == [{"type": "text", "text": "slept"}]
+        program.ended()
+
+
+def test_a_call_that_outlasts_the_grace_is_told_so(tmp_path: Path) -> None:
+    with behind(tmp_path, {"MCP_PROXY_SHUTDOWN_GRACE_S": "0.3"}) as program:
+        program.call(1, "s1:hang")
+        wait_until(lambda: ran(tmp_path, "hang"), 25)
+        program.process.send_signal(signal.SIGTERM)
+        assert "SHUTTING_DOWN" in json.dumps(program.answer(1))
+        program.ended()
+
+
+def test_its_input_ends_in_the_middle_of_a_call_and_nothing_stays(tmp_path: Path) -> None:
+    with behind(tmp_path, stubborn=True) as program:
+        program.call(1, "s1:hang")
+        wait_until(lambda: ran(tmp_path, "hang"), 25)
+        code = program.close_stdin()
+        assert (code, remains.runs(server_pid(tmp_path))) == (0, False)
+
+
+def test_lines_that_are_no_messages_harm_nobody(tmp_path: Path) -> None:
+    with stdio_program(tmp_path) as program:
+        for line in (b"", b"hello", b"{", b"[]", b"null", b"\xff\xfe\x00", b'{"jsonrpc":"2.0"}'):
+            program.send(line + b"\n")
+        program.request(1, "tools/list")
+        assert "tools" in program.answer(1)["result"]
+        assert (program.close_stdin(), "Traceback" in program.log()) == (0, False)
+        assert set(messages(program)) <= {1, None}
+
+
+def test_a_line_that_is_too_long_is_no_message_is_logged_and_harms_nobody(tmp_path: Path) -> None:
+    with stdio_program(tmp_path, {"MCP_PROXY_MAX_REQUEST_BYTES": "100000"}) as program:
+        program.request(1, "tools/call", name="x" * 1_000_000)
+        program.request(2, "tools/list")
+        assert "tools" in program.answer(2)["result"]
+        program.close_stdin()
+        logged = [json.loads(line)["event"] for line in program.log().splitlines()]
+        assert (messages(program), logged.count("facade.line_too_long")) == ([2], 1)
+
+
+def test_half_a_line_before_the_end_is_no_message(tmp_path: Path) -> None:
+    with stdio_program(tmp_path) as program:
+        program.request(1, "tools/list")
+        program.answer(1)
+        program.send(b'{"jsonrpc":"2.0","id":2,"method":"tools/li')
+        assert (program.close_stdin(), messages(program), "Traceback" in program.log()) == (
+            0,
+            [1],
+            False,
+        )
+
+
+def test_an_input_that_is_empty_from_the_start_ends_it(tmp_path: Path) -> None:
+    with stdio_program(tmp_path, stdin=subprocess.DEVNULL) as program:
+        assert (program.ended(), program.printed) == (0, [])
+
+
+def test_a_client_that_no_longer_listens_ends_it_and_its_server(tmp_path: Path) -> None:
+    with behind(tmp_path, stubborn=True) as program:
+        program.call(1, "s1:echo")
+        program.answer(1)
+        pid = server_pid(tmp_path)
+        program.stop_listening()
+        program.call(2, "s1:echo")
+        program.close_stdin()
+        assert not remains.runs(pid)
+
+
+def test_a_stream_of_changes_ends_with_its_result_at_sigterm(tmp_path: Path) -> None:
+    with stdio_program(tmp_path) as program:
+        program.request(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+        program.request(2, "tools/list")
+        program.answer(2)
+        program.process.send_signal(signal.SIGTERM)
+        assert "result" in program.answer(1)
+        assert program.ended() in {0, 143, -15}
