@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.configuration import Config, make_preset
+from tests.configuration import Config, Json, make_preset
 from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.mcp_servers.conformance.server import TOOLS
 from tests.mcp_servers.programs import ROOT
@@ -34,9 +34,8 @@ def running_fixture() -> Iterator[str]:
 
 
 @contextmanager
-def running_gateway(folder: Path, fixture_url: str) -> Iterator[Program]:
+def running_gateway(folder: Path, entry: Json) -> Iterator[Program]:
     """Run the gateway with the fixture behind it, under the names that the fixture gives."""
-    entry = {"transport": "streamable-http", "url": fixture_url}
     preset = make_preset(tools=[(ID, name) for name in TOOLS])
     Config(servers={ID: entry}, presets=[preset]).write(folder / "config")
     settings = {

@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import mcp_types as t
 import pytest
 
 from tests.configuration import Config, make_preset
+from tests.facade.serving import serving
 from tests.interop.everything import running_everything, stdio_entry
 from tests.interop.test_stranger import TOOLS
 from tests.service import PROMPTS, RESOURCES, SERVERS, Service, running
@@ -15,11 +17,13 @@ Json = dict[str, Any]
 ID = "everything"
 USER = {"user_id": "u", "tenant_id": "t"}
 TEXT = "demo://resource/static/document/features.md"
+ASKING = ["trigger-elicitation-request", "trigger-sampling-request", "trigger-url-elicitation"]
+"""What it offers beside TOOLS to those whom it can ask, as it can the gateway."""
 
 
 def configured(entry: Json) -> Config:
     """Show all of the stranger."""
-    preset = make_preset(tools=[(ID, name) for name in TOOLS])
+    preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *ASKING]])
     return Config(servers={ID: entry}, presets=[preset])
 
 
@@ -41,12 +45,12 @@ async def test_it_is_ready_with_all_that_it_offers(service: Service) -> None:
     assert (server["state"], server["era"], server["counts"]) == (
         "ready",
         "2025-11-25",
-        {"tools": 13, "prompts": 4, "resources": 7, "resource_templates": 2},
+        {"tools": 16, "prompts": 4, "resources": 7, "resource_templates": 2},
     )
 
 
 async def test_its_tools_are_listed_with_their_names_prefixed(service: Service) -> None:
-    assert sorted(await service.listed()) == [f"{ID}:{name}" for name in TOOLS]
+    assert sorted(await service.listed()) == [f"{ID}:{name}" for name in sorted([*TOOLS, *ASKING])]
 
 
 async def test_a_tool_keeps_its_schemas_title_and_annotations(service: Service) -> None:
@@ -150,6 +154,22 @@ async def test_an_operation_may_take_its_time(service: Service) -> None:
     arguments = {"duration": 0.5, "steps": 2}
     content = await content_of(service, "trigger-long-running-operation", arguments)
     assert content[0]["text"].startswith("Long running operation completed.")
+
+
+async def test_what_it_asks_is_answered_by_the_client_of_the_call(entry: Json) -> None:
+    async def write(_: object, asked: t.CreateMessageRequestParams) -> t.CreateMessageResult:
+        text = f"at most {asked.max_tokens} tokens"
+        return t.CreateMessageResult(role="assistant", content=t.TextContent(text=text), model="m")
+
+    arguments = {"prompt": "Hello", "maxTokens": 7}
+    async with (
+        serving(config=configured(entry)) as served,
+        served.client(mode="legacy", sampling_callback=write) as client,
+    ):
+        result = await client.call_tool(f"{ID}:trigger-sampling-request", arguments)
+    (block,) = result.content
+    assert isinstance(block, t.TextContent)
+    assert "at most 7 tokens" in block.text
 
 
 async def test_its_error_is_the_tools_failure_with_its_words(service: Service) -> None:

@@ -24,6 +24,11 @@ def raw_entry(**options: object) -> Json:
     return _entry("tests.mcp_servers.raw", words_of(options))
 
 
+def conformance_entry(**options: object) -> Json:
+    """Give the mcp.json entry of the conformance suite's server over stdio."""
+    return _entry("tests.mcp_servers.conformance", ["--mode", "stdio", *words_of(options)])
+
+
 def _entry(module: str, words: list[str]) -> Json:
     args = ["-m", module, *words]
     return {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}

@@ -16,19 +16,20 @@ def main(words: Sequence[str] | None = None) -> None:
     """Serve until stdin closes or a signal ends it."""
     parser = argparse.ArgumentParser(prog="conformance", allow_abbrev=False)
     parser.add_argument("--mode", choices=["stdio", "http"], default="stdio")
+    parser.add_argument("--era", choices=["both", "legacy", "modern"], default="both")
     parser.add_argument("--port", type=int, default=0)
     chosen = parser.parse_args(words)
     if chosen.mode == "stdio":
-        asyncio.run(serve_stdio())
+        asyncio.run(serve_stdio(chosen.era))
     else:
         serve_http(chosen.port)
 
 
-async def serve_stdio() -> None:
+async def serve_stdio(era: str) -> None:
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - the web starts without
 
     async with stdio_server() as (reads, writes):
-        await serve_streams(build_server(), reads, writes, "both")
+        await serve_streams(build_server(), reads, writes, era)
 
 
 def serve_http(port: int) -> None:
