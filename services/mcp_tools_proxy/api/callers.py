@@ -18,18 +18,12 @@ async def caller_of(identity: Identity, request: Request, context: RequestContex
     Raises InvalidRequest naming what nobody says, Unauthenticated, Forbidden, AgentRequired.
     """
     caller = await _caller(identity, request, _said(context))
-    missing = [
-        name
-        for name, is_missing in (
-            ("user.tenant_id", caller.tenant_id == NO_TENANT),
-            ("user.user_id", not caller.user_id),
-        )
-        if is_missing
-    ]
-    if missing:
-        field = "user" if len(missing) > 1 and context.user is None else missing[0]
-        raise InvalidRequest(f"{field}: is missing", details={"field": field})
-    return caller
+    if caller.tenant_id != NO_TENANT and caller.user_id:
+        return caller
+    field = "user.user_id"
+    if caller.tenant_id == NO_TENANT:
+        field = "user.tenant_id" if caller.user_id or context.user is not None else "user"
+    raise InvalidRequest(f"{field}: is missing", details={"field": field})
 
 
 async def lister_of(identity: Identity, request: Request, query: CallerQuery) -> Caller:
