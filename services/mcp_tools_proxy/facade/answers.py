@@ -14,6 +14,7 @@ from mcp.types import (
     INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     SERVER_INFO_META_KEY,
+    URL_ELICITATION_REQUIRED,
 )
 
 from mcp_tools_proxy.domain.caller import Call
@@ -46,6 +47,9 @@ _CALLERS_FAULT = frozenset(
     }
 )
 """Codes that say that the request should have been another one: JSON-RPC's invalid params."""
+
+FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+"""Codes of a server's errors that the client can react to, not its model: passed on as they are."""
 
 Json = dict[str, Any]
 
@@ -102,7 +106,7 @@ def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
     """Pass on a server's JSON-RPC error that the client, not its model, can react to."""
     details = error.details or {}
     code = details.get("code") if error.code == "TOOL_FAILED" else None
-    if isinstance(code, int) and (code == MISSING_REQUIRED_CLIENT_CAPABILITY or call.resumed):
+    if isinstance(code, int) and (code in FOR_THE_CLIENT or call.resumed):
         raise MCPError(code, error.message, details.get("data"))
 
 
