@@ -19,6 +19,7 @@ from mcp_tools_proxy.api.presets import preset_routes
 from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
+from mcp_tools_proxy.facade.front import FacadeFront
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.policy.loopback import is_loopback
@@ -72,6 +73,7 @@ def create_app(
     app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
+    app.add_middleware(FacadeFront, routes=facade.routes())
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -164,6 +164,8 @@ class HttpFacade:
                 await _not_allowed("GET, POST")(scope, receive, send)
         except ProxyError as error:
             await self._refuse(error)(scope, receive, send)
+        except ClientDisconnect:
+            return
 
     async def _post(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
