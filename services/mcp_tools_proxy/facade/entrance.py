@@ -58,7 +58,10 @@ STATUS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Knows who sends a request; ``default_tenant_id`` is whose a request without a tenant is."""
+    """Knows who sends a request.
+
+    ``default_tenant_id`` is whose a request without a tenant is, where no token says whose it is.
+    """
 
     identity: Identity
     default_tenant_id: str | None
@@ -69,9 +72,11 @@ class Entrance:
         agent = scope.get("path_params", {}).get("agent")
         by_path = NOTHING_SAID if agent is None else Said(agent=agent)
         caller = await self.identity.identify(authorization, by_headers, by_path)
-        if caller.tenant_id == NO_TENANT and self.default_tenant_id is not None:
-            return replace(caller, tenant_id=self.default_tenant_id)
-        return caller
+        if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
+            return caller
+        if self.identity.needs_token:  # an operator's token: it runs nothing
+            return caller
+        return replace(caller, tenant_id=self.default_tenant_id)
 
     async def check_again(self, scope: Scope, caller: Caller) -> None:
         """Raise ProxyError when a request's sender is no longer the ``caller`` it was."""
