@@ -87,17 +87,20 @@ class Served(NamedTuple):
         return await self.http.post(path, json=body, headers={**BOTH, **mirrored, **headers})
 
     async def open_session(
-        self, *, path: str = "/mcp", accept: Mapping[str, str] = BOTH, **headers: str
+        self,
+        *,
+        path: str = "/mcp",
+        accept: Mapping[str, str] = BOTH,
+        headers: Mapping[str, str] = TENANT,
     ) -> str:
         """Begin a session of the older eras, and give its id."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
-        who = {**TENANT, **headers}
-        response = await self.http.post(path, json=body, headers={**accept, **who})
+        response = await self.http.post(path, json=body, headers={**accept, **headers})
         assert response.status_code == 200, response.text
         session_id = response.headers["mcp-session-id"]
         done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         told = await self.http.post(
-            path, json=done, headers={**accept, **who, "Mcp-Session-Id": session_id}
+            path, json=done, headers={**accept, **headers, "Mcp-Session-Id": session_id}
         )
         assert told.status_code == 202
         return str(session_id)

@@ -110,9 +110,7 @@ async def test_a_session_is_of_no_use_to_another_token(mode: Mode) -> None:
     settings, make = mode
     mine, other = bearer(make(user="a")), bearer(make(user="b"))
     async with serving(**settings) as served:
-        session_id = await served.open_session(
-            **mine, **{"X-Tenant-Id": "tenant_1", "X-User-Id": "a"}
-        )
+        session_id = await served.open_session(headers=mine)
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         found = [
             await served.http.post(
@@ -126,7 +124,7 @@ async def test_a_session_is_of_no_use_to_another_token(mode: Mode) -> None:
 async def test_a_revoked_token_is_of_no_use_in_an_open_session() -> None:
     headers = bearer(file_token())
     async with serving(**token_settings()) as served:
-        session_id = await served.open_session(**headers, **{"X-User-Id": "u"})
+        session_id = await served.open_session(headers=headers)
         TOKENS_FILE.write_text("")
         tokens = served.service.gateway.tokens
         assert tokens is not None
