@@ -113,7 +113,7 @@ async def wire(served: Served, era: str, **declared: Any) -> Wire:
 
 
 async def messages_of(response: httpx.Response) -> AsyncIterator[Json]:
-    """Give the messages of a stream of events. A line ends where SSE says, not at U+2028."""
+    """Give the messages of a stream, or the one of a body. No line ends at U+2028, says SSE."""
     rest = ""
     async with asyncio.timeout(BOUND_S):
         async for text in response.aiter_text():
@@ -121,6 +121,8 @@ async def messages_of(response: httpx.Response) -> AsyncIterator[Json]:
             for line in lines:
                 if message := _message_in(line):
                     yield message
+    if message := _message_in(rest):
+        yield message
 
 
 def _message_in(line: str) -> Json | None:

@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLa
 from mcp_tools_proxy.downstream.content import encodable
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
-from mcp_tools_proxy.downstream.rounds import request_for
+from mcp_tools_proxy.downstream.rounds import declared_all, request_for
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS, declared_arguments
@@ -108,7 +108,7 @@ class Exchange:
 
     def _asking(self, raw: dict[str, Any], call: Call) -> Result:
         """Give a question to the client that will come back with the answers. Raises ToolFailed."""
-        if not call.client.resumes:
+        if not (call.client.resumes and declared_all(call.client, raw)):
             name, kind = quote(self.spec.name), call.kind.value
             raise ToolFailed(
                 f"{name} asks for more input while it runs, which cannot be given here; "

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.client import NOBODY, AskFailed, Client
 from mcp_tools_proxy.domain.errors import ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S, Hearing, hearing_of
 from mcp_tools_proxy.downstream.parking import HANDLE
-from mcp_tools_proxy.downstream.questions import declared
+from mcp_tools_proxy.downstream.questions import declared, refusal_of
 from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import quote
@@ -94,6 +94,14 @@ def _questions_of(raw: Mapping[str, Any]) -> dict[str, tuple[object, Mapping[str
             return None
         found[key] = question.get("method"), params or {}
     return found
+
+
+def declared_all(client: Client, raw: Mapping[str, Any]) -> bool:
+    """Tell whether a client declared everything that a server's answer asks for."""
+    questions, capabilities = _questions_of(raw), declared(client.capabilities)
+    return questions is not None and all(
+        refusal_of(method, params, capabilities) is None for method, params in questions.values()
+    )
 
 
 def _may_be_asked(raw: Mapping[str, Any], hearing: Hearing) -> bool:
