@@ -65,8 +65,7 @@ def create_app(
         max_batch_calls=settings.max_batch_calls,
     )
     catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry)
-    one_call, *others = execute.routes()  # routes are tried in turn: what is asked most comes first
-    app.router.routes[:0] = (one_call, *facade.routes(), *others, *catalog.routes())
+    app.router.routes[:0] = (*execute.routes(), *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
