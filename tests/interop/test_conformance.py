@@ -19,8 +19,8 @@ SCENARIOS = {version: scenarios(version) for version in VERSIONS}
 class Run:
     """A version that the suite speaks, and how the gateway reaches the fixture.
 
-    The modern version is not asked with a legacy server behind: most of its scenarios about questions
-    look at their keys and at a state, and such a server gives its questions neither.
+    The modern version is not asked with a legacy server behind: most of its scenarios about
+    questions look at their keys and at a state, and such a server gives its questions neither.
     """
 
     version: str
