@@ -61,6 +61,6 @@ class Call:
     trace_context: Mapping[str, str] = field(default_factory=dict)
     """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), passed on."""
     meta: Mapping[str, object] = field(default_factory=dict)
-    """The request's ``_meta`` without what MCP reserves, passed on to the server (W-12)."""
+    """The request's ``_meta``; its server gets what MCP does not reserve of it (W-12)."""
     client: Client = NOBODY
     resumed: Resumed | None = None

@@ -24,21 +24,14 @@ from mcp_tools_proxy.downstream.result import MESSAGE_CHARS, asks_for_input
 from mcp_tools_proxy.downstream.rounds import declared_all, request_for
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, estimate_tokens, quote
+from mcp_tools_proxy.policy.meta import TRACE_ID_KEY, passed_on
 from mcp_tools_proxy.telemetry.calls import CANCELLED, NAME_KEYS, declared_arguments
-
-TRACE_ID_KEY = "io.github.mcp-tools-proxy/traceId"
-"""Where a request's ``_meta`` has our trace id, as it was given to us."""
 
 BLOCKS = ("content", "messages", "contents")
 """The fields that have the parts of a tool's, a prompt's and a resource's answer."""
 
 LEAST_BLOCK_BYTES = 20
 """``{"type":"x","y":""},`` is the least that a part takes as JSON."""
-
-_RESERVED = re.compile(
-    r"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|(progressToken|traceparent|tracestate|baggage)$"
-)
-"""What MCP keeps for itself of the keys of ``_meta``; trace context has a way of its own."""
 
 MAX_DATA_BYTES = 8192
 """Largest ``data`` of a server's error that is passed on, as JSON."""
@@ -156,8 +149,7 @@ def meta_of(call: Call) -> dict[str, object]:
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
         meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
     if call.meta:
-        theirs = {key: value for key, value in call.meta.items() if not _RESERVED.match(key)}
-        meta = {**encodable(theirs), **meta}
+        meta = {**encodable(passed_on(call.meta)), **meta}
     return meta
 
 

@@ -21,11 +21,10 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.policy.meta import OUR_PREFIX, TRACE_ID_KEY
 
-PREFIX = "io.github.mcp-tools-proxy/"
-TRACE_ID_KEY = f"{PREFIX}traceId"
-TRUNCATED_KEY = f"{PREFIX}truncated"
-ERROR_KEY = f"{PREFIX}error"
+TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
+ERROR_KEY = f"{OUR_PREFIX}error"
 """The error as the HTTP API tells it: ``{"code", "message", "retryable"?, …}`` (contract §1)."""
 
 LEGACY_RESOURCE_NOT_FOUND = -32002

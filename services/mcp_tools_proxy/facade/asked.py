@@ -12,13 +12,9 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
-from mcp_tools_proxy.facade.answers import PREFIX
 from mcp_tools_proxy.facade.client import LEVELS, SessionClient
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
 from mcp_tools_proxy.web.trace import trace_context_from
-
-RESERVED = ("io.modelcontextprotocol/", "modelcontextprotocol.io/", PREFIX)
-"""Prefixes of keys of ``_meta`` that are not passed on: MCP's own, and ours."""
 
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
@@ -88,7 +84,7 @@ class Asked:
             caller=self.caller,
             trace_id=self.trace_id,
             trace_context=self._trace_context(meta),
-            meta=_passed_on(meta),
+            meta=meta,
             client=self._client(meta),
             resumed=self._resumed() if self.modern else None,
         )
@@ -116,14 +112,6 @@ class Asked:
         if told or not isinstance(self.context.request, Request):
             return valid_context(told)
         return trace_context_from(self.context.request.headers)
-
-
-def _passed_on(meta: Mapping[str, Any]) -> Mapping[str, object]:
-    return {
-        key: value
-        for key, value in meta.items()
-        if key != "progressToken" and key not in TRACE_CONTEXT and not key.startswith(RESERVED)
-    }
 
 
 def _id_of(context: Context) -> RequestId:
