@@ -197,6 +197,17 @@ async def test_a_client_of_the_newer_era_is_asked_by_an_answer_and_comes_back(
     assert heard(server_era, result) == ANSWERS[question["method"]]
 
 
+async def test_answers_that_nothing_waits_for_are_the_clients_error() -> None:
+    async with in_front_of_one(("ask",), era="legacy", sse=True) as (served, _):
+        client = await wire(served, MODERN, elicitation={"form": {}})
+        params = call_of("ask", FORM, inputResponses={"q": {}}, requestState="altered")
+        message = await client.ask("tools/call", params)
+    assert (message["error"]["code"], "make the call again" in message["error"]["message"]) == (
+        -32602,
+        True,
+    )
+
+
 @eras
 @pytest.mark.parametrize("question", [FORM, SAMPLE], ids=["elicitation", "sampling"])
 async def test_what_a_client_did_not_declare_is_refused_to_a_server_that_asks_meanwhile(

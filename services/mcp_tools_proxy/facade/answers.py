@@ -102,9 +102,12 @@ def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
 
 
 def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
-    """Pass on a server's JSON-RPC error that the client, not its model, can react to."""
+    """Pass on an error that the client, not its model, can react to: about what it has to do first,
+    or about the answers that it brought back."""
     details = error.details or {}
-    code = details.get("code") if error.code == "TOOL_FAILED" else None
+    if error.code != "TOOL_FAILED" or "content" in details:
+        return
+    code = details.get("code", INVALID_PARAMS if call.resumed else None)
     if isinstance(code, int) and (code in FOR_THE_CLIENT or call.resumed):
         raise MCPError(code, error.message, details.get("data"))
 
