@@ -86,6 +86,7 @@ def create_app(
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
         on_loopback=is_loopback(settings.host),
+        metrics=gateway.metrics,
     )
     return app
 

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.service import ACTIVE, EXECUTE, PRESETS, TOOLS, running
 
@@ -117,6 +118,15 @@ async def test_pages_of_origins_that_are_set_get_through(
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics"])
 async def test_probes_may_come_by_any_name(path: str) -> None:
     assert await status({"Host": "10.1.2.3", "Origin": "null"}, path) == 200
+
+
+async def test_who_is_kept_out_leaves_a_log_line_and_is_counted() -> None:
+    async with running() as service:
+        with capture_logs() as lines:
+            await service.http.get(TOOLS, headers={"Origin": "null", "X-Trace-Id": "t-1"})
+        exposition = (await service.http.get("/metrics")).text
+    assert [(line["trace_id"], line["field"]) for line in lines] == [("t-1", "Host, Origin")]
+    assert 'mcp_proxy_requests_refused_total{code="FORBIDDEN"} 1.0' in exposition
 
 
 @pytest.mark.parametrize(

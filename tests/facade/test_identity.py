@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.configuration import Config, make_agent
 from tests.facade.serving import BOTH, ERAS, INITIALIZE, Served, names, serving
@@ -55,6 +56,15 @@ async def test_without_a_token_nobody_comes_in(mode: Mode, path: str) -> None:
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         response = await served.http.post(path, json=body, headers=BOTH)
     assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+
+
+async def test_a_refused_request_has_its_trace_id_in_answer_and_log(mode: Mode) -> None:
+    async with serving(**mode[0]) as served:
+        with capture_logs() as lines:
+            response = await served.http.post("/mcp", json={}, headers={"X-Trace-Id": "t-1"})
+    told = response.json()["error"]["data"]["trace_id"]
+    (line,) = [line for line in lines if line["event"] == "request.refused"]
+    assert (told, response.headers["x-trace-id"], line["trace_id"]) == ("t-1", "t-1", "t-1")
 
 
 async def test_a_token_that_is_none_is_told_so(mode: Mode) -> None:

@@ -8,13 +8,14 @@ to mean this machine (DNS rebinding): then ``Host`` names what the page thinks i
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
-import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.policy.loopback import is_loopback
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.trace import trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
@@ -24,8 +25,6 @@ ANY_HOST = "*"
 
 MAX_REMEMBERED = 256
 """How many values of ``Host`` that were found good are remembered."""
-
-log = structlog.get_logger()
 
 
 class Guard:
@@ -37,9 +36,16 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: Collection[str], origins: Collection[str], on_loopback: bool
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str],
+        origins: Collection[str],
+        on_loopback: bool,
+        metrics: Metrics,
     ) -> None:
         self._app = app
+        self._metrics = metrics
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
@@ -52,11 +58,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
         trace_id = trace_id_from(None, Headers(scope=scope))
-        log.warning("request.refused", trace_id=trace_id, code=Forbidden.code, field="Host, Origin")
         error = Forbidden(
             "this service does not take requests for this Host, or from this Origin; an operator "
-            "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS"
+            "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
+            details={"field": "Host, Origin"},
         )
+        tell_refused(self._metrics, error, trace_id)
         await error_response(error, trace_id)(scope, receive, send)
 
     def _is_known(self, scope: Scope) -> bool:

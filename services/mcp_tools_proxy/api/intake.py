@@ -4,19 +4,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import structlog
 from fastapi import Request, Response
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.body import parse_json, read_body
 from mcp_tools_proxy.web.trace import trace_id_from
 
 T = TypeVar("T")
 Body_co = TypeVar("Body_co", covariant=True)
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,5 @@ class Intake:
 
     def _refuse(self, error: ProxyError, trace_id: str) -> Response:
         """Answer a request that never became a call, and tell the operator of it."""
-        self._metrics.requests_refused.labels(error.code).inc()
-        field = (error.details or {}).get("field")
-        log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
+        tell_refused(self._metrics, error, trace_id)
         return error_response(error, trace_id)

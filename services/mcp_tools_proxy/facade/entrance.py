@@ -20,6 +20,7 @@ from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
 from mcp_tools_proxy.web.credentials import challenge, read_headers
+from mcp_tools_proxy.web.trace import TRACE_HEADER
 
 CALLER = "mcp_tools_proxy.caller"
 """Where the scope of a request has its caller."""
@@ -114,15 +115,15 @@ def caller_of(context: Context) -> Caller:
     return caller
 
 
-def refusal(error: ProxyError) -> Response:
+def refusal(error: ProxyError, trace_id: str) -> Response:
     """Answer a request that comes no further than the entrance."""
     status = STATUS.get(error.code, 400)
-    headers = {}
+    headers = {TRACE_HEADER: trace_id}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = challenge(error)
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
-    return _refused(status, error.message, error.as_json, headers)
+    return _refused(status, error.message, {**error.as_json, "trace_id": trace_id}, headers)
 
 
 def no_room(max_sessions: int) -> Response:

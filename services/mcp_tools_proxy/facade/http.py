@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,15 +23,16 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
 from mcp_tools_proxy.facade.entrance import Entrance, admitted, no_room, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
+from mcp_tools_proxy.facade.in_flight import InFlight
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.body import read_body
 from mcp_tools_proxy.web.disconnect import while_connected
-
-log = structlog.get_logger()
+from mcp_tools_proxy.web.trace import trace_id_from
 
 LISTEN = b"subscriptions/listen"
 SPOKEN = (b"progressToken", b"logLevel")
@@ -79,10 +80,11 @@ class HttpFacade:
         self._metrics = metrics
         self._limits = limits
         self._streams = Streams()
-        self._with_bodies = self._sessions_of(server, json_response=True)
-        self._with_streams = self._sessions_of(server, json_response=False)
+        self._with_bodies = self._sessions(json_response=True)
+        self._with_streams = self._sessions(json_response=False)
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
+        self._in_flight = InFlight()
         self._sse = LegacySse(server, max_request_bytes=limits.max_request_bytes)
 
     @property
@@ -137,7 +139,7 @@ class HttpFacade:
             serve = self._post if scope["method"] == "POST" else self._other
             await serve(admitted(scope, caller), check, receive, send)
         except ProxyError as error:
-            await self._refuse(error)(scope, receive, send)
+            await self._refuse(error, scope)(scope, receive, send)
         except ClientDisconnect:
             return
 
@@ -163,7 +165,7 @@ class HttpFacade:
             else:
                 await _not_allowed("GET, POST")(scope, receive, send)
         except ProxyError as error:
-            await self._refuse(error)(scope, receive, send)
+            await self._refuse(error, scope)(scope, receive, send)
         except ClientDisconnect:
             return
 
@@ -176,7 +178,8 @@ class HttpFacade:
             if SESSION_HEADER not in headers and not await self._has_room():
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
-            await self._sessions_for(headers).handle_read(scope, again, send)
+            with self._in_flight.taking(headers.get(SESSION_HEADER), body):
+                await self._sessions_for(headers).handle_read(scope, again, send)
         elif LISTEN in body:
             await self._streams.serve(
                 self._with_streams.handle_read,
@@ -217,11 +220,11 @@ class HttpFacade:
         takes_streams = b"text/event-stream" in accept or b"*/*" in accept
         return self._with_streams if takes_streams else self._with_bodies
 
-    def _refuse(self, error: ProxyError) -> Response:
+    def _refuse(self, error: ProxyError, scope: Scope) -> Response:
         """Answer a request that comes no further, and tell the operator of it."""
-        self._metrics.requests_refused.labels(error.code).inc()
-        log.warning("request.refused", code=error.code)
-        return refusal(error)
+        trace_id = trace_id_from(None, Headers(scope=scope))
+        tell_refused(self._metrics, error, trace_id)
+        return refusal(error, trace_id)
 
     async def _has_room(self) -> bool:
         """Make room for one more session: the one that is unused longest ends for it."""
@@ -233,9 +236,9 @@ class HttpFacade:
         await sessions.end_unused()
         return True
 
-    def _sessions_of(self, server: FacadeServer, *, json_response: bool) -> HttpSessions:
+    def _sessions(self, *, json_response: bool) -> HttpSessions:
         return HttpSessions(
-            server,
+            self._server,
             json_response=json_response,
             session_idle_timeout=self._limits.session_idle_s,
             max_request_body_size=self._limits.max_request_bytes,
