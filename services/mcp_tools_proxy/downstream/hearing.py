@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import anyio
 import structlog
-from mcp.types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+)
 
 from mcp_tools_proxy.domain.client import AskFailed, Client
 from mcp_tools_proxy.downstream.content import encodable
 from mcp_tools_proxy.downstream.first_cause import first_cause
-from mcp_tools_proxy.downstream.questions import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    declared,
-    refusal_of,
-)
+from mcp_tools_proxy.downstream.questions import declared, refusal_of
 from mcp_tools_proxy.downstream.time_limit import TimeLimit
 
 PROGRESS = "notifications/progress"

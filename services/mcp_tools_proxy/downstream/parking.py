@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from mcp.types import INVALID_REQUEST
+
 from mcp_tools_proxy.domain.caller import Call, Resumed
 from mcp_tools_proxy.domain.client import AskFailed, Client
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S
-from mcp_tools_proxy.downstream.questions import INVALID_REQUEST
 from mcp_tools_proxy.downstream.result import INPUT_REQUIRED
 
 HANDLE = "mcp-tools-proxy/parked:"

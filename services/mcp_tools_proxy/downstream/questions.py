@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.client import AskFailed
@@ -17,11 +18,6 @@ QUESTIONS = frozenset(CAPABILITY_OF)
 
 MAX_QUESTION_BYTES = 1024 * 1024
 """What one question may have as JSON."""
-
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 
 
 def declared(capabilities: Mapping[str, object]) -> dict[str, object]:

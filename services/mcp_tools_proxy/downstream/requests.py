@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from mcp.types import METHOD_NOT_FOUND
+
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.current import CurrentLink
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, PeerError
-from mcp_tools_proxy.downstream.questions import METHOD_NOT_FOUND
 from mcp_tools_proxy.downstream.watched import MAX_WATCHED, OnUpdate, Watched
 
 

@@ -23,9 +23,6 @@ from mcp_tools_proxy.domain.client import AskFailed
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """What a log line may be, the least first (RFC 5424)."""
 
-ASKABLE = ("elicitation", "sampling", "roots")
-"""The capabilities of a client that make it answer questions."""
-
 log = structlog.get_logger()
 
 
@@ -69,12 +66,12 @@ class SessionClient:
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """What it declared of ASKABLE, as MCP spells it."""
+        """What it declared, as MCP spells it."""
         declared = self._session.client_capabilities
         if declared is None:
             return {}
-        told = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return {name: told[name] for name in ASKABLE if name in told}
+        told: dict[str, object] = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return told
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Tell it of this call's progress, or a log line; see Client."""

@@ -30,7 +30,7 @@ from mcp_tools_proxy.downstream.transports.http_body import (
     read_events,
 )
 from mcp_tools_proxy.downstream.transports.http_endpoint import VERSION, Endpoint
-from mcp_tools_proxy.downstream.transports.in_flight import InFlight
+from mcp_tools_proxy.downstream.transports.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.transports.messages import (
     MAX_ANSWER_BYTES,
     is_answer,
@@ -200,7 +200,7 @@ class HttpWire:
         """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
         if self._aside.legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
-            aside = {"method": "notifications/cancelled", "params": cancelled}
+            aside = {"method": CANCELLED, "params": cancelled}
             self._tasks.start_soon(self._aside.send, aside, _SETTLE_S)
 
     async def _result(

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
+from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import AskFailed
 from mcp_tools_proxy.downstream.hearing import LOG_LINE, PROGRESS, Hearing
-from mcp_tools_proxy.downstream.questions import INVALID_REQUEST
 
 FIRST_ID = 1000
 """Apart from the ids that the SDK gives to what it asks itself."""

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
 from mcp_tools_proxy.downstream.questions import QUESTIONS
 from mcp_tools_proxy.downstream.transports.failures import peer_error
-from mcp_tools_proxy.downstream.transports.in_flight import RELAYED
+from mcp_tools_proxy.downstream.transports.in_flight import CANCELLED, RELAYED
 from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -26,9 +26,7 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
 )
-HEARD = (
-    LIST_CHANGED | RELAYED | {"notifications/cancelled", "notifications/subscriptions/acknowledged"}
-)
+HEARD = LIST_CHANGED | RELAYED | {CANCELLED, "notifications/subscriptions/acknowledged"}
 """The notifications that mean something to us, or to our callers."""
 
 _BOM = b"\xef\xbb\xbf"
