@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from mcp_tools_proxy.gateway.registry import Registry
 from tests.facade.serving import BOTH, ERAS, INITIALIZE, TENANT, Served, answer, names, serving
+from tests.fakes import FakeTool
 from tests.service import BOUND_S
 
 JSON_ONLY = {"Accept": "application/json"}
@@ -210,3 +212,11 @@ async def _status_after_leaving(served: Served, address: str) -> int:
             response = await served.http.post(address, json=PING, headers=TENANT)
             if response.status_code != 202:
                 return response.status_code
+
+
+async def test_a_defect_of_ours_is_told_as_one_with_its_trace_id(served: Served) -> None:
+    no_unicode = FakeTool(properties=("\ud800",))
+    served.service.gateway.registry.replace(Registry.build([no_unicode]))
+    error = answer(await served.ask("tools/list", headers={**TENANT, "X-Trace-Id": "t-1"}))["error"]
+    told = error["data"]
+    assert (error["code"], told["code"], told["trace_id"]) == (-32603, "INTERNAL_ERROR", "t-1")

@@ -43,7 +43,7 @@ def add_failure_handlers(app: FastAPI) -> None:
     async def crashed(request: Request, error: Exception) -> Response:
         trace_id = trace_id_from(None, request.headers)
         log.error("request.crashed", trace_id=trace_id, exc_info=error)
-        return error_response(InternalError("internal error; the log has the trace_id"), trace_id)
+        return error_response(InternalError(), trace_id)
 
     async def gone(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -295,3 +295,6 @@ class InternalError(ProxyError):
     """A defect of ours; the exception's text is only in the log."""
 
     code = "INTERNAL_ERROR"
+
+    def __init__(self, message: str = "internal error; the log has the trace_id") -> None:
+        super().__init__(message)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
@@ -38,7 +38,7 @@ class Asked:
     """The least severe log line that it wants, None for none."""
 
     @classmethod
-    def read(cls, context: Context, caller: Caller, session_level: str | None) -> "Asked":
+    def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
         """Read a request. ``session_level`` is what its session wants of log lines."""
         params = context.params or {}
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS

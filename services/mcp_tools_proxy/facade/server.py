@@ -11,7 +11,6 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.types import (
-    INTERNAL_ERROR,
     INVALID_REQUEST,
     SERVER_INFO_META_KEY,
     CompletionsCapability,
@@ -30,7 +29,8 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mcp_tools_proxy.facade.answers import Json
+from mcp_tools_proxy.domain.errors import InternalError
+from mcp_tools_proxy.facade.answers import Json, protocol_error
 from mcp_tools_proxy.facade.asked import Asked, CallerOf, Context
 from mcp_tools_proxy.facade.listening import Listening
 from mcp_tools_proxy.facade.methods import CACHED, Methods
@@ -130,9 +130,7 @@ class FacadeServer(Server[Any]):
             raise
         except Exception:
             log.exception("facade.crashed", method=asked.method, trace_id=asked.trace_id)
-            raise MCPError(
-                INTERNAL_ERROR, "internal error; the log has the trace_id", asked.trace_id
-            ) from None
+            raise protocol_error(InternalError(), asked.trace_id, modern=modern) from None
         return self._enveloped(result, asked.method) if modern else result
 
     def _enveloped(self, result: Json, method: str) -> Json:

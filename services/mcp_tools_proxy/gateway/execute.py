@@ -89,7 +89,7 @@ class Executor:
         except Exception:
             name = call.name[:QUOTE_CHARS]
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
-            outcome = Failed(error=InternalError("internal error; the log has the trace_id"))
+            outcome = Failed(error=InternalError())
         finally:
             self._record(
                 CallRecord(
