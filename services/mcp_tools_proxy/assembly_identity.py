@@ -3,18 +3,14 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.domain.principal import Verifier
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.identity.admin import AdminToken
 from mcp_tools_proxy.settings import Settings
 
 
-class Tokens(Protocol):
+class Tokens(Verifier, Protocol):
     """Knows tokens, as long as ``run`` follows where they, or their keys, are kept."""
-
-    async def verify(self, token: str) -> Principal:
-        """Give whom ``token`` stands for. Raises Unauthenticated."""
-        ...
 
     async def load(self) -> None:
         """Read what is quick to read."""

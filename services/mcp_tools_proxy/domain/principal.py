@@ -1,6 +1,7 @@
 """What is known of a caller before a call: what the request says, and what a token proves."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +34,11 @@ class Principal:
     roles: tuple[str, ...] = ()
     agents: frozenset[str] | None = None
     is_admin: bool = False
+
+
+class Verifier(Protocol):
+    """Knows whom a bearer token stands for."""
+
+    async def verify(self, token: str) -> Principal:
+        """Give whom ``token`` stands for. Raises Unauthenticated, naming nothing of the token."""
+        ...

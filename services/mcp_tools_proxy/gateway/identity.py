@@ -1,20 +1,12 @@
 """Who calls: the one place that decides it, for every entry of the gateway."""
 
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
-from mcp_tools_proxy.domain.principal import NOTHING_SAID, Principal, Said
+from mcp_tools_proxy.domain.principal import NOTHING_SAID, Principal, Said, Verifier
 
 T = TypeVar("T")
-
-
-class Verifier(Protocol):
-    """Knows whom a bearer token stands for."""
-
-    async def verify(self, token: str) -> Principal:
-        """Give whom ``token`` stands for. Raises Unauthenticated, naming nothing of the token."""
-        ...
 
 
 class Identity:

@@ -114,7 +114,7 @@ class Registry:
                 return self._resource(call.name, viewer)
 
     def resource(self, call: Call) -> Resource:
-        """Give the resource that the call names by its URI, as ``resolve`` does."""
+        """Give the resource that the call names by its URI. Raises as ``resolve``."""
         return self._resource(call.name, self.access.viewer(call.caller))
 
     def completion(self, call: Call) -> Component:
@@ -260,7 +260,11 @@ class RegistryHolder:
         """
         key = object()
         self._listeners[key] = listener
-        return lambda: self._listeners.pop(key, None) and None
+
+        def leave() -> None:
+            self._listeners.pop(key, None)
+
+        return leave
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None

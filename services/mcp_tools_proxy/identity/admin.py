@@ -1,19 +1,10 @@
 """The operator's token of the settings, beside those of callers."""
 
 import hmac
-from typing import Protocol
 
-from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.domain.principal import Principal, Verifier
 
 OPERATOR = Principal(tenant_id=None, is_admin=True)
-
-
-class Verifier(Protocol):
-    """Knows whom other tokens stand for."""
-
-    async def verify(self, token: str) -> Principal:
-        """Give whom ``token`` stands for. Raises Unauthenticated."""
-        ...
 
 
 class AdminToken:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.identity.keys import KeySet, NotAKeySet, parse_key_set
+from mcp_tools_proxy.identity.keys import KeySet, NotAKeySet, parse_key_set, state_of
 from mcp_tools_proxy.identity.watching import changes
 
 log = structlog.get_logger()
@@ -54,10 +54,4 @@ class FileKeys:
 
     def state(self) -> Mapping[str, object]:
         """Tell how the keys are, for readiness."""
-        return {
-            "status": "degraded" if self._failure or not self.keys.count else "ok",
-            "keys": self.keys.count,
-            "unusable": self.keys.unusable,
-            "source": "file",
-            "failure": self._failure,
-        }
+        return state_of(self.keys, source="file", failure=self._failure)

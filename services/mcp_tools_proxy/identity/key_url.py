@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 import httpx
 import structlog
 
-from mcp_tools_proxy.identity.keys import KeySet, NotAKeySet, parse_key_set
+from mcp_tools_proxy.identity.keys import KeySet, NotAKeySet, parse_key_set, state_of
 
 REFRESH_S = 300.0
 """The pause between two looks while all is well, in seconds: a key that goes is gone by then."""
@@ -84,13 +84,7 @@ class UrlKeys:
 
     def state(self) -> Mapping[str, object]:
         """Tell how the keys are, for readiness; it does not show the URL."""
-        return {
-            "status": "degraded" if self._failure or not self.keys.count else "ok",
-            "keys": self.keys.count,
-            "unusable": self.keys.unusable,
-            "source": "url",
-            "failure": self._failure,
-        }
+        return state_of(self.keys, source="url", failure=self._failure)
 
     async def _look(self) -> None:
         self._looked_at = self._clock()

@@ -47,6 +47,17 @@ class KeySet:
         return fitting[0] if len(fitting) == 1 else None
 
 
+def state_of(keys: KeySet, *, source: str, failure: str | None) -> Mapping[str, object]:
+    """Tell how keys from a ``source`` are, for readiness; ``failure`` is why it was no use last."""
+    return {
+        "status": "degraded" if failure or not keys.count else "ok",
+        "keys": keys.count,
+        "unusable": keys.unusable,
+        "source": source,
+        "failure": failure,
+    }
+
+
 def parse_key_set(data: bytes, allowed: Collection[str]) -> KeySet:
     """Read a key set: public signing keys for ``allowed`` algorithms, the others are left out.
 
