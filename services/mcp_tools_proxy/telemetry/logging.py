@@ -64,6 +64,19 @@ def _to_ascii_json(line: dict[str, object]) -> str:
     return data.decode() if data.isascii() else _encode_ascii(line)
 
 
+def _without_texts(record: logging.LogRecord) -> bool:
+    """Let the errors of MCP's server through by their place and kind alone.
+
+    What it writes quotes messages of clients and ids of sessions, which are as good as tokens.
+    """
+    if not record.name.startswith("mcp.server"):
+        return True
+    kind = record.exc_info[0] if record.exc_info else None
+    record.msg = f"{record.name}:{record.lineno}" + (f" {kind.__name__}" if kind else "")
+    record.args, record.exc_info, record.exc_text = None, None, None
+    return record.levelno >= logging.ERROR
+
+
 def configure_logging(level: str, stream: TextIO) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
@@ -77,6 +90,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(stream)
+    handler.addFilter(_without_texts)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[

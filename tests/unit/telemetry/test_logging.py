@@ -58,6 +58,25 @@ def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
     )
 
 
+def test_of_the_protocols_server_only_place_and_kind_of_an_error_are_told(
+    stream: io.StringIO,
+) -> None:
+    sdk = logging.getLogger("mcp.server.streamable_http_manager")
+    sdk.warning("Rejecting request for session %s", "secret id")
+    try:
+        raise ValueError("secret text")
+    except ValueError:
+        sdk.exception("Session secret id crashed")
+    (line,) = lines(stream)
+    place, _, kind = line["event"].partition(" ")
+    assert (place.rpartition(":")[0], kind, line["level"], line["payload"]) == (
+        "mcp.server.streamable_http_manager",
+        "ValueError",
+        "error",
+        {},
+    )
+
+
 def test_a_librarys_line_has_the_same_shape(stream: io.StringIO) -> None:
     logging.getLogger("uvicorn.error").warning("told %s", "you")
     (line,) = lines(stream)
