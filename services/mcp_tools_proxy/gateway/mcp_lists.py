@@ -82,7 +82,7 @@ class McpLists(Generic[ItemT]):
         made = self._made.get((place, name))
         if made is None:
             descriptor = self._table.items[place].spec.as_mcp
-            key = self._key if self._key in descriptor else "name"
+            key = self._key if self._key in descriptor else "name"  # a resource without URI (P-12)
             made = descriptor if descriptor[key] == name else {**descriptor, key: name}
             self._made[place, name] = made
         return made

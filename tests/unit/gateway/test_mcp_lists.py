@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.resource import ResourceSpec
 from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.exclusion import Exclusions
@@ -135,6 +136,15 @@ async def test_prompts_and_resources_go_by_the_same_names_in_every_style(
     ]
     bare = ["hello", "u://1", "v://{rest}"]
     assert shown == [f"{server}:{name}" for name in bare for server in "ab"]
+
+
+@pytest.mark.requirement("P-12")
+async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
+    specs = [ResourceSpec(name="n", server_id=it, as_mcp={"name": "n"}) for it in "ab"]
+    resources = [FakeResource(spec=spec) for spec in specs]
+    registry = Registry.build([], resources=resources, access=Access(agents={"x": Visibility()}))
+    shown = (await registry.mcp_resources(make_caller(agent="x"))).definitions
+    assert shown == ({"name": "a:n"}, {"name": "b:n"})
 
 
 # What is made is shared
