@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -88,8 +88,11 @@ class Wire:
     async def stream(self, method: str, params: Json) -> AsyncIterator[AsyncIterator[Json]]:
         """Send a request and give the messages of the stream that answers it, as they come."""
         body, headers = self.request(method, params)
-        async with self._served.http.stream("POST", "/mcp", json=body, headers=headers) as response:
-            yield messages_of(response)
+        async with (
+            self._served.http.stream("POST", "/mcp", json=body, headers=headers) as response,
+            aclosing(messages_of(response)) as messages,
+        ):
+            yield messages
 
     async def tell(self, body: Json) -> None:
         """Send a notification, or the answer to a question of the gateway's."""
@@ -112,7 +115,7 @@ async def wire(served: Served, era: str, **declared: Any) -> Wire:
     return connected
 
 
-async def messages_of(response: httpx.Response) -> AsyncIterator[Json]:
+async def messages_of(response: httpx.Response) -> AsyncGenerator[Json]:
     """Give the messages of a stream, or the one of a body. No line ends at U+2028, says SSE."""
     rest = ""
     async with asyncio.timeout(BOUND_S):
