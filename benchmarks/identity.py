@@ -20,8 +20,8 @@ from benchmarks.messages import EXECUTE, OK, section_calls
 from benchmarks.report import Result, Target
 from benchmarks.servers import NO_CALL_REFUSED, Server, gateway
 from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_entry
-from mcp_tools_proxy.identity.token_lines import TokenEntry, new_token, token_hash
+from mcp_tools_proxy.identity.token_file import add_token
+from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
 
 LIMITS = {"token": 1.05, "jwt": 1.25}
 """What a call may cost with it, against what it costs without."""
@@ -81,15 +81,13 @@ def _services(bench: Bench, modes: Mapping[str, _Mode]) -> Iterator[Mapping[str,
 def _token(workdir: Path) -> _Mode:
     """Make a token among many."""
     file = workdir / "tokens.jsonl"
-    principal = Principal(tenant_id=TENANT)
     lines = []
     for _ in range(OTHER_TOKENS):
         token = new_token()
-        entry = {"id": token[4:20], "sha256": token_hash(token), "tenant": TENANT}
+        entry = {"id": token[4:20], "sha256": sha256_of(token), "tenant": TENANT}
         lines.append(json.dumps(entry))
     file.write_text("\n".join(lines), encoding="utf-8")
-    token = new_token()
-    add_entry(file, TokenEntry(id="", hash=token_hash(token) or "", principal=principal))
+    token, _ = add_token(file, Principal(tenant_id=TENANT))
     settings = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": str(file)}
     return _Mode(settings, {"authorization": f"Bearer {token}"})
 

@@ -1,11 +1,11 @@
 """Tokens of two tenants for the service under test, in a file or signed by an issuer."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_entry
-from mcp_tools_proxy.identity.token_lines import TokenEntry, new_token, token_hash
+from mcp_tools_proxy.identity.token_file import add_token
 from tests.signing import AUDIENCE, ISSUER, key_set, make_key
 
 KEY = make_key("ES256")
@@ -41,14 +41,13 @@ def file_token(
     admin: bool = False,
 ) -> str:
     """Put a token into the file."""
-    token = new_token()
     principal = Principal(
         tenant_id=tenant,
         user_id=user,
         agents=None if agents is None else frozenset(agents),
         is_admin=admin,
     )
-    add_entry(TOKENS_FILE, TokenEntry(id="", hash=token_hash(token) or "", principal=principal))
+    token, _ = add_token(TOKENS_FILE, principal)
     return token
 
 
@@ -68,6 +67,14 @@ def signed_token(
     )
 
 
-def bearer(token: str) -> dict[str, str]:
-    """Give the header that carries the token."""
-    return {"Authorization": f"Bearer {token}"}
+def bearer(token: str, **more: str) -> dict[str, str]:
+    """Give the header that carries the token, and ``more``."""
+    return {"Authorization": f"Bearer {token}", **more}
+
+
+MakeToken = Callable[..., str]
+MODES: dict[str, tuple[Callable[[], Settings], MakeToken]] = {
+    "token": (token_settings, file_token),
+    "jwt": (jwt_settings, signed_token),
+}
+"""For each auth_mode that asks for tokens its settings, and what makes a token."""

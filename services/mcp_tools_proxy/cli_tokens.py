@@ -17,14 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import UnknownToken, add_entry, remove_entry
-from mcp_tools_proxy.identity.token_lines import (
-    TokenEntry,
-    new_token,
-    parse_moment,
-    read_lines,
-    token_hash,
-)
+from mcp_tools_proxy.identity.token_file import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.identity.token_lines import TokenEntry, parse_moment, read_lines
 from mcp_tools_proxy.policy.bounds import printable, quote
 from mcp_tools_proxy.policy.identifiers import is_identifier
 
@@ -99,24 +93,18 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         if tenant is None and not admin:
             raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
         now = datetime.now(UTC).replace(microsecond=0)
-        token = new_token()
-        entry = TokenEntry(
-            id="",
-            hash=cast("str", token_hash(token)),
-            principal=Principal(
-                tenant_id=tenant,
-                user_id=user,
-                agents=frozenset(agents) if agents else None,
-                is_admin=admin,
-            ),
-            created=now,
-            expires=_moment(expires, now),
-            note=note,
+        until = _moment(expires, now)
+        principal = Principal(
+            tenant_id=tenant,
+            user_id=user,
+            agents=frozenset(agents) if agents else None,
+            is_admin=admin,
         )
         with _failures():
-            added = add_entry(_path(tokens_file, default_path), entry)
+            path = _path(tokens_file, default_path)
+            token, entry = add_token(path, principal, created=now, expires=until, note=note)
         typer.echo(token)
-        typer.echo(f"token {added.id} is made; it is not shown again", err=True)
+        typer.echo(f"token {entry.id} is made; it is not shown again", err=True)
 
     @app.command("list")
     def list_tokens(tokens_file: _File = None) -> None:

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.cli_tokens import tokens_app
-from mcp_tools_proxy.identity.token_lines import read_lines, token_hash
+from mcp_tools_proxy.identity.token_lines import read_lines, sha256_of
 from tests.e2e.program import started, wait_until
 
 Run = Callable[..., Result]
@@ -34,7 +34,7 @@ def test_a_token_is_shown_alone_on_stdout_and_its_hash_is_kept(run: Run, path: P
     (entry,) = read_lines(path.read_bytes()).entries
     assert (re.fullmatch(r"mtp_[\w-]{43}", token) is not None, entry.hash) == (
         True,
-        token_hash(token),
+        sha256_of(token),
     )
 
 
@@ -61,7 +61,7 @@ def test_the_list_shows_neither_token_nor_hash(run: Run, path: Path) -> None:
     token = run("create", "--tenant", "acme", "--note", "chat").stdout.strip()
     listed = run("list").stdout
     assert ("acme" in listed, "chat" in listed) == (True, True)
-    assert (token in listed, (token_hash(token) or "")[:16] in listed) == (False, False)
+    assert (token in listed, sha256_of(token)[:16] in listed) == (False, False)
 
 
 def test_what_a_hand_wrote_is_shown_as_one_line(run: Run, path: Path) -> None:

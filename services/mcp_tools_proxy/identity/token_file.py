@@ -3,12 +3,19 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from mcp_tools_proxy.identity.token_lines import TokenEntry, dump_line, id_of
+from mcp_tools_proxy.domain.principal import Principal
+from mcp_tools_proxy.identity.token_lines import (
+    TokenEntry,
+    dump_line,
+    id_of,
+    new_token,
+    sha256_of,
+)
 
 FILE_MODE = 0o600
 """Only its owner reads or writes the file."""
@@ -18,19 +25,31 @@ class UnknownToken(Exception):
     """No line has this id."""
 
 
-def add_entry(path: Path, entry: TokenEntry) -> TokenEntry:
-    """Add a line for a token, whose id is made here, and give the entry as it is written.
+def add_token(
+    path: Path,
+    principal: Principal,
+    *,
+    created: datetime | None = None,
+    expires: datetime | None = None,
+    note: str = "",
+) -> tuple[str, TokenEntry]:
+    """Make a token and add its line; give the token, which is in no file, and what the line says.
 
-    What the file holds stays as it is; a missing file, and its folder, are made. Raises OSError.
+    What the file holds stays as it is; a missing file, and its folder, are made. Raises OSError;
+    ValueError for what would not be read back.
     """
+    token = new_token()
     with _changing(path) as lines:
-        taken = {id_of(line) for line in lines}
-        number = secrets.token_hex(4)
-        while number in taken:
-            number = secrets.token_hex(4)
-        entry = replace(entry, id=number)
+        entry = TokenEntry(
+            id=_free_id({id_of(line) for line in lines}),
+            hash=sha256_of(token),
+            principal=principal,
+            created=created,
+            expires=expires,
+            note=note,
+        )
         lines.append(dump_line(entry))
-    return entry
+    return token, entry
 
 
 def remove_entry(path: Path, token_id: str) -> None:
@@ -40,6 +59,12 @@ def remove_entry(path: Path, token_id: str) -> None:
         if len(kept) == len(lines):
             raise UnknownToken(token_id)
         lines[:] = kept
+
+
+def _free_id(taken: Container[str | None]) -> str:
+    while (number := secrets.token_hex(4)) in taken:
+        pass
+    return number
 
 
 @contextmanager

@@ -64,9 +64,14 @@ def new_token() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
 
 
-def token_hash(token: str) -> str | None:
-    """Give the SHA-256 in hex of a token; None for what is none, whatever its hash."""
-    return hashlib.sha256(token.encode()).hexdigest() if _TOKEN.fullmatch(token) else None
+def sha256_of(token: str) -> str:
+    """Give the SHA-256 in hex of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def token_hash(text: str) -> str | None:
+    """Give the SHA-256 in hex of what may be a token; None for what cannot be one."""
+    return sha256_of(text) if _TOKEN.fullmatch(text) else None
 
 
 def read_lines(data: bytes) -> TokenLines:

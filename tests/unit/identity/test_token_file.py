@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import UnknownToken, add_entry, remove_entry
-from mcp_tools_proxy.identity.token_lines import TokenEntry, new_token, read_lines, token_hash
+from mcp_tools_proxy.identity.token_file import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.identity.token_lines import read_lines
 
-
-def make_entry(tenant_id: str = "acme") -> TokenEntry:
-    hashed = token_hash(new_token())
-    assert hashed is not None
-    return TokenEntry(id="", hash=hashed, principal=Principal(tenant_id=tenant_id))
+ACME = Principal(tenant_id="acme")
 
 
 @pytest.fixture
@@ -24,47 +20,47 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_token_is_added_to_a_file_that_is_not_there(path: Path) -> None:
-    added = add_entry(path, make_entry())
+    _, added = add_token(path, ACME)
     assert read_lines(path.read_bytes()).entries == (added,)
 
 
 def test_only_its_owner_reads_the_file(path: Path) -> None:
-    add_entry(path, make_entry())
+    add_token(path, ACME)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_hand_wrote_stays_as_it_is(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"# ours\r\n\n{broken\n{}")
-    added = add_entry(path, make_entry())
+    _, added = add_token(path, ACME)
     content = path.read_bytes()
     assert content.startswith(b"# ours\r\n\n{broken\n{}\n")
     assert read_lines(content).entries == (added,)
 
 
 def test_no_unfinished_file_is_left(path: Path) -> None:
-    add_entry(path, make_entry())
+    add_token(path, ACME)
     assert os.listdir(path.parent) == [path.name]
 
 
 def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
-    add_entry(link, make_entry())
+    add_token(link, ACME)
     assert (link.is_symlink(), len(read_lines(path.read_bytes()).entries)) == (True, 1)
 
 
 def test_tokens_made_at_the_same_time_are_all_there(path: Path) -> None:
     def make_some() -> None:
         for _ in range(10):
-            add_entry(path, make_entry())
+            add_token(path, ACME)
 
     in_threads(make_some, 4)
     assert len(read_lines(path.read_bytes()).entries) == 40
 
 
 def test_a_token_is_revoked_by_its_id(path: Path) -> None:
-    first, second = add_entry(path, make_entry()), add_entry(path, make_entry())
+    (_, first), (_, second) = add_token(path, ACME), add_token(path, ACME)
     remove_entry(path, first.id)
     assert read_lines(path.read_bytes()).entries == (second,)
 
@@ -77,7 +73,7 @@ def test_a_broken_line_is_revoked_by_its_id_as_well(path: Path) -> None:
 
 
 def test_an_unknown_id_changes_nothing(path: Path) -> None:
-    add_entry(path, make_entry())
+    add_token(path, ACME)
     before = path.read_bytes()
     with pytest.raises(UnknownToken):
         remove_entry(path, "nobody")
@@ -86,7 +82,7 @@ def test_an_unknown_id_changes_nothing(path: Path) -> None:
 
 def test_what_would_not_be_read_back_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="tenant"):
-        add_entry(path, make_entry(tenant_id="a\nb"))
+        add_token(path, Principal(tenant_id="a\nb"))
     assert not path.exists()
 
 

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_entry, remove_entry
-from mcp_tools_proxy.identity.token_lines import TokenEntry, new_token, token_hash
+from mcp_tools_proxy.identity.token_file import add_token, remove_entry
+from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
 from mcp_tools_proxy.identity.tokens import FileTokens
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -27,9 +27,8 @@ def path(tmp_path: Path) -> Path:
 
 def make_token(path: Path, *, expires: datetime | None = None) -> tuple[str, str]:
     """Put a token into the file and give it with its id."""
-    token = new_token()
-    entry = TokenEntry(id="", hash=token_hash(token) or "", principal=ACME, expires=expires)
-    return token, add_entry(path, entry).id
+    token, entry = add_token(path, ACME, expires=expires)
+    return token, entry.id
 
 
 async def loaded(path: Path) -> FileTokens:
@@ -90,7 +89,7 @@ async def test_a_refusal_says_that_a_token_was_there_and_nothing_of_it(path: Pat
 
 async def test_the_hash_is_no_token(path: Path) -> None:
     token, _ = make_token(path)
-    assert not await is_good(await loaded(path), token_hash(token) or "")
+    assert not await is_good(await loaded(path), sha256_of(token))
 
 
 @pytest.mark.parametrize(("expires", "good"), [(NOW, False), (NOW.replace(year=2028), True)])
