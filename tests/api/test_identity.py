@@ -1,6 +1,6 @@
 """Who calls, in each mode, at each route (contract §1, order of checks)."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,13 +22,8 @@ from tests.service import (
     Service,
     running,
 )
-from tests.tokens import Settings, bearer, file_token, jwt_settings, signed_token, token_settings
+from tests.tokens import MODES, MakeToken, bearer, token_settings
 
-Mint = Callable[..., str]
-MODES: dict[str, tuple[Callable[[], Settings], Mint]] = {
-    "token": (token_settings, file_token),
-    "jwt": (jwt_settings, signed_token),
-}
 READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
@@ -50,7 +45,7 @@ CONFIG = Config(
 
 
 @pytest.fixture(params=MODES)
-async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, Mint]]:
+async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, MakeToken]]:
     """A service that wants tokens, and how one is made."""
     settings, mint = MODES[request.param]
     async with started(**settings()) as service:
@@ -92,7 +87,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_without_a_token_no_route_says_anything(
-    proving: tuple[Service, Mint], method: str, path: str
+    proving: tuple[Service, MakeToken], method: str, path: str
 ) -> None:
     response = await ask(proving[0], path, **({"user": USER} if method == "POST" else {}))
     assert (refusal(response), response.headers["WWW-Authenticate"]) == (
@@ -103,7 +98,7 @@ async def test_without_a_token_no_route_says_anything(
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_a_token_that_is_not_good_is_said_to_be_so(
-    proving: tuple[Service, Mint], method: str, path: str
+    proving: tuple[Service, MakeToken], method: str, path: str
 ) -> None:
     token = proving[1]()[:-6] + "AAAAAA"
     body = {"user": USER} if method == "POST" else {}
@@ -116,19 +111,23 @@ async def test_a_token_that_is_not_good_is_said_to_be_so(
 
 
 @pytest.mark.parametrize("path", OPEN)
-async def test_what_probes_ask_needs_no_token(proving: tuple[Service, Mint], path: str) -> None:
+async def test_what_probes_ask_needs_no_token(
+    proving: tuple[Service, MakeToken], path: str
+) -> None:
     assert (await ask(proving[0], path)).status_code == 200
 
 
 @pytest.mark.parametrize("path", LISTED + SHOWN)
-async def test_a_good_token_is_shown_the_lists(proving: tuple[Service, Mint], path: str) -> None:
+async def test_a_good_token_is_shown_the_lists(
+    proving: tuple[Service, MakeToken], path: str
+) -> None:
     service, mint = proving
     assert (await ask(service, path, bearer(mint()))).status_code == 200
 
 
 @pytest.mark.parametrize("number", [1, 2])
 async def test_a_token_reads_its_own_tenants_document(
-    proving: tuple[Service, Mint], number: int
+    proving: tuple[Service, MakeToken], number: int
 ) -> None:
     service, mint = proving
     token = mint(tenant=f"tenant_{number}", user="u")
@@ -139,7 +138,7 @@ async def test_a_token_reads_its_own_tenants_document(
 @pytest.mark.parametrize("path", [*POSTED, *LISTED])
 @pytest.mark.parametrize("where", ["body", "header"])
 async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
-    proving: tuple[Service, Mint], path: str, where: str
+    proving: tuple[Service, MakeToken], path: str, where: str
 ) -> None:
     service, mint = proving
     headers = bearer(mint())
@@ -156,14 +155,14 @@ async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
 
 @pytest.mark.parametrize("path", [*POSTED, *LISTED])
 async def test_an_agent_that_the_token_is_not_for_is_forbidden_on_every_route(
-    proving: tuple[Service, Mint], path: str
+    proving: tuple[Service, MakeToken], path: str
 ) -> None:
     service, mint = proving
     token = mint(user="u", agents=("blind",))
     assert refusal(await ask(service, path, bearer(token), agent="reader")) == (403, "FORBIDDEN")
 
 
-async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, Mint]) -> None:
+async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     codes = [
         code_of(await ask(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
@@ -173,7 +172,7 @@ async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, 
     assert codes == ["OK", "TOOL_NOT_ALLOWED"] * 2
 
 
-async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, Mint]) -> None:
+async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     tools = {
         agent: [
@@ -186,7 +185,7 @@ async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, Mint
 
 
 async def test_a_token_for_several_agents_needs_one_to_be_named(
-    proving: tuple[Service, Mint],
+    proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
     headers = bearer(mint(user="u", agents=("reader", "blind")))
@@ -195,7 +194,9 @@ async def test_a_token_for_several_agents_needs_one_to_be_named(
     assert codes == ["AGENT_REQUIRED", "OK"]
 
 
-async def test_a_token_without_a_user_needs_one_to_be_named(proving: tuple[Service, Mint]) -> None:
+async def test_a_token_without_a_user_needs_one_to_be_named(
+    proving: tuple[Service, MakeToken],
+) -> None:
     service, mint = proving
     headers = bearer(mint())
     nameless = await ask(service, headers=headers)
@@ -207,23 +208,27 @@ async def test_a_token_without_a_user_needs_one_to_be_named(proving: tuple[Servi
     )
 
 
-async def test_another_user_than_the_tokens_is_forbidden(proving: tuple[Service, Mint]) -> None:
+async def test_another_user_than_the_tokens_is_forbidden(
+    proving: tuple[Service, MakeToken],
+) -> None:
     service, mint = proving
     response = await ask(service, headers=bearer(mint(user="v")), user=USER)
     assert refusal(response) == (403, "FORBIDDEN")
 
 
-async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, Mint]) -> None:
+async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     response = await ask(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
     assert refusal(response) == (403, "FORBIDDEN")
 
 
-async def test_a_malformed_body_is_told_before_who_sent_it(proving: tuple[Service, Mint]) -> None:
+async def test_a_malformed_body_is_told_before_who_sent_it(
+    proving: tuple[Service, MakeToken],
+) -> None:
     assert refusal(await ask(proving[0], user={**USER, "user_id": 7})) == (422, "INVALID_REQUEST")
 
 
-async def test_an_operators_token_runs_nothing(proving: tuple[Service, Mint]) -> None:
+async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     headers = bearer(mint(tenant=None, admin=True))
     answers = [await ask(service, headers=headers, user=user) for user in (None, USER)]
@@ -232,7 +237,7 @@ async def test_an_operators_token_runs_nothing(proving: tuple[Service, Mint]) ->
 
 @pytest.mark.parametrize(("admin", "status"), [(True, 200), (False, 403)])
 async def test_only_an_operator_switches_presets(
-    proving: tuple[Service, Mint], *, admin: bool, status: int
+    proving: tuple[Service, MakeToken], *, admin: bool, status: int
 ) -> None:
     service, mint = proving
     headers = bearer(mint(admin=admin))
@@ -242,7 +247,7 @@ async def test_only_an_operator_switches_presets(
 
 
 async def test_on_loopback_as_well_switching_presets_needs_an_operator(
-    proving: tuple[Service, Mint],
+    proving: tuple[Service, MakeToken],
 ) -> None:
     response = await proving[0].http.put(ACTIVE, json={"preset_id": "work"})
     assert refusal(response) == (401, "UNAUTHENTICATED")

@@ -1,7 +1,6 @@
 """A caller's token goes no further than the gateway (peers: token passthrough)."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 from structlog.testing import capture_logs
@@ -9,12 +8,7 @@ from structlog.testing import capture_logs
 from tests.configuration import Config, make_preset
 from tests.mcp_servers.raw_web import running_raw
 from tests.service import EXECUTE, READY, Service, running
-from tests.tokens import bearer, file_token, jwt_settings, signed_token, token_settings
-
-MODES: dict[str, tuple[Callable[[], dict[str, object]], Callable[..., str]]] = {
-    "token": (token_settings, file_token),
-    "jwt": (jwt_settings, signed_token),
-}
+from tests.tokens import MODES, bearer
 
 
 async def use(service: Service, tool: str, headers: dict[str, str]) -> str:
@@ -34,7 +28,7 @@ async def test_a_server_gets_neither_token_nor_caller(mode: str, transport: str)
             servers={"s": server.entry},
             presets=[make_preset(tools=[("s", "headers"), ("s", "meta")])],
         )
-        async with running(config=config, **settings()) as service:  # type: ignore[arg-type]
+        async with running(config=config, **settings()) as service:
             headers = bearer(token) | {"X-Tenant-Id": "hush-tenant", "Cookie": "hush"}
             got = [await use(service, f"s:{tool}", headers) for tool in ("headers", "meta")]
     assert (token in str(got), "hush" in str(got), "authorization" in str(got).lower()) == (
@@ -50,7 +44,7 @@ async def test_no_log_line_metric_or_error_shows_a_token(mode: str) -> None:
     good = mint(user="u")
     tokens = [good, good[:-4] + "AAAA", "mtp_" + "h" * 43, "eyJhbGciOiJub25lIn0.e30."]
     with capture_logs() as lines:
-        async with running(**settings()) as service:  # type: ignore[arg-type]
+        async with running(**settings()) as service:
             answers = [
                 (
                     await service.http.post(

@@ -1,6 +1,5 @@
 """Who an MCP client is, by its token; and what it may say besides."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,14 +7,11 @@ from structlog.testing import capture_logs
 
 from tests.configuration import Config, make_agent
 from tests.facade.serving import BOTH, ERAS, INITIALIZE, Served, names, serving
-from tests.tokens import TOKENS_FILE, file_token, jwt_settings, signed_token, token_settings
+from tests.tokens import MODES, TOKENS_FILE, MakeToken, bearer, file_token, token_settings
 
 DOC_1 = {"doc_id": "doc_1"}
-MODES = {"token": (token_settings, file_token), "jwt": (jwt_settings, signed_token)}
 PATHS = ("/mcp", "/mcp/sse")
 AGENTS = Config(agents=[make_agent("one"), make_agent("two", exclude=["read_doc_pages"])])
-
-MakeToken = Callable[..., str]
 
 
 @pytest.fixture(params=MODES)
@@ -26,10 +22,6 @@ def mode(request: pytest.FixtureRequest) -> tuple[dict[str, Any], MakeToken]:
 
 
 Mode = tuple[dict[str, Any], MakeToken]
-
-
-def bearer(token: str, **said: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}", **said}
 
 
 async def status(served: Served, headers: dict[str, str], path: str = "/mcp") -> int:

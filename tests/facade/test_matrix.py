@@ -164,7 +164,7 @@ async def test_a_tenant_reads_its_own_documents_and_is_refused_another_s(
 
 @ways
 async def test_an_excluded_document_tool_is_refused(way: tuple[str, str]) -> None:
-    pages = {"doc_id": "of_tenant_1", "page_from": 1, "page_to": 1}
+    pages = {"doc_id": "of_tenant_1", "page_start": 1, "page_end": 1}
     async with two_behind() as served, entered(served, way, Who("tenant_1", "of_b")) as entry:
         used = await entry.use("tool", PAGES, pages)
     assert (used.content, code_of(used.said)) == (None, "TOOL_NOT_ALLOWED")
