@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.types import INVALID_REQUEST
+from mcp.types import INVALID_REQUEST, PARSE_ERROR
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
+from mcp_tools_proxy.web.body import BODY
 from mcp_tools_proxy.web.credentials import challenge, read_headers
 from mcp_tools_proxy.web.trace import TRACE_HEADER
 
@@ -52,6 +53,7 @@ STATUS: Mapping[str, int] = {
     "FORBIDDEN": 403,
     "AGENT_REQUIRED": 403,
     "PAYLOAD_TOO_LARGE": 413,
+    "SERVER_BUSY": 503,
     "SHUTTING_DOWN": 503,
 }
 """What a refusal at the entrance is answered with; anything else is 400."""
@@ -123,7 +125,14 @@ def refusal(error: ProxyError, trace_id: str) -> Response:
         headers["WWW-Authenticate"] = challenge(error)
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
-    return _refused(status, error.message, {**error.as_json, "trace_id": trace_id}, headers)
+    is_json = (error.details or {}).get("field") != BODY
+    return _refused(
+        status,
+        error.message,
+        {**error.as_json, "trace_id": trace_id},
+        headers,
+        code=INVALID_REQUEST if is_json else PARSE_ERROR,
+    )
 
 
 def no_room(max_sessions: int) -> Response:
@@ -136,9 +145,14 @@ def no_room(max_sessions: int) -> Response:
 
 
 def _refused(
-    status: int, message: str, data: object = None, headers: Mapping[str, str] | None = None
+    status: int,
+    message: str,
+    data: object = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    code: int = INVALID_REQUEST,
 ) -> Response:
-    error: dict[str, Any] = {"code": INVALID_REQUEST, "message": message}
+    error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
     body = to_json({"jsonrpc": "2.0", "id": None, "error": error})

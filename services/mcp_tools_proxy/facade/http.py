@@ -30,11 +30,11 @@ from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.requests import tell_refused
-from mcp_tools_proxy.web.body import read_body
+from mcp_tools_proxy.web.body import parse_json, read_body
 from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.trace import trace_id_from
 
-LISTEN = b"subscriptions/listen"
+LISTEN = "subscriptions/listen"
 SPOKEN = (b"progressToken", b"logLevel")
 """What a request of the newer era holds that may be told something before its result."""
 
@@ -149,7 +149,8 @@ class HttpFacade:
             caller = await self._entrance.identify(scope)
             inner = admitted(scope, caller)
             if scope["method"] == "POST":
-                await self._sse.post(inner, receive, send)
+                body = await read_body(receive, self._limits.max_request_bytes)
+                await self._sse.post(inner, body, body_again(body, receive), send)
             elif scope["method"] == "GET":
                 if not await self._has_room():
                     await no_room(self._limits.max_sessions)(scope, receive, send)
@@ -171,22 +172,23 @@ class HttpFacade:
 
     async def _post(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
-        again = body_again(body, receive)
+        content, again = parse_json(body), body_again(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
             if SESSION_HEADER not in headers and not await self._has_room():
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
-            with self._in_flight.taking(headers.get(SESSION_HEADER), body):
+            with self._in_flight.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
-        elif LISTEN in body:
+        elif isinstance(content, dict) and content.get("method") == LISTEN:
             await self._streams.serve(
                 self._with_streams.handle_read,
                 scope,
                 again,
                 send,
                 check=check,
+                ends_itself=True,
             )
         elif any(word in body for word in SPOKEN):
             await self._with_streams.handle_read(scope, again, send)
@@ -248,9 +250,9 @@ class HttpFacade:
     async def _end_streams(self) -> None:
         await self._lifecycle.stopping()
         self._server.listening.close()
-        self._streams.end(with_answers=False)
+        self._streams.end()
         await self._lifecycle.idle()
-        self._streams.end(with_answers=True)
+        await self._streams.end_all()
 
 
 def _headers(scope: Scope) -> Mapping[bytes, bytes]:

@@ -7,11 +7,12 @@ would take the first one's answer away, and the first would wait for ever.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mcp.types import JSONRPCRequest, jsonrpc_message_adapter
+from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
+
+ID_IN_USE = "a request with this id is not answered yet; take another id"
 
 
 class InFlight:
@@ -21,19 +22,18 @@ class InFlight:
         self._ids: set[tuple[bytes, str]] = set()
 
     @contextmanager
-    def taking(self, session_id: bytes | None, body: bytes) -> Iterator[None]:
-        """Have a request's id in use meanwhile. Raises InvalidRequest.
+    def taking(self, session_id: bytes | None, content: object) -> Iterator[None]:
+        """Have a request's id in use meanwhile. Raises InvalidRequest, also for what is no message.
 
-        ``session_id`` is None for the request that begins a session. A body that is no JSON is
-        left to the SDK, which knows the error's code.
+        ``session_id`` is None for the request that begins a session.
         """
-        id_ = _id_in(body)
-        if id_ is None or session_id is None:
+        message = message_of(content)
+        if session_id is None or not isinstance(message, JSONRPCRequest):
             yield
             return
-        key = (session_id, id_)
+        key = (session_id, str(message.id))  # as the SDK spells it
         if key in self._ids:
-            raise InvalidRequest("a request with this id is not answered yet; take another id")
+            raise InvalidRequest(ID_IN_USE)
         self._ids.add(key)
         try:
             yield
@@ -41,14 +41,9 @@ class InFlight:
             self._ids.discard(key)
 
 
-def _id_in(body: bytes) -> str | None:
-    """Give the id that a message asks for an answer under, as the SDK spells it."""
+def message_of(content: object) -> JSONRPCMessage:
+    """Take parsed JSON as one message of JSON-RPC. Raises InvalidRequest."""
     try:
-        content = from_json(body)
-    except ValueError:
-        return None
-    try:
-        message = jsonrpc_message_adapter.validate_python(content, by_name=False)
+        return jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
         raise InvalidRequest("the body should be one message of JSON-RPC 2.0") from None
-    return str(message.id) if isinstance(message, JSONRPCRequest) else None

@@ -11,6 +11,9 @@ from starlette.types import Receive
 from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
 from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
 
+BODY = "body"
+"""What is named as the field of a request when its body is not JSON as it should be."""
+
 MAX_DEPTH = 64
 """Deepest nesting of a request's JSON."""
 
@@ -50,14 +53,14 @@ def parse_json(data: bytes) -> object:
         value: object = from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise InvalidRequest(
-            f"the body is not valid JSON: {error}", details={"field": "body"}
+            f"the body is not valid JSON: {error}", details={"field": BODY}
         ) from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise InvalidRequest(
-            f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": "body"}
+            f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": BODY}
         )
     if may_overflow(data) and without_infinity(value) != value:
-        raise InvalidRequest("the body holds a number beyond 1e308", details={"field": "body"})
+        raise InvalidRequest("the body holds a number beyond 1e308", details={"field": BODY})
     return value
 
 

@@ -1,0 +1,104 @@
+"""Clients that send what they should not: it is refused, and nobody else is harmed."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.configuration import Json
+from tests.facade.serving import INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
+from tests.facade.wire import ERAS, Wire, in_front_of_one, messages_of, wire
+from tests.service import BOUND_S
+
+JSON = {"Content-Type": "application/json"}
+
+NO_JSON = {
+    "NaN": "NaN",
+    "infinity": "-Infinity",
+    "over 1e308": "1e400",
+    "a lone surrogate": '"\\ud800"',
+    "65 levels": "[" * 65 + "]" * 65,
+}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
+
+
+def holding(body: Json, text: str) -> bytes:
+    """Write a body with ``text`` in the place of the word HERE."""
+    return json.dumps(body).replace('"HERE"', text).encode()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("kind", NO_JSON)
+async def test_what_json_cannot_say_reaches_no_server(era: str, kind: str) -> None:
+    async with in_front_of_one(("echo",)) as (served, server):
+        client = await wire(served, era)
+        call = {"name": "s1:echo", "arguments": {"more": "HERE"}}
+        body, headers = client.request("tools/call", call)
+        response = await served.http.post(
+            "/mcp", content=holding(body, NO_JSON[kind]), headers={**JSON, **headers}
+        )
+        calls = server.script.calls["echo"]
+    assert (response.status_code, answer(response)["error"]["code"], calls) == (400, -32700, 0)
+
+
+@pytest.mark.parametrize("body", [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}'])
+async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served, body: bytes) -> None:
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        lines = stream.aiter_lines()
+        address = await address_of(lines)
+        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+    assert (response.status_code, "error" in response.json()) == (400, True)
+
+
+async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
+    served: Served,
+) -> None:
+    """One that were not would go on when its token is revoked."""
+    client = await wire(served, MODERN)
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": {"progressToken": 1}}
+    body, headers = client.request("subscriptions/listen", wanted)
+    content = json.dumps(body).replace("subscriptions/listen", "subscriptions\\/listen")
+    async with served.http.stream(
+        "POST", "/mcp", content=content, headers={**JSON, **headers}
+    ) as response:
+        first = await anext(messages_of(response))
+        assert (first["method"], served.facade.streams) == (
+            "notifications/subscriptions/acknowledged",
+            1,
+        )
+
+
+async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
+    async with in_front_of_one(("echo",)) as (served, _):
+        async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+            lines = stream.aiter_lines()  # read no further than the address
+            address = await address_of(lines)
+            session = Wire(served, LEGACY, "none", {})
+            body, _ = session.request("initialize", INITIALIZE)
+            await served.http.post(address, json=body, headers=TENANT)
+            large = {"name": "s1:echo", "arguments": {"text": "x" * 200_000}}
+            statuses = {202}
+            for _ in range(1000):
+                body, _ = session.request("tools/call", large)
+                posted = await served.http.post(address, json=body, headers=TENANT)
+                statuses.add(posted.status_code)
+                if len(statuses) > 1:
+                    break
+        others = await wire(served, MODERN)
+        answered = await others.call("echo")
+    assert (statuses, "isError" in answered) == ({202, 503}, False)
+
+
+async def address_of(lines: AsyncIterator[str]) -> str:
+    """Give the address that a stream of legacy HTTP+SSE announces."""
+    async with asyncio.timeout(BOUND_S):
+        async for line in lines:
+            if line.startswith("data: "):
+                return line.removeprefix("data: ")
+    raise AssertionError("it announced none")
