@@ -39,7 +39,7 @@ async def sent_by(streams: Streams, problem: ProxyError | None) -> list[Message]
         if problem is None:
             while not len(streams):  # noqa: ASYNC110 - it has just been started
                 await asyncio.sleep(0)
-            streams.end(with_answers=False)
+            streams.end()
         await serving
         checking.cancel()
     return sent

@@ -16,6 +16,9 @@ from mcp_tools_proxy.domain.errors import ProxyError
 CHECK_S = 15.0
 """How often an open stream's caller is checked again."""
 
+LAST_WORDS_S = 1.0
+"""How long a stream may take to end itself."""
+
 Check = Callable[[], Awaitable[None]]
 """Raises ProxyError when the caller may no longer have the stream."""
 
@@ -27,6 +30,7 @@ class _Stream:
     scope: anyio.CancelScope
     check: Check
     carries_answers: bool
+    ends_itself: bool
 
 
 class Streams:
@@ -35,6 +39,7 @@ class Streams:
     def __init__(self, *, check_s: float = CHECK_S) -> None:
         self._check_s = check_s
         self._open: set[_Stream] = set()
+        self._closed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -53,16 +58,21 @@ class Streams:
         *,
         check: Check,
         carries_answers: bool = False,
+        ends_itself: bool = False,
     ) -> None:
-        """Let ``app`` answer with a stream, until it ends or ``check`` or ``end`` end it."""
+        """Let ``app`` answer with a stream, until it ends or ``check`` or ``end`` end it.
+
+        One that ``ends_itself`` does so when the service stops, with a last word of its own.
+        """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
-            stream = _Stream(cancel, check, carries_answers)
+            stream = _Stream(cancel, check, carries_answers, ends_itself)
             self._open.add(stream)
             try:
                 await app(scope, receive, sent)
             finally:
                 self._open.discard(stream)
+                self._closed.set()
         if cancel.cancelled_caught:
             await sent.finish()
 
@@ -77,11 +87,20 @@ class Streams:
                     log.info("facade.stream_ended", code=error.code)
                     stream.scope.cancel()
 
-    def end(self, *, with_answers: bool) -> None:
-        """End the open streams; those that carry answers only ``with_answers``."""
+    def end(self) -> None:
+        """End the open streams but those that carry answers or end themselves."""
         for stream in tuple(self._open):
-            if with_answers or not stream.carries_answers:
+            if not (stream.carries_answers or stream.ends_itself):
                 stream.scope.cancel()
+
+    async def end_all(self) -> None:
+        """End every stream; for LAST_WORDS_S wait for those that end themselves."""
+        with anyio.move_on_after(LAST_WORDS_S):
+            while any(stream.ends_itself for stream in self._open):
+                self._closed.clear()
+                await self._closed.wait()
+        for stream in tuple(self._open):
+            stream.scope.cancel()
 
 
 class _Sent:
