@@ -41,7 +41,7 @@ class Settings(IdentitySettings):
     )
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
-    """Name shown in the OpenAPI document and the start-up log line."""
+    """Name of the service in the OpenAPI document and towards MCP clients."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082

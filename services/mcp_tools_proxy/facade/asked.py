@@ -14,7 +14,7 @@ from starlette.requests import Request
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
 from mcp_tools_proxy.facade.client import LEVELS, SessionClient
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
-from mcp_tools_proxy.web.trace import trace_context_from
+from mcp_tools_proxy.web.trace import new_trace_id, trace_context_from
 
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
@@ -53,7 +53,8 @@ class Asked:
             trace_id=choose_trace_id(
                 headers.get("x-trace-id"),
                 traceparent=meta.get("traceparent") or headers.get("traceparent"),
-            ),
+            )
+            or new_trace_id(),
             context=context,
             level=level if level in LEVELS else None,
         )

@@ -1,7 +1,6 @@
 """Which trace_id a request goes by, and which trace it is part of (contract §1, input rules)."""
 
 import re
-import secrets
 from collections.abc import Mapping
 
 from mcp_tools_proxy.policy.identifiers import is_trace_id
@@ -18,14 +17,14 @@ _TRACEPARENT = re.compile(
 _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 
 
-def choose_trace_id(*given: object, traceparent: object = None) -> str:
-    """Take the first usable of ``given``, else traceparent's id, else a new one of 32 hex."""
+def choose_trace_id(*given: object, traceparent: object = None) -> str | None:
+    """Take the first usable of ``given``, else traceparent's id; None where there is none."""
     for one in given:
         if isinstance(one, str) and is_trace_id(one):
             return one
     if isinstance(traceparent, str) and (match := _TRACEPARENT.fullmatch(traceparent)):
         return match[1]
-    return secrets.token_hex(16)
+    return None
 
 
 def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """Where an HTTP request has its trace_id and trace context; ``policy.trace`` has the rules."""
 
+import secrets
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers
@@ -18,7 +19,12 @@ def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
     """
     given = body.get("trace_id") if isinstance(body, dict) else None
     header = headers.get("x-trace-id")
-    return choose_trace_id(given, header, traceparent=headers.get("traceparent"))
+    return choose_trace_id(given, header, traceparent=headers.get("traceparent")) or new_trace_id()
+
+
+def new_trace_id() -> str:
+    """Make a trace_id of 32 hex."""
+    return secrets.token_hex(16)
 
 
 def trace_context_from(headers: Headers) -> Mapping[str, str]:
