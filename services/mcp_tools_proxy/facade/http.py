@@ -85,7 +85,9 @@ class HttpFacade:
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
         self._in_flight = InFlight()
-        self._sse = LegacySse(server, max_request_bytes=limits.max_request_bytes)
+        self._sse = LegacySse(
+            server, over=self._no_more_calls, max_request_bytes=limits.max_request_bytes
+        )
 
     @property
     def sessions(self) -> int:
@@ -162,6 +164,7 @@ class HttpFacade:
                     send,
                     check=lambda: self._entrance.check_again(scope, caller),
                     carries_answers=True,
+                    ends_itself=True,
                 )
             else:
                 await _not_allowed("GET, POST")(scope, receive, send)
@@ -251,8 +254,13 @@ class HttpFacade:
         await self._lifecycle.stopping()
         self._server.listening.close()
         self._streams.end()
-        await self._lifecycle.idle()
+        await self._no_more_calls()
         await self._streams.end_all()
+
+    async def _no_more_calls(self) -> None:
+        """Wait until the service stops and no call is in flight any more."""
+        await self._lifecycle.stopping()
+        await self._lifecycle.idle()
 
 
 def _headers(scope: Scope) -> Mapping[bytes, bytes]:

@@ -5,7 +5,7 @@ a message without one is answered 400, with an unknown one 404 (F-03).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_tools_proxy.domain.errors import ServerBusy
 from mcp_tools_proxy.facade.in_flight import message_of
 from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.facade.unanswered import Unanswered
 from mcp_tools_proxy.web.body import parse_json
 
 MAX_UNREAD = 64
@@ -39,10 +40,20 @@ class _Unread:
 
 
 class LegacySse:
-    """The SDK's transport, under the names that the protocol's clients know."""
+    """The SDK's transport, under the names that the protocol's clients know.
 
-    def __init__(self, server: FacadeServer, *, max_request_bytes: int) -> None:
+    When ``over`` returns, each stream ends as soon as its requests are answered.
+    """
+
+    def __init__(
+        self,
+        server: FacadeServer,
+        *,
+        over: Callable[[], Awaitable[None]],
+        max_request_bytes: int,
+    ) -> None:
         self._server = server
+        self._over = over
         self._transport = SseServerTransport("/", max_request_body_size=max_request_bytes)
         self._unread: dict[str, _Unread] = {}
 
@@ -56,7 +67,10 @@ class LegacySse:
 
         sending = _announcing(quote(scope["path"]).encode(), send, announced)
         try:
-            async with self._transport.connect_sse(scope, receive, sending) as (reader, writer):
+            async with (
+                self._transport.connect_sse(scope, receive, sending) as (messages, answers),
+                Unanswered().watched(messages, answers, self._over) as (reader, writer),
+            ):
                 await self._server.run(reader, _WayOut(writer, unread), self._server.options)
         finally:
             self._unread.pop(unread.session_id, None)

@@ -88,9 +88,9 @@ class Streams:
                     stream.scope.cancel()
 
     def end(self) -> None:
-        """End the open streams but those that carry answers or end themselves."""
+        """End the open streams but those that end themselves."""
         for stream in tuple(self._open):
-            if not (stream.carries_answers or stream.ends_itself):
+            if not stream.ends_itself:
                 stream.scope.cancel()
 
     async def end_all(self) -> None:

@@ -1,7 +1,7 @@
 """The requests of one connection that were read and are not answered yet."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
 
@@ -46,16 +46,29 @@ class Unanswered:
         await self._none.wait()
 
     @asynccontextmanager
-    async def watched(self, reader: _In, writer: _Out) -> AsyncIterator[Ways]:
-        """Give both ways to who answers. At the end, what was said last still goes out."""
+    async def watched(
+        self, reader: _In, writer: _Out, over: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncIterator[Ways]:
+        """Give both ways to who answers. At the end, what was said last still goes out.
+
+        When ``over`` returns, nothing is read any more as soon as everything is answered.
+        """
         read, said = anyio.create_memory_object_stream[Item](0)
         answer, answers = anyio.create_memory_object_stream[SessionMessage](0)
         async with said, answer, asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self._read(reader, read))
             tasks.create_task(self._write(answers, writer))
+            ending = None if over is None else tasks.create_task(self._stop(reading, over))
             yield said, answer
             reading.cancel()
+            if ending is not None:
+                ending.cancel()
             answer.close()
+
+    async def _stop(self, reading: asyncio.Task[None], over: Callable[[], Awaitable[None]]) -> None:
+        await over()
+        await self.none()
+        reading.cancel()
 
     async def _read(self, reader: _In, read: MemoryObjectSendStream[Item]) -> None:
         async with read, aclosing(reader):
