@@ -15,9 +15,9 @@ from mcp_tools_proxy.downstream.transports.asked import answer_to
 from mcp_tools_proxy.downstream.transports.http_endpoint import Endpoint
 from mcp_tools_proxy.downstream.transports.in_flight import (
     CANCELLED,
-    MAX_ANSWERS,
     RELAYED,
     InFlight,
+    Question,
 )
 from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED
 
@@ -32,13 +32,12 @@ class Aside:
         self._endpoint = endpoint
         self._calls = calls
         self._on_list_changed = on_list_changed
-        self._answers = 0
         self._tasks: anyio.abc.TaskGroup | None = None
         self._on_request: OnRequest | None = None
         self._intercept: OnNotifyIntercept | None = None
 
     def __repr__(self) -> str:
-        return f"<Aside legacy={self.legacy} answers={self._answers}>"
+        return f"<Aside legacy={self.legacy}>"
 
     def open(
         self,
@@ -61,9 +60,9 @@ class Aside:
             return
         elif method not in QUESTIONS:
             await self.send(await answer_to(self._on_request, request_id, method, params))
-        elif self._tasks is not None and self._answers < MAX_ANSWERS:
-            self._answers += 1
-            self._tasks.start_soon(self._answer, request_id, method, params or {}, whom)
+        elif self._tasks is not None:
+            question = Question(request_id, method, params or {}, whom)
+            self._calls.take_question(self._tasks, question, self.send)
 
     def _note(self, method: str, params: dict[str, Any], size: int, whom: Hearing | None) -> None:
         if method in RELAYED:
@@ -74,16 +73,6 @@ class Aside:
         heard = run_notify_intercept(self._intercept, method, params)
         if not heard and method in LIST_CHANGED:
             self._on_list_changed()
-
-    async def _answer(
-        self, request_id: int | str, method: str, params: dict[str, Any], whom: Hearing | None
-    ) -> None:
-        try:
-            answer = await self._calls.ask(request_id, method, params, whom)
-            if answer is not None:
-                await self.send(answer)
-        finally:
-            self._answers -= 1
 
     async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""

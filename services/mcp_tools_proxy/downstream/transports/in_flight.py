@@ -1,9 +1,11 @@
 """The requests that run on one link, and which of them the server's own words concern."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import AskFailed
@@ -24,6 +26,20 @@ RELAYED = frozenset({PROGRESS, LOG_LINE, UPDATED})
 """The notifications that concern somebody in particular."""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request of the server's, to the client of ``whom``; None is nobody that is known."""
+
+    id: int | str
+    method: str
+    params: Mapping[str, Any]
+    whom: Hearing | None
+
+
+SendAnswer = Callable[[dict[str, Any]], Awaitable[None]]
+"""Sends the answer to a question: ``id``, and ``result`` or ``error``."""
+
+
 class InFlight:
     """Who waits for what on one link.
 
@@ -40,6 +56,7 @@ class InFlight:
         self._by_token: dict[int, Hearing] = {}
         self._abandoned: set[int] = set()
         self._is_counting = True
+        self._answers = 0
         self._asked: dict[tuple[Hearing | None, int | str], anyio.CancelScope] = {}
 
     def __repr__(self) -> str:
@@ -95,18 +112,30 @@ class InFlight:
         if hearing is not None:
             hearing.progress(params, size)
 
-    async def ask(
-        self,
-        request_id: int | str,
-        method: str,
-        params: Mapping[str, Any],
-        whom: Hearing | None,
-    ) -> dict[str, Any] | None:
-        """Put a question of the server's; give the answer as a message, None once withdrawn."""
+    def take_question(self, tasks: TaskGroup, question: Question, answer: SendAnswer) -> None:
+        """Put a question of the server's, in a task, and ``answer`` it unless it is withdrawn.
+
+        Of more than MAX_ANSWERS at once the others get no answer.
+        """
+        if self._answers < MAX_ANSWERS:
+            self._answers += 1
+            tasks.start_soon(self._answer, question, answer)
+
+    async def _answer(self, question: Question, answer: SendAnswer) -> None:
+        try:
+            said = await self._ask(question)
+            if said is not None:
+                await answer(said)
+        finally:
+            self._answers -= 1
+
+    async def _ask(self, question: Question) -> dict[str, Any] | None:
+        """Give the answer as a message, None once the question is withdrawn."""
+        request_id, whom = question.id, question.whom
         with anyio.CancelScope() as withdrawn:
             self._asked[whom, request_id] = withdrawn
             try:
-                return {"id": request_id, "result": await _put(method, params, whom)}
+                return {"id": request_id, "result": await _put(question)}
             except AskFailed as failure:
                 error = {"code": failure.code, "message": failure.message}
                 return {"id": request_id, "error": error}
@@ -121,13 +150,11 @@ class InFlight:
                 scope.cancel()
 
 
-async def _put(
-    method: str, params: Mapping[str, Any], whom: Hearing | None
-) -> Mapping[str, object]:
-    if whom is None:
+async def _put(question: Question) -> Mapping[str, object]:
+    if question.whom is None:
         raise AskFailed(
             INVALID_REQUEST,
             "nobody can be asked: the question belongs to no call, to one of several, "
             "or to one whose caller takes no questions",
         )
-    return await whom.question(method, params)
+    return await question.whom.question(question.method, question.params)

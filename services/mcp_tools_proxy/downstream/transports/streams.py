@@ -34,9 +34,9 @@ from mcp_tools_proxy.downstream.questions import QUESTIONS
 from mcp_tools_proxy.downstream.transports.failures import as_mcp_error, from_mcp_error
 from mcp_tools_proxy.downstream.transports.in_flight import (
     CANCELLED,
-    MAX_ANSWERS,
     RELAYED,
     InFlight,
+    Question,
 )
 from mcp_tools_proxy.downstream.transports.messages import LIST_CHANGED, to_session_message
 
@@ -87,7 +87,6 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         self._list_changed = on_list_changed
         self._calls = InFlight()
         self._answering: anyio.abc.TaskGroup | None = None
-        self._answers = 0
 
     @property
     def ended(self) -> bool:
@@ -158,20 +157,16 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
             case JSONRPCNotification() if message.method == CANCELLED:
                 self._calls.withdraw((message.params or {}).get("requestId"))
             case JSONRPCRequest() if message.method in QUESTIONS:
-                if self._answering is not None and self._answers < MAX_ANSWERS:
-                    self._answers += 1
-                    self._answering.start_soon(self._answer, message, self._calls.sole())
+                if self._answering is not None:
+                    whom = self._calls.sole()
+                    question = Question(message.id, message.method, message.params or {}, whom)
+                    self._calls.take_question(self._answering, question, self._answer)
                 return True
         return False
 
-    async def _answer(self, asked: JSONRPCRequest, whom: Hearing | None) -> None:
-        try:
-            answer = await self._calls.ask(asked.id, asked.method, asked.params or {}, whom)
-            if answer is not None:
-                with suppress(anyio.BrokenResourceError):
-                    await self._outgoing.send_aside(to_json({"jsonrpc": "2.0", **answer}))
-        finally:
-            self._answers -= 1
+    async def _answer(self, answer: dict[str, Any]) -> None:
+        with suppress(anyio.BrokenResourceError):
+            await self._outgoing.send_aside(to_json({"jsonrpc": "2.0", **answer}))
 
 
 class _Incoming(anyio.abc.AsyncResource):
