@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from mcp_tools_proxy.facade.listening import MAX_RESOURCES
 from tests.configuration import Json
 from tests.facade.serving import INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
 from tests.facade.wire import ERAS, Wire, in_front_of_one, messages_of, wire
-from tests.service import BOUND_S
+from tests.service import BOUND_S, eventually
 
 JSON = {"Content-Type": "application/json"}
 
@@ -102,3 +103,38 @@ async def address_of(lines: AsyncIterator[str]) -> str:
             if line.startswith("data: "):
                 return line.removeprefix("data: ")
     raise AssertionError("it announced none")
+
+
+async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_ready(
+    served: Served,
+) -> None:
+    client = await wire(served, LEGACY)
+    for _ in range(5):
+        await client.tell({"method": "notifications/initialized"})
+    await client.ask("ping")
+    assert served.facade.watchers == 1
+
+
+async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:
+    async with in_front_of_one(()) as (served, server):
+        client = await wire(served, LEGACY)
+        asked = [client.ask("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
+        answers = await asyncio.gather(*asked)
+        _, headers = client.request("", {})
+        ended = await served.http.delete("/mcp", headers=headers)
+
+        async def is_left() -> bool:
+            return server.script.updates.watches("raw://text") == 0
+
+        await eventually(is_left)
+    assert ([answer["result"] for answer in answers], ended.status_code) == ([{}] * 10, 204)
+
+
+async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_one() -> None:
+    async with in_front_of_one(()) as (served, _):
+        client = await wire(served, LEGACY)
+        uris = [f"raw://item/{number}" for number in range(MAX_RESOURCES + 20)]
+        answers = await asyncio.gather(
+            *(client.ask("resources/subscribe", {"uri": uri}) for uri in uris)
+        )
+    assert sum("result" in answer for answer in answers) == MAX_RESOURCES

@@ -1,6 +1,7 @@
 """What lives as long as a session of the older eras: its log level, what it is told of."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from mcp import MCPError
 from mcp.server.connection import Connection
@@ -21,7 +22,29 @@ LEVEL = "level"
 """Where a connection's state has the least severe log line that its client wants."""
 
 FOLLOWED = "followed"
-"""Where it has how to stop following each resource that its client subscribed to."""
+"""Where it has its ``_Followed``."""
+
+WATCHED = "watched"
+"""Where it has whether it is told of changes of its lists."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """What one session follows: how to stop it, by URI, and how many more are being asked for."""
+
+    stops: dict[str, Callable[[], None]] = field(default_factory=dict)
+    asking: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it may follow no more."""
+        return len(self.stops) + self.asking >= MAX_RESOURCES
+
+    def stop_all(self) -> None:
+        """Follow nothing any more."""
+        for stop in self.stops.values():
+            stop()
+        self.stops.clear()
 
 
 class Sessions:
@@ -33,8 +56,14 @@ class Sessions:
         self._telling = telling
 
     async def watch(self, context: Context, caller: Caller) -> None:
-        """Tell a session of changes of its lists from now on, until it ends."""
-        session = context.session
+        """Tell a session of changes of its lists from now on, until it ends.
+
+        Once is enough: a client may say as often as it likes that it is ready.
+        """
+        session, connection = context.session, _connection_of(context)
+        if connection.state.get(WATCHED):
+            return
+        connection.state[WATCHED] = True
         try:
             seen = await self._watching.look(caller)
         except ProxyError:  # it is told what is wrong when it asks for a list
@@ -43,7 +72,7 @@ class Sessions:
         async def tell(changed: frozenset[Lists]) -> None:
             await _tell_changed(session, changed)
 
-        _connection_of(context).exit_stack.callback(self._watching.join(caller, seen, tell))
+        connection.exit_stack.callback(self._watching.join(caller, seen, tell))
 
     async def subscribe(self, asked: Asked, uri: str) -> EmptyResult:
         """Tell a session of updates of a resource, until it unsubscribes or ends. Raises MCPError.
@@ -51,24 +80,31 @@ class Sessions:
         Subscribing twice is the same as once.
         """
         followed = _followed(asked.context)
-        if uri in followed:
+        if uri in followed.stops:
             return EmptyResult()
-        if len(followed) >= MAX_RESOURCES:
+        if followed.is_full:
             raise MCPError(
                 INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
             )
         recipient: Recipient[str] = Recipient(_updates_of(asked.context.session))
+        followed.asking += 1
         try:
-            followed[uri] = await self._subscriptions.subscribe(
+            stop = await self._subscriptions.subscribe(
                 asked.call(Kind.RESOURCE, uri, {}), lambda: self._telling.soon(recipient, [uri])
             )
         except ProxyError as error:
             raise protocol_error(error, asked.trace_id, modern=asked.modern) from None
+        finally:
+            followed.asking -= 1
+        if uri in followed.stops:  # it was asked for twice at once
+            stop()
+        else:
+            followed.stops[uri] = stop
         return EmptyResult()
 
     async def unsubscribe(self, asked: Asked, uri: str) -> EmptyResult:
         """Stop telling a session of a resource; one that it does not follow is no error."""
-        stop = _followed(asked.context).pop(uri, None)
+        stop = _followed(asked.context).stops.pop(uri, None)
         if stop is not None:
             stop()
         return EmptyResult()
@@ -103,20 +139,14 @@ async def _tell_changed(session: ServerSession, changed: frozenset[Lists]) -> No
         await session.send_resource_list_changed()
 
 
-def _followed(context: Context) -> dict[str, Callable[[], None]]:
+def _followed(context: Context) -> _Followed:
     """Give what a session follows; when the session ends, it follows nothing."""
     connection = _connection_of(context)
-    followed: dict[str, Callable[[], None]] | None = connection.state.get(FOLLOWED)
+    followed: _Followed | None = connection.state.get(FOLLOWED)
     if followed is None:
-        connection.state[FOLLOWED] = followed = {}
-        connection.exit_stack.callback(_stop_all, followed)
+        connection.state[FOLLOWED] = followed = _Followed()
+        connection.exit_stack.callback(followed.stop_all)
     return followed
-
-
-def _stop_all(followed: dict[str, Callable[[], None]]) -> None:
-    for stop in followed.values():
-        stop()
-    followed.clear()
 
 
 def _connection_of(context: Context) -> Connection:
