@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
@@ -15,7 +15,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_tools_proxy.facade.http import HttpFacade
+from tests.api.asking import EVERYTHING, OWN, config_of, offer
 from tests.configuration import Json
+from tests.mcp_servers.raw_web import running_raw
 from tests.service import BOUND_S, Service, running
 
 MODERN = "2026-07-28"
@@ -126,6 +128,19 @@ async def serving(**options: Any) -> AsyncIterator[Served]:
                     for connection in list(server.server_state.connections):
                         if connection.transport is not None:
                             connection.transport.abort()
+
+
+@asynccontextmanager
+async def in_front_of_two(
+    *agents: Json, presets: Sequence[Json] = (EVERYTHING,), **settings: Any
+) -> AsyncIterator[Served]:
+    """Serve the servers ``a`` and ``a-b`` to agents, as ``two_servers`` does, on a socket."""
+    async with (
+        running_raw(name="a", **offer(OWN["a"])) as a,
+        running_raw(name="a-b", **offer(OWN["a-b"])) as a_b,
+        serving(config=config_of(a, a_b, *agents, presets=presets), **settings) as served,
+    ):
+        yield served
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:

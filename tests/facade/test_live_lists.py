@@ -13,8 +13,8 @@ from mcp.types import (
 )
 
 from tests.api.asking import EVERYTHING, config_of, offer
-from tests.configuration import Json, make_agent, make_preset, write_json
-from tests.facade.serving import ERAS, Served, names, serving
+from tests.configuration import make_agent, make_preset, write_json
+from tests.facade.serving import ERAS, Served, in_front_of_two, names, serving
 from tests.mcp_servers.raw_web import running_raw
 from tests.service import ACTIVE, CONFIG_DIR, eventually
 
@@ -45,17 +45,6 @@ class Listener:
             return set(kinds) <= set(self.told)
 
         await eventually(is_told)
-
-
-@asynccontextmanager
-async def two_behind(*agents: Json, presets: tuple[Json, ...]) -> AsyncIterator[Served]:
-    async with (
-        running_raw(name="a", **offer("alpha")) as a,
-        running_raw(name="a-b", **offer("beta")) as a_b,
-    ):
-        config = config_of(a, a_b, *agents, presets=presets)
-        async with serving(config=config) as served:
-            yield served
 
 
 @asynccontextmanager
@@ -96,7 +85,7 @@ async def test_a_switched_preset_is_told_and_shown_on_the_same_connection(
     path: str, mode: str
 ) -> None:
     async with (
-        two_behind(presets=(EVERYTHING, ONLY_ALPHA)) as served,
+        in_front_of_two(presets=(EVERYTHING, ONLY_ALPHA)) as served,
         listening(served, path, mode=mode) as listener,
     ):
         await switch(served, "alpha")
@@ -109,7 +98,7 @@ async def test_a_switched_preset_is_told_and_shown_on_the_same_connection(
 @pytest.mark.parametrize("mode", ERAS)
 async def test_only_the_lists_that_changed_are_told(mode: str) -> None:
     async with (
-        two_behind(presets=(EVERYTHING, SAME_TOOLS)) as served,
+        in_front_of_two(presets=(EVERYTHING, SAME_TOOLS)) as served,
         listening(served, mode=mode) as listener,
     ):
         await switch(served, "same")
@@ -121,7 +110,7 @@ async def test_only_the_lists_that_changed_are_told(mode: str) -> None:
 async def test_who_sees_no_change_is_told_nothing(mode: str) -> None:
     only_b = make_preset("only_b", tools=[("a-b", "whoami"), ("a-b", "beta")])
     async with (
-        two_behind(*AGENTS, presets=(EVERYTHING, only_b)) as served,
+        in_front_of_two(*AGENTS, presets=(EVERYTHING, only_b)) as served,
         listening(served, "/mcp/agents/whole", mode=mode) as concerned,
         listening(served, "/mcp/agents/only_b", mode=mode) as unconcerned,
     ):
@@ -135,7 +124,7 @@ async def test_who_sees_no_change_is_told_nothing(mode: str) -> None:
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_tool_of_an_old_list_is_refused_when_it_is_called(mode: str) -> None:
     async with (
-        two_behind(presets=(EVERYTHING, ONLY_ALPHA)) as served,
+        in_front_of_two(presets=(EVERYTHING, ONLY_ALPHA)) as served,
         served.client(mode=mode) as client,
     ):
         listed = names(await client.list_tools())
@@ -148,7 +137,7 @@ async def test_a_tool_of_an_old_list_is_refused_when_it_is_called(mode: str) -> 
 @pytest.mark.requirement("P-21")
 async def test_an_edited_preset_is_told_to_open_sessions() -> None:
     async with (
-        two_behind(presets=(EVERYTHING,)) as served,
+        in_front_of_two(presets=(EVERYTHING,)) as served,
         listening(served) as listener,
     ):
         write_json(CONFIG_DIR / "preset_work.json", make_preset(tools=[("a", "alpha")]))
@@ -176,7 +165,7 @@ async def test_what_a_server_adds_is_told(mode: str) -> None:
 
 async def test_an_agent_whose_profile_goes_is_told_that_all_changed() -> None:
     async with (
-        two_behind(*AGENTS, presets=(EVERYTHING,)) as served,
+        in_front_of_two(*AGENTS, presets=(EVERYTHING,)) as served,
         listening(served, "/mcp/agents/only_b") as listener,
     ):
         write_json(CONFIG_DIR / "agents.json", {"agents": [make_agent("whole")]})
@@ -184,7 +173,7 @@ async def test_an_agent_whose_profile_goes_is_told_that_all_changed() -> None:
 
 
 async def test_lists_are_byte_stable_and_private() -> None:
-    async with two_behind(presets=(EVERYTHING,)) as served:
+    async with in_front_of_two(presets=(EVERYTHING,)) as served:
         one, other = [await served.ask("tools/list") for _ in range(2)]
     result = one.json()["result"]
     assert (one.content, result["cacheScope"], result["ttlMs"]) == (other.content, "private", 0)

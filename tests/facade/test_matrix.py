@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.api.asking import EVERYTHING, ITEM, ITEM_7, TEXT, config_of, offer
+from tests.api.asking import EVERYTHING, ITEM, ITEM_7, TEXT
 from tests.configuration import make_agent, make_preset, write_json
 from tests.facade.entries import WAYS, Entry, Shown, Used, Who, entered
-from tests.facade.serving import Served, serving
-from tests.mcp_servers.raw_web import running_raw
+from tests.facade.serving import Served, in_front_of_two
 
 pytestmark = pytest.mark.timeout(60)
 ways = pytest.mark.parametrize(
@@ -100,13 +99,8 @@ async def two_behind(**settings: object) -> AsyncIterator[Served]:
         folder.mkdir(parents=True)
         document = {"doc_id": f"of_{tenant}", "tenant_id": tenant, "pages": ["text"]}
         write_json(folder / "one.json", document | {"title": f"Title of {tenant}"})
-    async with (
-        running_raw(name="a", **offer("alpha")) as a,
-        running_raw(name="a-b", **offer("beta")) as a_b,
-    ):
-        config = config_of(a, a_b, *AGENTS, presets=(EVERYTHING, NARROW))
-        async with serving(config=config, **settings) as served:
-            yield served
+    async with in_front_of_two(*AGENTS, presets=(EVERYTHING, NARROW), **settings) as served:
+        yield served
 
 
 def foreign(who: Who) -> set[str]:

@@ -7,14 +7,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.api.asking import EVERYTHING, config_of, offer
+from tests.api.asking import EVERYTHING
 from tests.configuration import Json, make_preset
 from tests.downstream.remains import Held, tasks
 from tests.facade.serving import ERAS as MODES
-from tests.facade.serving import Served, names, serving
+from tests.facade.serving import Served, in_front_of_two, names
 from tests.facade.test_live_lists import Listener, listening, switch
 from tests.facade.wire import ERAS, in_front_of_one, wire
-from tests.mcp_servers.raw_web import running_raw
 from tests.service import BOUND_S, eventually
 
 pytestmark = pytest.mark.timeout(60)
@@ -33,11 +32,7 @@ async def downstream_tools(listener: Listener) -> list[str]:
 async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_nothing_stays() -> (
     None
 ):
-    async with (
-        running_raw(name="a", **offer("alpha")) as a,
-        running_raw(name="a-b", **offer("beta")) as a_b,
-        serving(config=config_of(a, a_b, presets=PRESETS)) as served,
-    ):
+    async with in_front_of_two(presets=PRESETS) as served:
         async with listening(served):
             pass  # what is made once is made
         await eventually(lambda: nobody_is_connected(served))

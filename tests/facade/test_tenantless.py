@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import DOC_1, DOCUMENT_TOOL, EVERYTHING, config_of, offer
+from tests.api.asking import DOC_1, DOCUMENT_TOOL
 from tests.facade.entries import HTTP_PATHS, ByMcp, Who, by_stdio, entered
-from tests.facade.serving import ERAS, serving
-from tests.mcp_servers.raw_web import running_raw
+from tests.facade.serving import ERAS, in_front_of_two, serving
 
 NOBODY = Who(None, None)
 ENTRIES = [name for name in HTTP_PATHS if not name.startswith("agents")]
@@ -16,9 +15,7 @@ ENTRIES = [name for name in HTTP_PATHS if not name.startswith("agents")]
 async def seen(name: str, mode: str, **settings: Any) -> tuple[bool, bool, str | None]:
     """Come in without a tenant; tell what is listed and callable: documents, then a server."""
     async with (
-        running_raw(name="a", **offer("alpha")) as a,
-        running_raw(name="a-b", **offer("beta")) as a_b,
-        serving(config=config_of(a, a_b, presets=(EVERYTHING,)), **settings) as served,
+        in_front_of_two(**settings) as served,
         entered(served, (name, mode), NOBODY) as entry,
     ):
         listed = DOCUMENT_TOOL in (await entry.shown()).tools
