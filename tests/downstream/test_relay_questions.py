@@ -113,14 +113,13 @@ async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(way: st
         assert "nobody can be asked" in told["answers"][0]["error"]["message"]
 
 
-@pytest.mark.parametrize("way", LEGACY)
+@pytest.mark.parametrize("way", [way for way in LEGACY if way != "stdio-legacy"])
 async def test_an_older_server_is_told_what_its_client_may_be_asked(way: str) -> None:
     async with relaying(way) as relay:
-        if relay.server is not None:
-            assert relay.script.initialized["capabilities"] == {
-                "elicitation": {"form": {}, "url": {}},
-                "sampling": {},
-            }
+        assert relay.script.initialized["capabilities"] == {
+            "elicitation": {"form": {}, "url": {}},
+            "sampling": {},
+        }
 
 
 @pushing
