@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.facade.listening import MAX_RESOURCES
 from tests.configuration import Json
 from tests.facade.serving import INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
@@ -14,6 +15,7 @@ from tests.service import BOUND_S, eventually
 
 JSON = {"Content-Type": "application/json"}
 
+FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
 NO_JSON = {
     "NaN": "NaN",
     "infinity": "-Infinity",
@@ -138,3 +140,17 @@ async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_
             *(client.ask("resources/subscribe", {"uri": uri}) for uri in uris)
         )
     assert sum("result" in answer for answer in answers) == MAX_RESOURCES
+
+
+async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
+    async with in_front_of_one(("ask", "echo"), era="legacy", sse=True) as (served, _):
+        client = await wire(served, MODERN, elicitation={})
+        asked = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
+        waiting = sum("requestState" in result for result in await asyncio.gather(*asked))
+        other = await served.ask(
+            "tools/call", {"name": "s1:echo"}, headers={**TENANT, "X-Tenant-Id": "tenant_2"}
+        )
+    assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
+        True,
+        False,
+    )

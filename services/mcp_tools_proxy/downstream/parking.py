@@ -15,6 +15,7 @@ from mcp.types import INVALID_REQUEST
 from mcp_tools_proxy.domain.caller import Call, Resumed
 from mcp_tools_proxy.domain.client import AskFailed, Client
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S
 from mcp_tools_proxy.downstream.result import INPUT_REQUIRED
 
@@ -22,7 +23,8 @@ HANDLE = "mcp-tools-proxy/parked:"
 """What a ``requestState`` of ours begins with; none of these is ever sent to a server."""
 
 MAX_PARKED = 1000
-MAX_PARKED_OF_TENANT = 100
+MAX_PARKED_OF_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
+"""Each is a call in flight at its server, for minutes: one tenant leaves most of them to others."""
 
 Run = Callable[[Client], Awaitable[dict[str, Any]]]
 """Makes the whole request for a client that can be asked at any time; gives the raw result."""
