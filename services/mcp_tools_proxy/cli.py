@@ -9,7 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli_documents import documents_app
-from mcp_tools_proxy.cli_tokens import tokens_app
+from mcp_tools_proxy.cli_tokens import identifier, tokens_app
 from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
@@ -30,10 +30,16 @@ Agent = Annotated[
 ]
 Tenant = Annotated[
     str | None,
-    typer.Option(help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID]."),
+    typer.Option(
+        callback=identifier,
+        help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID].",
+    ),
 ]
-User = Annotated[str, typer.Option(help="Whom the calls are made for.")]
-McpAgent = Annotated[str | None, typer.Option(help="The agent whose profile narrows what is seen.")]
+User = Annotated[str, typer.Option(callback=identifier, help="Whom the calls are made for.")]
+McpAgent = Annotated[
+    str | None,
+    typer.Option(callback=identifier, help="The agent whose profile narrows what is seen."),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]

@@ -26,7 +26,8 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 
 
-def _identifier(value: str | None) -> str | None:
+def identifier(value: str | None) -> str | None:
+    """Take an option that names a tenant, a user or an agent. Raises BadParameter (contract §1)."""
     if value is not None and not is_identifier(value):
         raise typer.BadParameter("it must be 1-256 characters without control characters")
     return value
@@ -34,19 +35,17 @@ def _identifier(value: str | None) -> str | None:
 
 def _identifiers(values: list[str] | None) -> list[str] | None:
     for value in values or ():
-        _identifier(value)
+        identifier(value)
     return values
 
 
 _Tenant = Annotated[
     str | None,
-    typer.Option(
-        "--tenant", callback=_identifier, help="Whose data it reads; an admin needs none."
-    ),
+    typer.Option("--tenant", callback=identifier, help="Whose data it reads; an admin needs none."),
 ]
 _User = Annotated[
     str | None,
-    typer.Option("--user", callback=_identifier, help="By default whom each request names."),
+    typer.Option("--user", callback=identifier, help="By default whom each request names."),
 ]
 _Agents = Annotated[
     list[str] | None,

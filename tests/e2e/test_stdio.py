@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mcp_tools_proxy.cli import app
 from tests.configuration import Config, make_preset
 from tests.downstream import remains
 from tests.e2e.program import wait_until
@@ -185,3 +187,10 @@ def test_a_stream_of_changes_ends_with_its_result_at_sigterm(tmp_path: Path) -> 
         program.process.send_signal(signal.SIGTERM)
         assert "result" in program.answer(1)
         assert program.ended() in {0, 143, -15}
+
+
+@pytest.mark.parametrize("option", ["--tenant", "--user", "--agent"])
+@pytest.mark.parametrize("value", ["", "a\nb", "x" * 257])
+def test_it_starts_for_identifiers_only(option: str, value: str) -> None:
+    ended = CliRunner().invoke(app, ["stdio", option, value])
+    assert (ended.exit_code, "1-256 characters" in ended.output) == (2, True)
