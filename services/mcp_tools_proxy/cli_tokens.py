@@ -39,6 +39,14 @@ def _identifiers(values: list[str] | None) -> list[str] | None:
     return values
 
 
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # what was typed is not of the terminal's encoding
+        raise typer.BadParameter("it must be UTF-8") from None
+    return value
+
+
 _Tenant = Annotated[
     str | None,
     typer.Option("--tenant", callback=identifier, help="Whose data it reads; an admin needs none."),
@@ -60,7 +68,7 @@ _Expires = Annotated[
     str | None,
     typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
 ]
-_Note = Annotated[str, typer.Option("--note", help="What it is for.")]
+_Note = Annotated[str, typer.Option("--note", callback=_text, help="What it is for.")]
 _File = Annotated[
     Path | None,
     typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),

@@ -100,6 +100,8 @@ def test_a_file_that_is_not_there_is_one_line_and_exit_code_1(run: Run, path: Pa
         (),
         ("--tenant", ""),
         ("--tenant", "a\nb"),
+        ("--tenant", "a\udcff"),
+        ("--tenant", "acme", "--note", "a\udcff"),
         ("--tenant", "acme", "--agent", ""),
         ("--tenant", "acme", "--expires", "soon"),
         ("--tenant", "acme", "--expires", "0d"),

@@ -3,8 +3,9 @@
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mcp_tools_proxy.identity.token_lines import (
 )
 
 FILE_MODE = 0o600
-"""Only its owner reads or writes the file."""
+"""Only its owner reads or writes a file that is made here."""
 
 
 class UnknownToken(Exception):
@@ -97,9 +98,19 @@ def _write(path: Path, content: bytes) -> None:
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         with open(descriptor, "wb") as file:
+            _take_over(descriptor, path)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _take_over(descriptor: int, path: Path) -> None:
+    """Keep owner and mode of the file that is replaced: who serves may be somebody else."""
+    with suppress(FileNotFoundError):
+        original = path.stat()
+        with suppress(PermissionError):  # only root gives files away
+            os.fchown(descriptor, original.st_uid, original.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(original.st_mode))

@@ -31,6 +31,7 @@ TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
 
 ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 
+_BOM = b"\xef\xbb\xbf"
 _TOKEN_BYTES = 32
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
 
@@ -82,7 +83,7 @@ def read_lines(data: bytes) -> TokenLines:
     entries: dict[str, TokenEntry] = {}
     problems: dict[int, str] = {}
     ids: set[str] = set()
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
         if not line.strip() or line.lstrip().startswith(b"#"):
             continue
         try:
@@ -133,7 +134,7 @@ def dump_line(entry: TokenEntry) -> bytes:
 def id_of(line: bytes) -> str | None:
     """Give a line's id as far as it can be read, also of one that is broken otherwise."""
     try:
-        content = from_json(line)
+        content = from_json(line.removeprefix(_BOM))
     except ValueError:
         return None
     found = content.get("id") if isinstance(content, dict) else None

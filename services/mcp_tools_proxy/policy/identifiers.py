@@ -20,12 +20,15 @@ TRACE_ID_PATTERN = r"^[!-~]{1,128}$"
 """trace_id: 1–128 printable ASCII characters, no spaces."""
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TRACE_ID = re.compile(r"[!-~]{1,128}")
 
 
 def is_identifier(text: str) -> bool:
     """Tell whether ``text`` may serve as an Identifier, where there is no model to check it."""
-    return 1 <= len(text) <= IDENTIFIER_CHARS and not has_control_character(text)
+    if not 1 <= len(text) <= IDENTIFIER_CHARS or has_control_character(text):
+        return False
+    return text.isascii() or _SURROGATE.search(text) is None  # as in arguments that are not UTF-8
 
 
 def has_control_character(text: str) -> bool:

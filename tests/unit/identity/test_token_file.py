@@ -29,6 +29,20 @@ def test_only_its_owner_reads_the_file(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_who_may_read_a_file_that_was_there_may_still_read_it(path: Path) -> None:
+    add_token(path, ACME)
+    path.chmod(0o640)
+    add_token(path, ACME)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_first_token_after_a_byte_order_mark_can_be_taken_back(path: Path) -> None:
+    _, added = add_token(path, ACME)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    remove_entry(path, added.id)
+    assert read_lines(path.read_bytes()).entries == ()
+
+
 def test_what_a_hand_wrote_stays_as_it_is(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"# ours\r\n\n{broken\n{}")
