@@ -24,8 +24,8 @@ from tests.mcp_servers.script import Script
 
 MODERN = [way for way in WAYS if "modern" in way]
 LEGACY = [way for way in WAYS if "legacy" in way]
-STREAMING = [way for way in WAYS if way not in ("http-modern", "http-legacy")]
-STREAMING.remove("http-legacy-stateless")
+_ONE_PIECE = ("http-modern", "http-legacy", "http-legacy-stateless")
+STREAMING = [way for way in WAYS if way not in _ONE_PIECE]
 """Where a server can say something before its answer: not where that is one piece of JSON."""
 
 PUSHING = [way for way in STREAMING if "legacy" in way]

@@ -16,7 +16,7 @@ class AskFailed(Exception):
 class Client(Protocol):
     """Who waits for a call's result, over a protocol that may carry more than the result.
 
-    Notices and questions are MCP's: a method, and params as on its wire.
+    Notes (notifications) and questions are MCP's: a method, and params as on its wire.
     """
 
     @property

@@ -33,7 +33,7 @@ class _Question(BaseModel):
     params: dict[str, Any]
 
 
-class _Notice(Notification[dict[str, Any], str]):
+class _Note(Notification[dict[str, Any], str]):
     """A notification, as it is on the wire."""
 
 
@@ -79,10 +79,10 @@ class SessionClient:
             if method == "notifications/progress":
                 await self._tell_progress(cast("Mapping[str, Any]", params))
             elif method == "notifications/message" and self._wants(params.get("level")):
-                notice = cast("ServerNotification", _Notice(method=method, params=dict(params)))
-                await self._session.send_notification(notice, related_request_id=self._request_id)
-        except Exception as error:  # noqa: BLE001 - a notice that nobody hears must not end a call
-            log.debug("facade.notice_lost", method=method, error=type(error).__name__)
+                note = cast("ServerNotification", _Note(method=method, params=dict(params)))
+                await self._session.send_notification(note, related_request_id=self._request_id)
+        except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
+            log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Ask it, and give its raw result; see Client."""

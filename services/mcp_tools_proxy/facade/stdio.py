@@ -70,7 +70,7 @@ class _Lines:
         loop = asyncio.get_running_loop()
         pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         try:
-            loop.add_reader(pipe, int)
+            loop.add_reader(pipe, int)  # which does nothing: a file is refused here
         except PermissionError:
             pipe.close()
             return None
