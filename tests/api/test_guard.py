@@ -20,7 +20,7 @@ OWN = [
 FOREIGN = [
     "evil.example", "evil.example:8082", "localhost.evil.example", "127.0.0.1.evil.example",
     "localhost@evil.example", "evil.example#localhost", "localhost:x", "localhost:0x1f",
-    "::1", "[::1", "", "192.168.0.1", "localhost/evil.example", EVERYWHERE,
+    "::1", "[::1", "[::1]evil.example", "", "192.168.0.1", "localhost/evil.example", EVERYWHERE,
 ]  # fmt: skip
 
 

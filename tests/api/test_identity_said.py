@@ -49,6 +49,7 @@ def told(response: httpx.Response) -> tuple[int, str, object]:
         ({"X-Tenant-Id": "acme"}, {"user": {"user_id": "u"}}),
         ({"X-User-Id": "u"}, {"user": {"tenant_id": "acme", "user_id": None}}),
         ({"X-Agent-Id": "reader"}, {"user": USER, "agent": "reader"}),
+        ({"X-Tenant-Id": "acme \t"}, {"user": USER}),
     ],
 )
 async def test_body_and_headers_complete_each_other(

@@ -9,10 +9,12 @@ import pytest
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.facade.listening import MAX_RESOURCES
 from tests.configuration import Json
-from tests.facade.serving import INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
+from tests.facade.serving import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
 from tests.facade.wire import ERAS, Wire, in_front_of_one, messages_of, wire
 from tests.service import BOUND_S, eventually
 
+OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 JSON = {"Content-Type": "application/json"}
 
 FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
@@ -147,10 +149,34 @@ async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -
         client = await wire(served, MODERN, elicitation={})
         asked = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
         waiting = sum("requestState" in result for result in await asyncio.gather(*asked))
-        other = await served.ask(
-            "tools/call", {"name": "s1:echo"}, headers={**TENANT, "X-Tenant-Id": "tenant_2"}
-        )
+        other = await served.ask("tools/call", {"name": "s1:echo"}, headers=OTHER)
     assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
         True,
         False,
     )
+
+
+async def test_a_tenant_that_begins_many_sessions_ends_its_own() -> None:
+    async with serving(max_sessions=3) as served:
+        session_id = await served.open_session()
+        for _ in range(4):
+            await served.open_session(headers=OTHER)
+        assert await pinged(served, session_id) == 200
+
+
+async def test_what_begins_no_session_ends_none() -> None:
+    async with serving(max_sessions=1) as served:
+        session_id = await served.open_session()
+        refused = await served.http.post("/mcp", json=PING, headers={**BOTH, **OTHER})
+        assert (refused.status_code, await pinged(served, session_id)) == (400, 200)
+
+
+@pytest.mark.parametrize("agent", ["%00", "a%0ab", "x" * 257])
+async def test_an_agent_in_the_path_is_an_identifier(served: Served, agent: str) -> None:
+    response = await served.http.post(f"/mcp/agents/{agent}", json=PING, headers=TENANT)
+    assert response.json()["error"]["data"]["code"] == "INVALID_REQUEST"
+
+
+async def pinged(served: Served, session_id: str) -> int:
+    headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+    return (await served.http.post("/mcp", json=PING, headers=headers)).status_code

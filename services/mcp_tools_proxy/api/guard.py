@@ -104,6 +104,7 @@ def _name(host: str) -> str:
         found = parts.hostname if parts.port is None or parts.port else None
     except ValueError:
         return ""
-    if parts.netloc != host or parts.username is not None or found is None:
+    if found is None:
         return ""
-    return f"[{found}]" if ":" in found else found
+    name = f"[{found}]" if ":" in found else found
+    return name if host in (name, f"{name}:{parts.port}") else ""

@@ -8,16 +8,17 @@ from typing import Any, cast
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.types import INVALID_REQUEST, PARSE_ERROR
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.policy.identifiers import is_identifier
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
 from mcp_tools_proxy.web.body import BODY
 from mcp_tools_proxy.web.credentials import challenge, read_headers
@@ -73,6 +74,11 @@ class Entrance:
         """Give the caller of a request; its path may name the agent. Raises ProxyError."""
         authorization, by_headers = read_headers(scope["headers"])
         agent = scope.get("path_params", {}).get("agent")
+        if agent is not None and not is_identifier(agent):
+            raise InvalidRequest(
+                "the agent in the path should be 1-256 characters without control characters",
+                details={"field": "path"},
+            )
         by_path = NOTHING_SAID if agent is None else Said(agent=agent)
         caller = await self.identity.identify(authorization, by_headers, by_path)
         if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
@@ -108,6 +114,12 @@ def admitted(scope: Scope, caller: Caller) -> Scope:
 @lru_cache(maxsize=KEPT_USERS)
 def _user(*who: str | None) -> AuthenticatedUser:
     return AuthenticatedUser(AccessToken(token="", client_id=to_json(who).decode(), scopes=[]))
+
+
+def tenant_of(client_id: str) -> str:
+    """Give the tenant of the SDK's ``user``, from what it is known by."""
+    tenant_id: str = from_json(client_id)[0]
+    return tenant_id
 
 
 def caller_of(context: Context) -> Caller:

@@ -6,7 +6,6 @@ session tells when it begins: a client that does not take ``text/event-stream`` 
 """
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,12 +18,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
-from mcp_tools_proxy.facade.entrance import Entrance, admitted, no_room, refusal
+from mcp_tools_proxy.facade.entrance import CALLER, Entrance, admitted, no_room, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.in_flight import InFlight
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
+from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
@@ -34,6 +35,7 @@ from mcp_tools_proxy.web.body import parse_json, read_body
 from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.trace import trace_id_from
 
+INITIALIZE = "initialize"
 LISTEN = "subscriptions/listen"
 SPOKEN = (b"progressToken", b"logLevel")
 """What a request of the newer era holds that may be told something before its result."""
@@ -154,7 +156,7 @@ class HttpFacade:
                 body = await read_body(receive, self._limits.max_request_bytes)
                 await self._sse.post(inner, body, body_again(body, receive), send)
             elif scope["method"] == "GET":
-                if not await self._has_room():
+                if not await self._has_room(caller):
                     await no_room(self._limits.max_sessions)(scope, receive, send)
                     return
                 await self._streams.serve(
@@ -179,12 +181,13 @@ class HttpFacade:
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
-            if SESSION_HEADER not in headers and not await self._has_room():
+            begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
+            if begins and not await self._has_room(scope[CALLER]):
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
             with self._in_flight.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
-        elif isinstance(content, dict) and content.get("method") == LISTEN:
+        elif _method_of(content) == LISTEN:
             await self._streams.serve(
                 self._with_streams.handle_read,
                 scope,
@@ -231,14 +234,16 @@ class HttpFacade:
         tell_refused(self._metrics, error, trace_id)
         return refusal(error, trace_id)
 
-    async def _has_room(self) -> bool:
-        """Make room for one more session: the one that is unused longest ends for it."""
-        if self.sessions < self._limits.max_sessions:
-            return True
-        sessions = min(self._with_bodies, self._with_streams, key=lambda it: it.unused_until)
-        if sessions.unused_until == math.inf:
-            return False
-        await sessions.end_unused()
+    async def _has_room(self, caller: Caller) -> bool:
+        """Make room for one more session of ``caller``: an unused one ends for it."""
+        while self.sessions >= self._limits.max_sessions:
+            both = self._with_bodies, self._with_streams
+            unused = [one for sessions in both for one in sessions.unused]
+            tenants = both[0].tenants + both[1].tenants
+            one = giving_way(unused, tenants, caller.tenant_id)
+            if one is None:
+                return False
+            await one.end()
         return True
 
     def _sessions(self, *, json_response: bool) -> HttpSessions:
@@ -266,6 +271,10 @@ class HttpFacade:
 def _headers(scope: Scope) -> Mapping[bytes, bytes]:
     """Give the headers as they came; of one that is there twice the first, as the SDK does."""
     return dict(reversed(scope["headers"]))
+
+
+def _method_of(content: object) -> object:
+    return content.get("method") if isinstance(content, dict) else None
 
 
 def _not_allowed(methods: str) -> Response:

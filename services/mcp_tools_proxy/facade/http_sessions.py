@@ -1,10 +1,15 @@
 """The sessions of the older eras over HTTP, as the SDK keeps them."""
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 
-from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
+
+from mcp_tools_proxy.facade.entrance import tenant_of
+from mcp_tools_proxy.facade.room import Kept
 
 
 class HttpSessions(StreamableHTTPSessionManager):
@@ -21,18 +26,22 @@ class HttpSessions(StreamableHTTPSessionManager):
         await self._handle_request(scope, receive, send)
 
     @property
-    def unused_until(self) -> float:
-        """When the session ends by itself that is unused longest; infinity when all are in use."""
-        return min(map(_ends_at, self._server_instances.values()), default=math.inf)
+    def tenants(self) -> Counter[str]:
+        """How many sessions each tenant has."""
+        return Counter(map(self._tenant_of, self._server_instances))
 
-    async def end_unused(self) -> None:
-        """End the session that is unused longest."""
-        session_id, transport = min(self._server_instances.items(), key=lambda it: _ends_at(it[1]))
-        await self._discard_session(session_id, transport)
+    @property
+    def unused(self) -> Sequence[Kept]:
+        """The sessions that no request and no stream uses now."""
+        return [
+            Kept(self._tenant_of(id_), scope.deadline, partial(self._discard_session, id_, one))
+            for id_, one in self._server_instances.items()
+            if (scope := one.idle_scope) is not None and scope.deadline != math.inf
+        ]
 
-
-def _ends_at(transport: StreamableHTTPServerTransport) -> float:
-    return math.inf if transport.idle_scope is None else transport.idle_scope.deadline
+    def _tenant_of(self, session_id: str) -> str:
+        owner = self._session_owners.get(session_id)
+        return "" if owner is None else tenant_of(owner["client_id"])
 
 
 def body_again(body: bytes, receive: Receive) -> Receive:

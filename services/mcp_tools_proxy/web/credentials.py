@@ -31,7 +31,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
             continue
         if name in found:
             raise _invalid(name, "is given twice; keep one")
-        found[name] = value
+        found[name] = value.strip(b" \t")  # which the parser leaves there (RFC 9110 §5.5)
     if not found:
         return None, NOTHING_SAID
     authorization = found.pop(AUTHORIZATION, None)
