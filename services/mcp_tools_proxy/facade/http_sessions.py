@@ -13,7 +13,10 @@ from mcp_tools_proxy.facade.room import Kept
 
 
 class HttpSessions(StreamableHTTPSessionManager):
-    """The SDK's manager, which also tells which sessions there are, and ends unused ones."""
+    """The SDK's manager, which also tells which sessions there are, and ends unused ones.
+
+    It leans on what the SDK keeps for itself: look here first when another ``mcp`` is pinned.
+    """
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._server_instances
