@@ -8,10 +8,10 @@ import pytest
 
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.facade.listening import MAX_RESOURCES
-from tests.configuration import Json
+from tests.configuration import Json, make_preset, write_json
 from tests.facade.serving import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
 from tests.facade.wire import ERAS, Wire, in_front_of_one, messages_of, wire
-from tests.service import BOUND_S, eventually
+from tests.service import BOUND_S, CONFIG_DIR, eventually
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -180,3 +180,19 @@ async def test_an_agent_in_the_path_is_an_identifier(served: Served, agent: str)
 async def pinged(served: Served, session_id: str) -> int:
     headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
     return (await served.http.post("/mcp", json=PING, headers=headers)).status_code
+
+
+async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_listens() -> None:
+    """Of a hundred updates a client hears less, and the last; then it hears of the next thing."""
+    updated = {"method": "notifications/resources/updated", "params": {"uri": "raw://text"}}
+    async with in_front_of_one(("say",), era="legacy", sse=True) as (served, _):
+        client = await wire(served, MODERN)
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["raw://text"]}
+        async with client.stream("subscriptions/listen", {"notifications": wanted}) as told:
+            assert (await anext(told))["method"].endswith("acknowledged")
+            await client.call("say", {"messages": [updated], "times": 1000})
+            heard = [(await anext(told))["method"]]
+            write_json(CONFIG_DIR / "preset_work.json", make_preset())
+            while heard[-1] == updated["method"]:
+                heard.append((await anext(told))["method"])
+    assert heard[-1] == "notifications/tools/list_changed"

@@ -1,5 +1,6 @@
 """The newer era's streams of changes: ``subscriptions/listen`` (MCP 2026-07-28)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -24,14 +25,19 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
 from mcp_tools_proxy.facade.asked import Asked
+from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 
 MAX_RESOURCES = 100
 """How many resources one client follows at once."""
 
-MAX_WAITING_EVENTS = 64
-"""How many events a stream holds for a client that does not read; then it is ended."""
+COALESCE_S = 0.05
+"""How long what changed again and again is collected: a server may say it a thousand times."""
+
+MAX_WAITING_EVENTS = 2 * MAX_RESOURCES
+"""How many events a stream holds for a client that does not read; then it is ended. All that a
+client follows may change at once."""
 
 _EVENTS: dict[Lists, ServerEvent] = {
     Lists.TOOLS: ToolsListChanged(),
@@ -43,8 +49,10 @@ _EVENTS: dict[Lists, ServerEvent] = {
 class _OwnChanges:
     """The SDK's bus for one stream: the changes of what its caller sees, and of its resources."""
 
-    def __init__(self, watching: Watching, caller: Caller, seen: Seen) -> None:
+    def __init__(self, watching: Watching, telling: Telling, caller: Caller, seen: Seen) -> None:
         self._watching = watching
+        self._telling = telling
+        self._recipient: Recipient[ServerEvent] = Recipient(self._pass_on)
         self._caller = caller
         self._seen = seen
         self._listener: Callable[[ServerEvent], None] | None = None
@@ -55,8 +63,7 @@ class _OwnChanges:
 
     def tell(self, event: ServerEvent) -> None:
         """Tell the stream of a change, once it is open."""
-        if self._listener is not None:
-            self._listener(event)
+        self._telling.soon(self._recipient, [event])
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Have ``listener`` told of changes, until what is returned is called."""
@@ -69,14 +76,26 @@ class _OwnChanges:
 
         return self._watching.join(self._caller, self._seen, tell)
 
+    async def _pass_on(self, events: frozenset[ServerEvent]) -> None:
+        if self._listener is not None:
+            for event in events:
+                self._listener(event)
+        await asyncio.sleep(COALESCE_S)
+
 
 class Listening:
     """The open streams; at most ``max_streams``."""
 
     def __init__(
-        self, watching: Watching, subscriptions: Subscriptions, *, max_streams: int
+        self,
+        watching: Watching,
+        telling: Telling,
+        subscriptions: Subscriptions,
+        *,
+        max_streams: int,
     ) -> None:
         self._watching = watching
+        self._telling = telling
         self._subscriptions = subscriptions
         self._max_streams = max_streams
         self._open: set[ListenHandler] = set()
@@ -94,7 +113,7 @@ class Listening:
             seen = await self._watching.look(asked.caller)
         except ProxyError as error:
             raise protocol_error(error, asked.trace_id, modern=True) from None
-        changes = _OwnChanges(self._watching, asked.caller, seen)
+        changes = _OwnChanges(self._watching, self._telling, asked.caller, seen)
         handler = ListenHandler(
             changes, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS
         )

@@ -68,7 +68,9 @@ class FacadeServer(Server[Any]):
         """``max_streams`` bounds the streams of changes that clients hold open."""
         self._telling = Telling()
         self.watching = Watching(registry, self._telling)
-        self.listening = Listening(self.watching, subscriptions, max_streams=max_streams)
+        self.listening = Listening(
+            self.watching, self._telling, subscriptions, max_streams=max_streams
+        )
         self._sessions = Sessions(self.watching, subscriptions, self._telling)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
