@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.policy.algorithms import ALGORITHMS
-from mcp_tools_proxy.policy.loopback import is_loopback
+from mcp_tools_proxy.policy.loopback import ANY_HOST, is_loopback
 from mcp_tools_proxy.settings_values import (
     ENV_PREFIX,
     OptionalPath,
@@ -24,6 +24,25 @@ def _known(algorithms: tuple[str, ...]) -> tuple[str, ...]:
     if not algorithms or set(algorithms) - set(ALGORITHMS):
         raise ValueError(f"should name some of {', '.join(ALGORITHMS)}")
     return algorithms
+
+
+def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(host == ANY_HOST or _is_host(host) for host in hosts):
+        raise ValueError(
+            "should name hosts, like gateway.example.com or gateway.example.com:8082, "
+            f"or be {ANY_HOST} for any"
+        )
+    return hosts
+
+
+def _is_host(host: str) -> bool:
+    """Tell whether a ``Host`` header can be this, with or without its port."""
+    try:
+        parts = urlsplit(f"//{host}")
+        port_is_good = parts.port != 0
+    except ValueError:
+        return False
+    return port_is_good and parts.netloc == host and bool(parts.hostname) and not {*host} & {*"*@ "}
 
 
 def _are_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,7 +95,7 @@ class IdentitySettings(BaseSettings):
     jwt_admin_role: OptionalText = None
     """The role that makes an operator; unset, no JWT does."""
 
-    allowed_hosts: Words = ()
+    allowed_hosts: Annotated[Words, AfterValidator(_are_hosts)] = ()
     """Host names that requests may be sent to, besides this machine's own on loopback."""
     allowed_origins: Annotated[Words, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""

@@ -29,7 +29,10 @@ def words(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = value.strip()
-    items = from_json(text) if text.startswith("[") else text.split(",")
+    try:
+        items = from_json(text) if text.startswith("[") else text.split(",")
+    except ValueError:
+        raise ValueError("begins with [ and is no JSON list") from None
     if not all(isinstance(item, str) for item in items):
         raise ValueError("a JSON list here holds strings only")
     return tuple(word for item in items if (word := item.strip()))

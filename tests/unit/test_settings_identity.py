@@ -1,5 +1,7 @@
 """Settings of identity that only make sense together."""
 
+import json
+
 import pytest
 
 from mcp_tools_proxy.settings import SettingsError, load_settings
@@ -66,3 +68,37 @@ def test_what_goes_together_is_taken(
 ) -> None:
     put(monkeypatch, settings)
     assert load_settings().auth_mode == settings["AUTH_MODE"]
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        "https://a.example",
+        "a.example/mcp",
+        "*.example",
+        "a.example b.example",
+        "me@a.example",
+        "::1",
+        "a.example:0",
+        "a.example:http",
+        ":8082",
+    ],
+)
+def test_what_no_host_header_can_be_is_refused(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+    put(monkeypatch, {"ALLOWED_HOSTS": f"good.example,{hosts}"})
+    with pytest.raises(SettingsError, match=r"^MCP_PROXY_ALLOWED_HOSTS: should name hosts"):
+        load_settings()
+
+
+@pytest.mark.parametrize("host", ["*", "a.example", "A.example:8082", "10.0.0.1", "[::1]:8082"])
+def test_what_a_host_header_can_be_is_taken(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    put(monkeypatch, {"ALLOWED_HOSTS": json.dumps([host])})
+    assert load_settings().allowed_hosts == (host,)
+
+
+def test_what_begins_like_a_json_list_and_is_none_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(monkeypatch, {"ALLOWED_HOSTS": "[::1]:8082"})
+    with pytest.raises(SettingsError, match="is no JSON list"):
+        load_settings()

@@ -13,15 +13,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import Forbidden
-from mcp_tools_proxy.policy.loopback import is_loopback
+from mcp_tools_proxy.policy.loopback import ANY_HOST, is_loopback
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.trace import trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
 """What is asked by machines that know no name of this one; it tells nothing of tenants."""
-
-ANY_HOST = "*"
 
 MAX_REMEMBERED = 256
 """How many values of ``Host`` that were found good are remembered."""

@@ -2,6 +2,9 @@
 
 from ipaddress import ip_address
 
+ANY_HOST = "*"
+"""Stands for every host where hosts are listed."""
+
 
 def is_loopback(host: str) -> bool:
     """Tell whether who listens on ``host`` is reached from its own machine only."""
