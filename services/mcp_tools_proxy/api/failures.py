@@ -62,7 +62,10 @@ def _allowed(request: Request) -> Mapping[str, str]:
 
 def _of_status(status: int, request: Request) -> ProxyError:
     if status == 404:
-        return RouteNotFound("no such route; /openapi.json lists them")
+        return RouteNotFound(
+            "no such route; /openapi.json lists those of the HTTP API, and MCP is at /mcp and "
+            "/mcp/agents/{agent}, without a slash at the end"
+        )
     if status == 405:
         return MethodNotAllowed(f"this route does not take {request.method[:16]}")
     return InvalidRequest("the request could not be read")

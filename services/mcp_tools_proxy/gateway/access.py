@@ -35,7 +35,10 @@ class Access:
             error = AgentRequired if caller.agent is None else AgentNotFound
             raise error("agents.json has problems, so no agent is known: have an operator mend it")
         if caller.agent is None:
-            raise AgentRequired("the request names no agent: set agent to the name of a profile")
+            raise AgentRequired(
+                "the request names no agent: set agent (over MCP X-Agent-Id, the path "
+                "/mcp/agents/{agent} or the option --agent) to the name of a profile"
+            )
         visibility = self.agents.get(caller.agent)
         if visibility is None:
             ways_out = "" if self.agent_required else ", or leave agent out"

@@ -7,7 +7,12 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import jwt
-from jwt.exceptions import InvalidAudienceError, InvalidIssuerError, PyJWTError
+from jwt.exceptions import (
+    InvalidAudienceError,
+    InvalidIssuerError,
+    MissingRequiredClaimError,
+    PyJWTError,
+)
 
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.principal import Principal
@@ -175,6 +180,8 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
         raise Unacceptable("the token is for another service (aud)") from None
     except InvalidIssuerError:
         raise Unacceptable("the token is of another issuer (iss)") from None
+    except MissingRequiredClaimError as error:
+        raise Unacceptable(f"the token has no {error.claim}") from None
     except PyJWTError:
         raise Unacceptable("the token is not good; ask for a new one") from None
     return claims
