@@ -262,3 +262,15 @@ async def test_a_question_outside_of_any_call_is_refused(way: str) -> None:
         await until(relay.script.asked["q1"].done, "it is answered")
         (answer,) = (await relay.told("answers_later", client))["answers"]
         assert ("nobody can be asked" in answer["error"]["message"], client.questions) == (True, [])
+
+
+@pytest.mark.parametrize("way", DUPLEX)
+async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(way: str) -> None:
+    note = {"method": "notifications/message", "params": {"level": "error", "data": "of tenant_1"}}
+    other = FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        await relay.told("say_late", messages=[note])
+        await relay.result("sleep", other, tenant_id="tenant_2", arguments={"seconds": 0.1})
+        await relay.result("ask_later", FakeClient(ANSWER), arguments=FORM)
+        await relay.result("answers_later", other, tenant_id="tenant_2")
+        assert (other.notes, other.questions) == ([], [])

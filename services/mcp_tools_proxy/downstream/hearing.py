@@ -48,12 +48,13 @@ log = structlog.get_logger()
 
 
 class Hearing:
-    """The client of one call, as the links see it.
+    """The client of one call, as the links see it; ``whose`` is the user that the call is for.
 
     Notes are handed on in order, by a task of ``tasks`` while there are any.
     """
 
-    def __init__(self, client: Client, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, client: Client, whose: object, tasks: asyncio.TaskGroup) -> None:
+        self.whose = whose
         self.token = next(_tokens)
         """The progress token of its requests: one of a kind in this process."""
         self.capabilities = declared(client.capabilities)
@@ -201,11 +202,11 @@ class Hearing:
 
 
 @asynccontextmanager
-async def hearing_of(client: Client) -> AsyncIterator[Hearing]:
-    """Let ``client`` hear of one call; at the end it has heard what came before."""
+async def hearing_of(client: Client, whose: object) -> AsyncIterator[Hearing]:
+    """Let ``client`` hear of one call of ``whose``; at the end it has heard what came before."""
     with first_cause():
         async with asyncio.TaskGroup() as tasks:
-            hearing = Hearing(client, tasks)
+            hearing = Hearing(client, whose, tasks)
             yield hearing
             await hearing.said_all()
 

@@ -42,7 +42,10 @@ async def request_for(
         repeatable = False
 
     async def send(asked: Client) -> dict[str, Any]:
-        return await _request_for(asked, session, method, params, repeatable=repeatable)
+        async with hearing_of(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
+            return await _request_for(
+                asked, hearing, session, method, params, repeatable=repeatable
+            )
 
     if client.resumes and legacy and declared(client.capabilities):
         return await session.parking.run(call, terms, send)
@@ -50,17 +53,22 @@ async def request_for(
 
 
 async def _request_for(
-    client: Client, session: Session, method: str, params: dict[str, Any], *, repeatable: bool
+    client: Client,
+    hearing: Hearing,
+    session: Session,
+    method: str,
+    params: dict[str, Any],
+    *,
+    repeatable: bool,
 ) -> dict[str, Any]:
-    async with hearing_of(client) as hearing:
-        raw = await session.request(method, params, repeatable=repeatable, hearing=hearing)
-        rounds = 0
-        while asks_for_input(raw) and not client.resumes and _may_be_asked(raw, hearing):
-            rounds += 1
-            if rounds > MAX_ROUNDS:
-                raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
-            again = params | _resuming(await _answered(raw, hearing))
-            raw = await session.request(method, again, hearing=hearing)
+    raw = await session.request(method, params, repeatable=repeatable, hearing=hearing)
+    rounds = 0
+    while asks_for_input(raw) and not client.resumes and _may_be_asked(raw, hearing):
+        rounds += 1
+        if rounds > MAX_ROUNDS:
+            raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
+        again = params | _resuming(await _answered(raw, hearing))
+        raw = await session.request(method, again, hearing=hearing)
     return raw
 
 

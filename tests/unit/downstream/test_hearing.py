@@ -16,7 +16,7 @@ from mcp_tools_proxy.downstream.hearing import (
     Hearing,
     hearing_of,
 )
-from mcp_tools_proxy.downstream.transports.in_flight import MAX_ABANDONED, InFlight
+from mcp_tools_proxy.downstream.transports.in_flight import LATE_S, MAX_ABANDONED, InFlight
 from tests.fakes import FakeClient
 from tests.unit.downstream.virtual_time import clock
 
@@ -33,7 +33,7 @@ async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, o
 async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[Hearing]:
     """Let ``client`` hear of a request that runs."""
     async with (
-        hearing_of(client) as hearing,
+        hearing_of(client, "u") as hearing,
         asyncio.timeout(timeout_s) as timeout,
     ):
         with hearing.attached(timeout, is_pushed=True):
@@ -100,7 +100,7 @@ async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
 
 async def test_nothing_is_heard_when_the_request_is_over() -> None:
     client = FakeClient()
-    async with hearing_of(client) as hearing:
+    async with hearing_of(client, "u") as hearing:
         hearing.progress({"progress": 1}, 10)
         hearing.log_line(LINE, 10)
         with pytest.raises(AskFailed):
@@ -118,11 +118,11 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
     None
 ):
     calls = InFlight()
-    async with hearing_of(FakeClient()) as hearing:
-        given_up = calls.begin(None)
+    async with hearing_of(FakeClient(), "u") as hearing:
+        given_up = calls.begin(hearing, "tools/call")
         calls.abandon(given_up)
         calls.end(given_up)
-        calls.begin(hearing)
+        calls.begin(hearing, "tools/call")
         before = calls.sole()
         calls.answered(given_up)
         assert (before, calls.sole()) == (None, hearing)
@@ -130,21 +130,38 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
 
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
-    async with hearing_of(FakeClient()) as hearing:
-        given_up = [calls.begin(None) for _ in range(MAX_ABANDONED + 1)]
+    async with hearing_of(FakeClient(), "u") as hearing:
+        given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
         for request_id in given_up:
             calls.abandon(request_id)
             calls.end(request_id)
         for request_id in given_up:
             calls.answered(request_id)
-        calls.begin(hearing)
+        calls.begin(hearing, "tools/call")
         assert calls.sole() is None
 
 
 async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
     calls, client = InFlight(), FakeClient()
     async with heard_by(client) as hearing:
-        calls.begin(hearing)
-        calls.begin(None)
+        calls.begin(hearing, "tools/call")
+        calls.begin(None, "tools/call")
         calls.hear(LOG_LINE, LINE, 10, calls.sole())
     assert client.notes == []
+
+
+async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> None:
+    now = 0.0
+    calls = InFlight(lambda: now)
+    found = []
+    async with heard_by(FakeClient()) as hearing:
+        calls.end(calls.begin(None, "tools/list"))
+        calls.end(calls.begin(hearing, "tools/call"))
+        begun = calls.begin(hearing, "tools/call")
+        found.append(calls.sole())
+        calls.end(calls.begin(None, "tools/call"))
+        found.append(calls.sole())
+        now = LATE_S + 0.1
+        found.append(calls.sole())
+        calls.end(begun)
+    assert found == [hearing, None, hearing]

@@ -155,7 +155,7 @@ class HttpWire:
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
-        number = self._calls.begin(hearing)
+        number = self._calls.begin(hearing, method)
         try:
             return await self._exchange(
                 number if request_id is None else request_id, method, params, headers, hearing

@@ -1,5 +1,6 @@
 """The requests that run on one link, and which of them the server's own words concern."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,15 @@ MAX_ABANDONED = 10_000
 MAX_ANSWERS = 1000
 """Questions on their way to an answer on one link; more get none."""
 
+LATE_S = 10.0
+"""How long after its answer a server may still speak of a call."""
+
+CALLS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+"""The requests that somebody's call makes; the others are our own."""
+
+_SOMEBODY = object()
+"""Whose a call is of which nobody hears."""
+
 CANCELLED = "notifications/cancelled"
 UPDATED = "notifications/resources/updated"
 RELAYED = frozenset({PROGRESS, LOG_LINE, UPDATED})
@@ -36,6 +46,14 @@ class Question:
     whom: Hearing | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A request: the client that hears of it, and whose call it is; None is nobody's."""
+
+    hearing: Hearing | None
+    whose: object
+
+
 SendAnswer = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends the answer to a question: ``id``, and ``result`` or ``error``."""
 
@@ -45,14 +63,18 @@ class InFlight:
 
     On a stream that all requests share, nothing says which of them a question or a log line belongs
     to. It is taken for the only one there is, and for nobody's when there may be another: a wrong
-    guess would show one tenant's question to another tenant.
+    guess would show one tenant's question to another tenant. A server may speak of a call that it
+    has answered, so a call of another user counts for LATE_S longer. ``clock`` gives seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.on_updated: Callable[[str | None], None] = lambda _: None
         """Told of each resource that the server says changed; None is that any may have."""
         self._last_id = FIRST_ID - 1
-        self._running: dict[int, Hearing | None] = {}
+        self._running: dict[int, _Running] = {}
+        self._ended: dict[object, float] = {}
+        """When the last call of each user ended, the first one first, for LATE_S."""
         self._by_token: dict[int, Hearing] = {}
         self._abandoned: set[int] = set()
         self._is_counting = True
@@ -65,19 +87,31 @@ class InFlight:
             f"asked={len(self._asked)}>"
         )
 
-    def begin(self, hearing: Hearing | None) -> int:
+    def begin(self, hearing: Hearing | None, method: str) -> int:
         """Take note of a request, and give it an id."""
         self._last_id += 1
-        self._running[self._last_id] = hearing
+        whose: object = _SOMEBODY if method in CALLS else None
         if hearing is not None:
+            whose = hearing.whose
             self._by_token[hearing.token] = hearing
+        self._running[self._last_id] = _Running(hearing, whose)
         return self._last_id
 
     def end(self, request_id: int) -> None:
         """The request is over."""
-        hearing = self._running.pop(request_id, None)
-        if hearing is not None:
-            self._by_token.pop(hearing.token, None)
+        running = self._running.pop(request_id)
+        if running.hearing is not None:
+            self._by_token.pop(running.hearing.token, None)
+        if running.whose is not None:
+            self._ended.pop(running.whose, None)
+            self._ended[running.whose] = self._clock()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the calls that the server has no more to say of."""
+        long_ago = self._clock() - LATE_S
+        while self._ended and next(iter(self._ended.values())) < long_ago:
+            del self._ended[next(iter(self._ended))]
 
     def abandon(self, request_id: int) -> None:
         """Nobody waits for the request any more, but the server may work on it still."""
@@ -95,7 +129,9 @@ class InFlight:
         """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
         if len(self._running) != 1 or self._abandoned or not self._is_counting:
             return None
-        return next(iter(self._running.values()))
+        (running,) = self._running.values()
+        self._forget()
+        return running.hearing if self._ended.keys() <= {running.whose} else None
 
     def hear(self, method: str, params: Mapping[str, Any], size: int, whom: Hearing | None) -> None:
         """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""

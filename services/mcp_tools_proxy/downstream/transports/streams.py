@@ -132,7 +132,7 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         hearing: Hearing | None,
     ) -> dict[str, Any]:
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
-        request_id = self._calls.begin(hearing)
+        request_id = self._calls.begin(hearing, method)
         try:
             return await self.send_raw_request(method, params, {"request_id": request_id})
         except MCPError as error:
