@@ -39,28 +39,27 @@ def test_an_algorithm_that_is_not_allowed_has_no_keys() -> None:
     assert parse_key_set(key_set(RSA.jwk(alg=...)), ["RS512"]).find("rsa", "RS256") is None
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        SHARED,
-        "not an object",
-        RSA.jwk(kty="EC"),
-        RSA.jwk(alg="HS256"),
-        RSA.jwk(alg="none"),
-        RSA.jwk(alg="ES256"),
-        RSA.jwk(use="enc"),
-        RSA.jwk(key_ops=["encrypt"]),
-        RSA.jwk(kid=5),
-        RSA.jwk(n=...),
-        RSA.jwk(n="!"),
-        RSA.jwk(e=5),
-        make_key("RS256", "short", bits=1024).jwk(),
-        make_key("ES256").jwk(crv="P-384"),
-        make_key("ES256").jwk(x="AAAA"),
-        make_key("EdDSA").jwk(crv="X25519"),
-    ],
-    ids=str,
-)
+UNUSABLE: dict[str, Json | str] = {
+    "a shared secret": SHARED,
+    "no object": "not an object",
+    "another kind": RSA.jwk(kty="EC"),
+    "a shared secret's algorithm": RSA.jwk(alg="HS256"),
+    "no algorithm": RSA.jwk(alg="none"),
+    "another kind's algorithm": RSA.jwk(alg="ES256"),
+    "for encryption": RSA.jwk(use="enc"),
+    "for encrypting": RSA.jwk(key_ops=["encrypt"]),
+    "a kid that is no text": RSA.jwk(kid=5),
+    "no modulus": RSA.jwk(n=...),
+    "a modulus that is none": RSA.jwk(n="!"),
+    "an exponent that is none": RSA.jwk(e=5),
+    "too short": make_key("RS256", "short", bits=1024).jwk(),
+    "another curve": make_key("ES256").jwk(crv="P-384"),
+    "a point off the curve": make_key("ES256").jwk(x="AAAA"),
+    "a curve for agreeing on keys": make_key("EdDSA").jwk(crv="X25519"),
+}
+
+
+@pytest.mark.parametrize("entry", UNUSABLE.values(), ids=UNUSABLE)
 def test_an_unusable_key_is_left_out_and_counted(entry: Json) -> None:
     keys = parse_key_set(key_set(entry, make_key("EdDSA", "good")), ALGORITHMS)
     assert (keys.count, keys.unusable, [kid for kid, _ in keys.by_kid]) == (1, 1, ["good"])
