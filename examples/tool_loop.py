@@ -27,9 +27,14 @@ def model(messages, tools):
     return REPLIES[sum(message["role"] == "assistant" for message in messages)]
 
 
+def list_tools(gateway):
+    return gateway.get("/internal/mcp/tools", params=LIST).raise_for_status().json()
+
+
 configure_logging("error", sys.stderr)
-with TestClient(create_app(Settings(config_dir="examples/agents"))) as gateway:  # or httpx.Client
-    while CALL["name"] not in str(tools := gateway.get("/internal/mcp/tools", params=LIST).json()):
+app = create_app(Settings(config_dir="examples/agents"))
+with TestClient(app, "http://localhost") as gateway:  # or httpx.Client
+    while CALL["name"] not in str(tools := list_tools(gateway)):
         time.sleep(0.1)  # the notes server is starting
     messages = [{"role": "user", "content": "UDP port 500 is blocked. What now?"}]
     while calls := (reply := model(messages, tools["tools"])).get("tool_calls"):
