@@ -185,7 +185,7 @@ class HttpFacade:
             if begins and not await self._has_room(scope[CALLER]):
                 await no_room(self._limits.max_sessions)(scope, receive, send)
                 return
-            with self._in_flight.taking(headers.get(SESSION_HEADER), content):
+            async with self._in_flight.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(

@@ -4,25 +4,28 @@ The SDK keeps the way back to a client by the request's id alone: a second one u
 would take the first one's answer away, and the first would wait for ever.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
-ID_IN_USE = "a request with this id is not answered yet; take another id"
+SETTLE_S = 0.1
+"""How long a request waits for its id: a client may read an answer before its sender is done."""
 
 
 class InFlight:
     """The ids in use, by session."""
 
     def __init__(self) -> None:
-        self._ids: set[tuple[bytes, str]] = set()
+        self._ids: dict[tuple[bytes, str], asyncio.Event] = {}
+        """Each with what is set when it is free again."""
 
-    @contextmanager
-    def taking(self, session_id: bytes | None, content: object) -> Iterator[None]:
+    @asynccontextmanager
+    async def taking(self, session_id: bytes | None, content: object) -> AsyncIterator[None]:
         """Have a request's id in use meanwhile. Raises InvalidRequest, also for what is no message.
 
         ``session_id`` is None for the request that begins a session.
@@ -33,12 +36,16 @@ class InFlight:
             return
         key = (session_id, str(message.id))  # as the SDK spells it
         if key in self._ids:
-            raise InvalidRequest(ID_IN_USE)
-        self._ids.add(key)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_S):
+                    await self._ids[key].wait()
+        if key in self._ids:
+            raise InvalidRequest("a request with this id is not answered yet; take another id")
+        self._ids[key] = asyncio.Event()
         try:
             yield
         finally:
-            self._ids.discard(key)
+            self._ids.pop(key).set()
 
 
 def message_of(content: object) -> JSONRPCMessage:
