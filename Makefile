@@ -20,7 +20,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 	$(BIN)/retrieval-service
 
 test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
