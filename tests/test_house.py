@@ -95,8 +95,7 @@ READERS = ("app.py", "assembly.py", "assembly_identity.py", "cli.py", "cli_check
 
 def test_every_setting_of_the_gateway_is_read() -> None:
     readers = "".join(
-        (ROOT / "services/mcp_tools_proxy" / name).read_text(encoding="utf-8")
-        for name in READERS
+        (ROOT / "services/mcp_tools_proxy" / name).read_text(encoding="utf-8") for name in READERS
     )
     unread = [
         name

@@ -165,7 +165,8 @@ async def test_no_session_ends_for_another_while_it_is_used() -> None:
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         session = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
         stream = await served.http.get("/mcp/sse", headers=TENANT)
-    assert [session.status_code, stream.status_code] == [503, 503]
+    told = [(it.status_code, it.json()["error"]["data"]["code"]) for it in (session, stream)]
+    assert told == [(503, "NO_ROOM")] * 2
 
 
 async def test_a_session_that_nobody_uses_ends() -> None:

@@ -45,14 +45,14 @@ class ProxyError(Exception):
     @property
     def as_json(self) -> dict[str, object]:
         """The error as callers are told of it; absent keys are left out (contract §1)."""
-        told: dict[str, object] = {"code": self.code, "message": self.message}
-        if self.retryable:
-            told["retryable"] = True
-        if self.retry_after_s is not None:
-            told["retry_after_s"] = self.retry_after_s
-        if self.details is not None:
-            told["details"] = self.details
-        return told
+        told = {
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable or None,
+            "retry_after_s": self.retry_after_s,
+            "details": self.details,
+        }
+        return {key: value for key, value in told.items() if value is not None}
 
 
 class InvalidRequest(ProxyError):

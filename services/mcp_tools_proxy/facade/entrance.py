@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -54,8 +54,8 @@ STATUS: Mapping[str, int] = {
     "FORBIDDEN": 403,
     "AGENT_REQUIRED": 403,
     "PAYLOAD_TOO_LARGE": 413,
-    "SERVER_BUSY": 503,
     "SHUTTING_DOWN": 503,
+    "NO_ROOM": 503,
 }
 """What a refusal at the entrance is answered with; anything else is 400."""
 
@@ -138,34 +138,10 @@ def refusal(error: ProxyError, trace_id: str) -> Response:
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
     is_json = (error.details or {}).get("field") != BODY
-    return _refused(
-        status,
-        error.message,
-        {**error.as_json, "trace_id": trace_id},
-        headers,
-        code=INVALID_REQUEST if is_json else PARSE_ERROR,
-    )
-
-
-def no_room(max_sessions: int) -> Response:
-    """Answer a request that would open one session too many."""
-    return _refused(
-        503,
-        f"{max_sessions} sessions are open and in use, the most that this service bears; "
-        "try again later",
-    )
-
-
-def _refused(
-    status: int,
-    message: str,
-    data: object = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    code: int = INVALID_REQUEST,
-) -> Response:
-    error: dict[str, Any] = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    body = to_json({"jsonrpc": "2.0", "id": None, "error": error})
+    told = {
+        "code": INVALID_REQUEST if is_json else PARSE_ERROR,
+        "message": error.message,
+        "data": {**error.as_json, "trace_id": trace_id},
+    }
+    body = to_json({"jsonrpc": "2.0", "id": None, "error": told})
     return Response(body, status, headers, "application/json")

@@ -21,11 +21,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
-from mcp_tools_proxy.facade.entrance import CALLER, Entrance, admitted, no_room, refusal
+from mcp_tools_proxy.facade.entrance import CALLER, Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
-from mcp_tools_proxy.facade.in_flight import InFlight
+from mcp_tools_proxy.facade.ids_in_use import IdsInUse
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
-from mcp_tools_proxy.facade.room import giving_way
+from mcp_tools_proxy.facade.room import NoRoom, giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
@@ -86,7 +86,7 @@ class HttpFacade:
         self._with_streams = self._sessions(json_response=False)
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
-        self._in_flight = InFlight()
+        self._ids_in_use = IdsInUse()
         self._sse = LegacySse(
             server, over=self._no_more_calls, max_request_bytes=limits.max_request_bytes
         )
@@ -156,9 +156,7 @@ class HttpFacade:
                 body = await read_body(receive, self._limits.max_request_bytes)
                 await self._sse.post(inner, body, body_again(body, receive), send)
             elif scope["method"] == "GET":
-                if not await self._has_room(caller):
-                    await no_room(self._limits.max_sessions)(scope, receive, send)
-                    return
+                await self._make_room(caller)
                 await self._streams.serve(
                     self._sse.stream,
                     inner,
@@ -182,10 +180,9 @@ class HttpFacade:
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
             begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
-            if begins and not await self._has_room(scope[CALLER]):
-                await no_room(self._limits.max_sessions)(scope, receive, send)
-                return
-            async with self._in_flight.taking(headers.get(SESSION_HEADER), content):
+            if begins:
+                await self._make_room(scope[CALLER])
+            async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(
@@ -234,17 +231,19 @@ class HttpFacade:
         tell_refused(self._metrics, error, trace_id)
         return refusal(error, trace_id)
 
-    async def _has_room(self, caller: Caller) -> bool:
-        """Make room for one more session of ``caller``: an unused one ends for it."""
+    async def _make_room(self, caller: Caller) -> None:
+        """Make room for one more session of ``caller``: an unused one ends. Raises NoRoom."""
         while self.sessions >= self._limits.max_sessions:
             both = self._with_bodies, self._with_streams
             unused = [one for sessions in both for one in sessions.unused]
             tenants = both[0].tenants + both[1].tenants
             one = giving_way(unused, tenants, caller.tenant_id)
             if one is None:
-                return False
+                raise NoRoom(
+                    f"{self._limits.max_sessions} sessions are open and in use, the most that "
+                    "this service bears; try again later"
+                )
             await one.end()
-        return True
 
     def _sessions(self, *, json_response: bool) -> HttpSessions:
         return HttpSessions(
@@ -252,7 +251,7 @@ class HttpFacade:
             json_response=json_response,
             session_idle_timeout=self._limits.session_idle_s,
             max_request_body_size=self._limits.max_request_bytes,
-            max_sessions=None,  # both have them together: _has_room
+            max_sessions=None,  # both have them together: _make_room
         )
 
     async def _end_streams(self) -> None:

@@ -19,8 +19,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.facade.in_flight import message_of
+from mcp_tools_proxy.facade.ids_in_use import message_of
+from mcp_tools_proxy.facade.room import NoRoom
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.unanswered import Unanswered
 from mcp_tools_proxy.web.body import parse_json
@@ -78,7 +78,7 @@ class LegacySse:
     async def post(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Take one message of a session; ``receive`` gives its ``body`` once more.
 
-        Raises InvalidRequest for what is no message; ServerBusy for a request while too much waits
+        Raises InvalidRequest for what is no message; NoRoom for a request while too much waits
         for the client to read it.
         """
         message = message_of(parse_json(body))
@@ -86,7 +86,7 @@ class LegacySse:
         renamed = [("session_id" if key == "sessionId" else key, value) for key, value in given]
         unread = self._unread.get(dict(renamed).get("session_id", ""))
         if isinstance(message, JSONRPCRequest) and unread and unread.count >= MAX_UNREAD:
-            raise ServerBusy(f"{MAX_UNREAD} messages wait on the stream; read them first")
+            raise NoRoom(f"{MAX_UNREAD} messages wait on the stream; read them first")
         again = {**scope, "query_string": urlencode(renamed).encode()}
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the stream has ended
             await self._transport.handle_post_message(again, receive, send)

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 
-from mcp import MCPError
 from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
@@ -15,7 +14,6 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.types import (
-    INTERNAL_ERROR,
     SubscriptionFilter,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
@@ -25,6 +23,7 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
 from mcp_tools_proxy.facade.asked import Asked
+from mcp_tools_proxy.facade.room import NoRoom
 from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
@@ -107,9 +106,9 @@ class Listening:
         self, asked: Asked, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
-        if len(self._open) >= self._max_streams:
-            raise MCPError(INTERNAL_ERROR, f"{self._max_streams} streams are open; try again later")
         try:
+            if len(self._open) >= self._max_streams:
+                raise NoRoom(f"{self._max_streams} streams are open; try again later")
             seen = await self._watching.look(asked.caller)
         except ProxyError as error:
             raise protocol_error(error, asked.trace_id, modern=True) from None

@@ -1,8 +1,17 @@
-"""Which session ends so that another one may begin, when there are as many as there may be."""
+"""What happens when there is as much as there may be: which session ends for one more."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+
+from mcp_tools_proxy.domain.errors import ProxyError
+
+
+class NoRoom(ProxyError):
+    """More sessions, streams or unread messages of MCP clients than one service bears."""
+
+    code = "NO_ROOM"
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)

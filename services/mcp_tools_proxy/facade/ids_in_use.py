@@ -17,7 +17,7 @@ SETTLE_S = 0.1
 """How long a request waits for its id: a client may read an answer before its sender is done."""
 
 
-class InFlight:
+class IdsInUse:
     """The ids in use, by session."""
 
     def __init__(self) -> None:
