@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 from contextlib import AsyncExitStack
+from itertools import cycle, islice, product
 
 import pytest
 
@@ -38,11 +39,10 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
         await eventually(lambda: nobody_is_connected(served))
         before = tasks()
         async with AsyncExitStack() as stack:
+            kinds = cycle(product(("/mcp", "/mcp/sse"), MODES))
             listeners = [
                 await stack.enter_async_context(listening(served, path, mode=mode))
-                for path in ("/mcp", "/mcp/sse")
-                for mode in MODES
-                for _ in range(CLIENTS // 4)
+                for path, mode in islice(kinds, CLIENTS)
             ]
             for number in range(SWITCHES):
                 await switch(served, PRESETS[(number + 1) % 2]["id"])
