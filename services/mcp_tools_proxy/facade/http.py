@@ -6,7 +6,7 @@ session tells when it begins: a client that does not take ``text/event-stream`` 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +43,10 @@ SPOKEN = (b"progressToken", b"logLevel")
 SESSION_HEADER = b"mcp-session-id"
 VERSION_HEADER = b"mcp-protocol-version"
 HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+
+Handle = Callable[[Scope, Check, Receive, Send], Awaitable[None]]
+"""Answers a request that was let in; ``Check`` tells whether its sender still may have a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +112,13 @@ class HttpFacade:
 
     def routes(self) -> Sequence[Route]:
         """Give the routes."""
+        streamable = _Endpoint(partial(self._enter, self._streamable))
+        legacy = _Endpoint(partial(self._enter, self._legacy))
         return (
-            Route("/mcp", _Endpoint(self.streamable)),
-            Route("/mcp/agents/{agent}", _Endpoint(self.streamable)),
-            Route("/mcp/sse", _Endpoint(self.legacy)),
-            Route("/mcp/agents/{agent}/sse", _Endpoint(self.legacy)),
+            Route("/mcp", streamable),
+            Route("/mcp/agents/{agent}", streamable),
+            Route("/mcp/sse", legacy),
+            Route("/mcp/agents/{agent}/sse", legacy),
         )
 
     @asynccontextmanager
@@ -134,44 +140,42 @@ class HttpFacade:
                 for task in tasks:
                     task.cancel()
 
-    async def streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve streamable HTTP."""
+    async def _enter(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in and have ``handle`` answer it, or refuse it."""
         try:
             caller = await self._entrance.identify(scope)
             ASKING.set(caller)
             check = partial(self._entrance.check_again, scope, caller)
-            serve = self._post if scope["method"] == "POST" else self._other
-            await serve(admitted(scope, caller), check, receive, send)
+            await handle(admitted(scope, caller), check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
         except ClientDisconnect:
             return
 
-    async def legacy(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _streamable(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
+        """Serve streamable HTTP."""
+        serve = self._post if scope["method"] == "POST" else self._other
+        await serve(scope, check, receive, send)
+
+    async def _legacy(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         """Serve legacy HTTP+SSE."""
-        try:
-            caller = await self._entrance.identify(scope)
-            inner = admitted(scope, caller)
-            if scope["method"] == "POST":
+        match scope["method"]:
+            case "POST":
                 body = await read_body(receive, self._limits.max_request_bytes)
-                await self._sse.post(inner, body, body_again(body, receive), send)
-            elif scope["method"] == "GET":
-                await self._make_room(caller)
+                await self._sse.post(scope, body, body_again(body, receive), send)
+            case "GET":
+                await self._make_room(scope[CALLER])
                 await self._streams.serve(
                     self._sse.stream,
-                    inner,
+                    scope,
                     receive,
                     send,
-                    check=lambda: self._entrance.check_again(scope, caller),
+                    check=check,
                     carries_answers=True,
                     ends_itself=True,
                 )
-            else:
+            case _:
                 await _not_allowed("GET, POST")(scope, receive, send)
-        except ProxyError as error:
-            await self._refuse(error, scope)(scope, receive, send)
-        except ClientDisconnect:
-            return
 
     async def _post(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
