@@ -4,9 +4,9 @@ The only reader of the environment (contract §4). Sizes are in bytes, times in 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsConfigDict
 
@@ -14,6 +14,7 @@ from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.windows import window_radius
 from mcp_tools_proxy.settings_identity import IdentitySettings
+from mcp_tools_proxy.settings_remote import RemoteSettings
 from mcp_tools_proxy.settings_values import (
     ENV_PREFIX,
     Budget,
@@ -26,6 +27,7 @@ from mcp_tools_proxy.settings_values import (
     level,
     not_empty,
     starting_with,
+    variable,
 )
 
 
@@ -33,7 +35,7 @@ class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-class Settings(IdentitySettings):
+class Settings(IdentitySettings, RemoteSettings):
     """Everything that an operator can set (contract §4)."""
 
     model_config = SettingsConfigDict(
@@ -129,6 +131,16 @@ class Settings(IdentitySettings):
     ] = None
     """Legacy: chunks in a whole window, anchor included (T-02)."""
 
+    @model_validator(mode="after")
+    def _check_agent_of_backend(self) -> Self:
+        """Refuse a connector all of whose calls would be refused. Raises ValueError."""
+        if self.remote_url is not None and self.require_agent and self.remote_agent is None:
+            raise ValueError(
+                f"{variable('remote_agent')}: is needed while {variable('require_agent')} is true "
+                f"and {variable('remote_url')} is set"
+            )
+        return self
+
     @property
     def window_radius(self) -> int:
         """Chunks allowed on each side of an anchor: the smallest radius set, else 2 (T-02)."""
@@ -153,4 +165,4 @@ def _problem(error: ErrorDetails) -> str:
     if not error["loc"]:
         return message
     name = str(error["loc"][0])
-    return f"{name if name.isupper() else f'{ENV_PREFIX}{name.upper()}'}: {message}"
+    return f"{name if name.isupper() else variable(name)}: {message}"

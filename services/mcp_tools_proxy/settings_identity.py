@@ -17,6 +17,7 @@ from mcp_tools_proxy.settings_values import (
     empty_is_unset,
     is_token,
     starting_with,
+    variable,
 )
 
 
@@ -113,20 +114,20 @@ class IdentitySettings(BaseSettings):
                 if value and mode != self.auth_mode:
                     yield (
                         f"{ENV_PREFIX}AUTH_MODE: is {self.auth_mode}, which leaves "
-                        f"{_variable(name)} unused; set it to {mode}, or unset that"
+                        f"{variable(name)} unused; set it to {mode}, or unset that"
                     )
                 if not value and mode == self.auth_mode and not name.startswith("jwt_jwks"):
-                    yield f"{_variable(name)}: is needed while {ENV_PREFIX}AUTH_MODE is {mode}"
+                    yield f"{variable(name)}: is needed while {ENV_PREFIX}AUTH_MODE is {mode}"
         url, file = self.jwt_jwks_url, self.jwt_jwks_file
         if self.auth_mode == "jwt" and (url is None) == (file is None):
             yield (
-                f"{_variable('jwt_jwks_url')}: this or {_variable('jwt_jwks_file')} is needed "
+                f"{variable('jwt_jwks_url')}: this or {variable('jwt_jwks_file')} is needed "
                 f"while {ENV_PREFIX}AUTH_MODE is jwt, one of them"
             )
         if url is not None and not self.jwt_allow_http and not _is_private(url):
             yield (
-                f"{_variable('jwt_jwks_url')}: should start with https://, or else "
-                f"{_variable('jwt_allow_http')} be true"
+                f"{variable('jwt_jwks_url')}: should start with https://, or else "
+                f"{variable('jwt_allow_http')} be true"
             )
 
     def _by_mode(self) -> Mapping[str, Mapping[str, object]]:
@@ -139,10 +140,6 @@ class IdentitySettings(BaseSettings):
                 "jwt_jwks_file": self.jwt_jwks_file,
             },
         }
-
-
-def _variable(name: str) -> str:
-    return f"{ENV_PREFIX}{name.upper()}"
 
 
 def _is_private(url: str) -> bool:

@@ -12,6 +12,11 @@ ENV_PREFIX = "MCP_PROXY_"
 T = TypeVar("T")
 
 
+def variable(name: str) -> str:
+    """Name the environment variable of a setting."""
+    return f"{ENV_PREFIX}{name.upper()}"
+
+
 def empty_is_unset(value: object) -> object:
     """Take an empty value for None."""
     return None if isinstance(value, str) and not value.strip() else value
