@@ -19,13 +19,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import NoRoom, ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
 from mcp_tools_proxy.facade.entrance import CALLER, Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
-from mcp_tools_proxy.facade.room import NoRoom, giving_way
+from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle

@@ -20,10 +20,9 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.caller import Caller, Kind
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import NoRoom, ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
 from mcp_tools_proxy.facade.asked import Asked
-from mcp_tools_proxy.facade.room import NoRoom
 from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions

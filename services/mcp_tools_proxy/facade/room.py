@@ -4,15 +4,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.errors import ProxyError
-
-
-class NoRoom(ProxyError):
-    """More sessions, streams or unread messages of MCP clients than one service bears."""
-
-    code = "NO_ROOM"
-    retryable = True
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:

@@ -1,25 +1,15 @@
 """Reading a request body within its limits, as strict JSON."""
 
 import asyncio
-import re
-from itertools import accumulate
 
-from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
-from mcp_tools_proxy.policy.numbers import may_overflow, without_infinity
+from mcp_tools_proxy.policy.strict_json import parse_strict
 
 BODY = "body"
 """What is named as the field of a request when its body is not JSON as it should be."""
-
-MAX_DEPTH = 64
-"""Deepest nesting of a request's JSON."""
-
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
 
 DISCARD_MAX_BYTES = 64 * 1024 * 1024
 DISCARD_MAX_S = 5.0
@@ -45,23 +35,11 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes) -> object:
-    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400 or lone surrogates, at most 64 levels.
-
-    Raises InvalidRequest.
-    """
+    """Parse a body as strict JSON; see ``parse_strict``. Raises InvalidRequest."""
     try:
-        value: object = from_json(data, allow_inf_nan=False, cache_strings="keys")
+        return parse_strict(data)
     except ValueError as error:
-        raise InvalidRequest(
-            f"the body is not valid JSON: {error}", details={"field": BODY}
-        ) from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
-        raise InvalidRequest(
-            f"the body is nested deeper than {MAX_DEPTH} levels", details={"field": BODY}
-        )
-    if may_overflow(data) and without_infinity(value) != value:
-        raise InvalidRequest("the body holds a number beyond 1e308", details={"field": BODY})
-    return value
+        raise InvalidRequest(f"the body {error}", details={"field": BODY}) from None
 
 
 async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:
@@ -81,9 +59,3 @@ async def _discard(receive: Receive, size: int) -> None:
                 size += len(chunk)
     except TimeoutError:
         return
-
-
-def _depth(data: bytes) -> int:
-    """Measure how deep valid JSON is nested, by its brackets outside of strings."""
-    brackets = _STRING.sub(b"", data).translate(None, delete=_NO_BRACKETS)
-    return max(accumulate(map(_STEPS.__getitem__, brackets)))
