@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from mcp_tools_proxy.domain.errors import ProxyError
+
 
 class AskFailed(Exception):
     """The client did not answer a question; ``code`` and ``message`` are a JSON-RPC error's."""
@@ -78,3 +80,10 @@ class Nobody:
 
 
 NOBODY = Nobody()
+
+
+class NoRoom(ProxyError):
+    """More sessions, streams, open requests or unread messages of MCP clients than there may be."""
+
+    code = "NO_ROOM"
+    retryable = True

@@ -12,7 +12,7 @@ ProxyError
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
 ├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
-│              ToolTimeout · ShuttingDown · NoRoom
+│              ToolTimeout · ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
@@ -288,13 +288,6 @@ class ShuttingDown(ProxyError):
     """This replica is stopping; another one will answer."""
 
     code = "SHUTTING_DOWN"
-    retryable = True
-
-
-class NoRoom(ProxyError):
-    """More sessions, streams, open requests or unread messages of MCP clients than there may be."""
-
-    code = "NO_ROOM"
     retryable = True
 
 

@@ -17,7 +17,8 @@ from mcp.types import (
     RequestId,
 )
 
-from mcp_tools_proxy.domain.errors import InvalidRequest, NoRoom, ProxyError
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.facade.answers import Json, protocol_error
 from mcp_tools_proxy.facade.ids_in_use import message_of
 from mcp_tools_proxy.facade.server import FacadeServer

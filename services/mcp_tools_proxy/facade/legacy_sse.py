@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.domain.errors import NoRoom
+from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.facade.ids_in_use import message_of
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.unanswered import Unanswered

@@ -20,7 +20,8 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.caller import Caller, Kind
-from mcp_tools_proxy.domain.errors import NoRoom, ProxyError
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
 from mcp_tools_proxy.facade.asked import Asked
 from mcp_tools_proxy.facade.telling import Recipient, Telling
