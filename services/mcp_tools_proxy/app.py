@@ -16,6 +16,7 @@ from mcp_tools_proxy.api.guard import Guard
 from mcp_tools_proxy.api.intake import Intake
 from mcp_tools_proxy.api.operations import operations_routes
 from mcp_tools_proxy.api.presets import preset_routes
+from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
@@ -70,6 +71,7 @@ def create_app(
     gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
     app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
+    app.include_router(remote_routes(lambda: None, intake, gateway.identity))
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
     app.add_middleware(FacadeFront, routes=facade.routes())

@@ -15,6 +15,7 @@ from tests.service import (
     EXECUTE,
     PRESETS,
     PROMPTS,
+    REMOTE,
     RESOURCES,
     SERVERS,
     TOOLS,
@@ -34,7 +35,7 @@ POSTED: dict[str, dict[str, object]] = {
     "/internal/mcp/resources/read": {"uri": "none://x"},
 }
 LISTED = (TOOLS, PROMPTS, RESOURCES)
-SHOWN = (SERVERS, PRESETS, ACTIVE)
+SHOWN = (SERVERS, REMOTE, PRESETS, ACTIVE)
 ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in (*LISTED, *SHOWN))]
 OPEN = ("/health", "/health/ready", "/metrics")
 

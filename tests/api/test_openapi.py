@@ -122,8 +122,9 @@ def test_every_example_runs(tool_name: str) -> None:
     "path",
     ["/internal/mcp/execute", "/internal/mcp/execute/batch", "/internal/mcp/tools",
      "/internal/mcp/prompts", "/internal/mcp/prompts/get", "/internal/mcp/resources",
-     "/internal/mcp/resources/read", "/internal/mcp/servers", "/internal/mcp/presets",
-     "/internal/mcp/presets/active", "/health", "/health/ready", "/metrics"],
+     "/internal/mcp/resources/read", "/internal/mcp/servers", "/internal/mcp/remote",
+     "/internal/mcp/presets", "/internal/mcp/presets/active", "/health", "/health/ready",
+     "/metrics"],
 )  # fmt: skip
 def test_every_route_is_described(path: str) -> None:
     assert path in schema.raw_schema["paths"]

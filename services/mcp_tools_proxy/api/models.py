@@ -215,6 +215,22 @@ class ServersAnswer(BaseModel):
     servers: list[ServerAnswer]
 
 
+class RemoteAnswer(BaseModel):
+    """The connection to the remote backend; ``off`` has nothing but its state."""
+
+    state: Literal["off", "connecting", "online", "offline", "unauthorized"]
+    since: datetime | None = None
+    server_identifier: str | None = None
+    backend: str | None = None
+    last_error: str | None = None
+    attempts: int | None = None
+    next_attempt_s: float | None = None
+    links: int | None = None
+    sessions: int | None = None
+    open_requests: int | None = None
+    waiting_bytes: int | None = None
+
+
 class PresetAnswer(BaseModel):
     """One preset."""
 

@@ -1,0 +1,57 @@
+"""GET /internal/mcp/remote: how the connection to the remote backend is."""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, Request, Response
+
+from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.describe import LOOKING_RESPONSES, security
+from mcp_tools_proxy.api.direct import DirectRoute
+from mcp_tools_proxy.api.envelope import json_response
+from mcp_tools_proxy.api.intake import Intake
+from mcp_tools_proxy.api.models import RemoteAnswer
+from mcp_tools_proxy.domain.remote import RemoteStatus
+from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.web.trace import TRACE_HEADER
+
+
+def remote_routes(
+    status: Callable[[], RemoteStatus | None], intake: Intake, identity: Identity
+) -> APIRouter:
+    """Build the route that tells of the connector; ``status`` gives None while that is off."""
+    router = APIRouter(route_class=DirectRoute)
+
+    async def show_remote(request: Request, trace_id: str) -> Response:
+        await check_identified(identity, request)
+        return json_response(_shown(status()), headers={TRACE_HEADER: trace_id})
+
+    router.add_api_route(
+        "/internal/mcp/remote",
+        intake.bodyless(show_remote),
+        name="show_remote",
+        summary="Tell how the connection to the remote backend is",
+        response_class=Response,
+        responses={200: {"model": RemoteAnswer}, **LOOKING_RESPONSES},
+        dependencies=security(needed=identity.needs_token),
+    )
+    return router
+
+
+def _shown(status: RemoteStatus | None) -> dict[str, object]:
+    if status is None:
+        return {"state": "off"}
+    next_attempt_s = None if status.next_attempt_s is None else round(status.next_attempt_s, 3)
+    shown = {
+        "state": status.state.value,
+        "since": status.since,
+        "server_identifier": status.server_identifier,
+        "backend": status.backend,
+        "last_error": status.last_error,
+        "attempts": status.attempts,
+        "next_attempt_s": next_attempt_s,
+        "links": status.links,
+        "sessions": status.sessions,
+        "open_requests": status.open_requests,
+        "waiting_bytes": status.waiting_bytes,
+    }
+    return {key: value for key, value in shown.items() if value is not None}

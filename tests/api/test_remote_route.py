@@ -1,0 +1,72 @@
+"""How the connection to the remote backend is: GET /internal/mcp/remote."""
+
+from dataclasses import replace
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from mcp_tools_proxy.api.intake import Intake
+from mcp_tools_proxy.api.remote import remote_routes
+from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
+from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.service import REMOTE, client_of, running
+
+LOST = RemoteStatus(
+    state=RemoteState.OFFLINE,
+    since="2026-11-22T03:23:42.207933Z",
+    server_identifier="gateway",
+    backend="wss://backend.example:443",
+    last_error="the backend closed the link",
+    attempts=3,
+    next_attempt_s=0.51234567,
+    links=2,
+    sessions=5,
+    open_requests=4,
+    waiting_bytes=1024,
+)
+
+
+async def shown(status: RemoteStatus | None) -> httpx.Response:
+    """Ask the route of a connector that is like this."""
+    app = FastAPI()
+    intake = Intake(Metrics(), max_request_bytes=1)
+    app.include_router(remote_routes(lambda: status, intake, Identity(None)))
+    async with client_of(app) as client:
+        return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
+
+
+async def test_a_gateway_without_a_backend_says_that_the_connector_is_off() -> None:
+    async with running() as service:
+        assert await service.get(REMOTE) == {"state": "off"}
+
+
+async def test_a_lost_backend_is_shown_with_its_reason_and_what_is_next() -> None:
+    assert (await shown(LOST)).json() == {
+        "state": "offline",
+        "since": "2026-11-22T03:23:42.207933Z",
+        "server_identifier": "gateway",
+        "backend": "wss://backend.example:443",
+        "last_error": "the backend closed the link",
+        "attempts": 3,
+        "next_attempt_s": 0.512,
+        "links": 2,
+        "sessions": 5,
+        "open_requests": 4,
+        "waiting_bytes": 1024,
+    }
+
+
+@pytest.mark.parametrize("state", RemoteState)
+async def test_each_state_is_named(state: RemoteState) -> None:
+    assert (await shown(replace(LOST, state=state))).json()["state"] == state.value
+
+
+async def test_what_there_is_none_of_is_left_out() -> None:
+    online = replace(LOST, state=RemoteState.ONLINE, last_error=None, next_attempt_s=None)
+    assert {"last_error", "next_attempt_s"} & (await shown(online)).json().keys() == set()
+
+
+async def test_the_answer_bears_the_trace_id() -> None:
+    assert (await shown(None)).headers["X-Trace-Id"] == "t-1"
