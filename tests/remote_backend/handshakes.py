@@ -1,0 +1,80 @@
+"""What a handshake said, and how it is answered."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from aiohttp import web
+
+TOKEN = "secret-token"
+"""Accepted unless another is given."""
+NEVER = math.inf
+"""The end of a token that has none."""
+
+Tokens = Mapping[str, float] | Iterable[str]
+"""Bearer tokens, or when each ends, in seconds of the backend's clock."""
+
+GARBAGE = b"SSH-2.0-this-is-no-http\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handshake:
+    """One that arrived, whatever the answer; names of headers are lower case."""
+
+    path: str
+    """As on the wire, with its query."""
+    server_identifier: str
+    headers: Mapping[str, str]
+
+    @property
+    def authorization(self) -> str | None:
+        return self.headers.get("authorization")
+
+    @property
+    def subprotocols(self) -> tuple[str, ...]:
+        offered = self.headers.get("sec-websocket-protocol", "")
+        return tuple(each.strip() for each in offered.split(",") if each.strip())
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token, None when there is none."""
+        scheme, _, token = (self.authorization or "").partition(" ")
+        return token if scheme.lower() == "bearer" and token else None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An HTTP status in place of a WebSocket."""
+
+    status: int
+    retry_after: str | None = None
+
+    def response(self) -> web.Response:
+        headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
+        return web.Response(status=self.status, headers=headers)
+
+
+class Manner(Enum):
+    """How handshakes with a good token are answered; a Refusal is one more way."""
+
+    WELCOME = "welcome"
+    NO_SUBPROTOCOL = "no subprotocol"
+    """Accept, but choose no subprotocol."""
+    GARBAGE = "garbage"
+    """Answer with something that is no HTTP, whatever the token."""
+    SILENT = "silent"
+    """Do not answer until the manner changes."""
+
+
+def handshake_of(request: web.Request) -> Handshake:
+    return Handshake(
+        path=request.raw_path,
+        server_identifier=request.match_info["server_identifier"],
+        headers={name.lower(): value for name, value in request.headers.items()},
+    )
+
+
+def with_ends(tokens: Tokens) -> dict[str, float]:
+    """Name the end of each token; those of no mapping have none."""
+    return dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, NEVER)

@@ -1,0 +1,88 @@
+"""One gateway's live WebSocket, and the faults that can be committed on it."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from tests.remote_backend.handshakes import Handshake
+
+CLOSING_TIMEOUT_S = 1.0
+"""How long a gateway has to answer a close frame."""
+
+
+class Link:
+    """What is up from a handshake until either side ends it; ``gone`` is told when that is."""
+
+    def __init__(
+        self,
+        handshake: Handshake,
+        socket: web.WebSocketResponse,
+        transport: asyncio.Transport,
+        gone: Callable[["Link"], None],
+    ) -> None:
+        self.handshake = handshake
+        self.socket = socket
+        self.is_up = True
+        self.pings = 0
+        """How many pings arrived."""
+        self._transport = transport
+        self._gone = gone
+        self._is_half_open = False
+
+    @property
+    def server_identifier(self) -> str:
+        return self.handshake.server_identifier
+
+    @property
+    def close_code(self) -> int | None:
+        """The code of the gateway's close frame, None or 1006 when it sent none."""
+        return self.socket.close_code
+
+    async def send_raw(self, text: str) -> None:
+        """Send a text frame that may be anything; waits while the gateway does not read."""
+        if not self._is_half_open:
+            await self.socket.send_str(text)
+
+    async def send_binary(self, data: bytes) -> None:
+        if not self._is_half_open:
+            await self.socket.send_bytes(data)
+
+    async def pong(self, data: bytes) -> None:
+        self.pings += 1
+        if not self._is_half_open:
+            await self.socket.pong(data)
+
+    def stop_reading(self) -> None:
+        """Read nothing, so that TCP backs up to the gateway."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def half_open(self) -> None:
+        """Be a peer that vanished without a word: nothing is read, answered or written any more.
+
+        It stays among the gateways until the same identifier connects again, as at a real relay.
+        """
+        self._is_half_open = True
+        self.stop_reading()
+
+    def drop(self) -> None:
+        """Abort the TCP connection, without a close frame."""
+        self.leave()
+        self._transport.abort()
+
+    async def close(self, code: int = 1001, reason: str = "") -> None:
+        """Send a close frame and wait a moment for the gateway's."""
+        self.leave()
+        if self._is_half_open:
+            self._transport.abort()
+        else:
+            await self.socket.close(code=code, message=reason.encode())
+
+    def leave(self) -> None:
+        """Count as up no more."""
+        if self.is_up:
+            self.is_up = False
+            self._gone(self)

@@ -1,0 +1,52 @@
+"""The backend's HTTP server, which can go down and come back on the same port."""
+
+import ssl
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PATH = "/ws/{server_identifier}"
+
+
+class Listening:
+    """Serves one handler of handshakes."""
+
+    def __init__(
+        self, handler: Handler, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.host = host
+        self.port = port
+        """0 until the first start when any will do."""
+        self._handler = handler
+        self._tls = tls
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Where gateways dial, with a place for their identifier."""
+        scheme = "ws" if self._tls is None else "wss"
+        return f"{scheme}://{self.host}:{self.port}{PATH}"
+
+    async def open(self) -> None:
+        """Listen; OSError when the port is taken."""
+        app = web.Application()
+        app.router.add_get(PATH, self._handler, allow_head=False)
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.host, self.port, ssl_context=self._tls).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def shut(self) -> None:
+        """Vanish, as a killed process does: every connection is torn down."""
+        if self._runner is None:
+            return
+        runner, self._runner = self._runner, None
+        for site in list(runner.sites):
+            await site.stop()
+        for connection in [] if runner.server is None else runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await runner.cleanup()

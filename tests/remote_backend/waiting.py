@@ -1,0 +1,37 @@
+"""Bounded waits: for an answer, or for something to become true."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+BOUND_S = 15.0
+"""Longest wait for anything."""
+
+
+@asynccontextmanager
+async def bounded(what: str) -> AsyncIterator[None]:
+    """Fail with words when what is inside takes longer than BOUND_S."""
+    limit = asyncio.timeout(BOUND_S)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if limit.expired():
+            raise AssertionError(f"never: {what}") from None
+        raise
+
+
+class Changes:
+    """Wakes who waits for something to become true, whenever something changed."""
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+
+    def tell(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait without a bound; what ``holds`` reads has to be told when it changes."""
+        while not holds():
+            await self._next.wait()
