@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
@@ -38,8 +39,12 @@ class Health:
         servers: Callable[[], Iterable[ServerStatus]] = tuple,
     ) -> None:
         self._lifecycle = lifecycle
-        self._checks = checks
+        self._checks = dict(checks)
         self._servers = servers
+
+    def add(self, name: str, check: Check) -> None:
+        """Tell of one dependency more: one that is built after this."""
+        self._checks[name] = check
 
     def readiness(self) -> Readiness:
         """Say whether this replica is ready; touches no dependency."""
@@ -49,6 +54,16 @@ class Health:
             return Readiness(self._lifecycle.phase.value, checks)
         degraded = any(check["status"] != "ok" for check in checks.values())
         return Readiness("degraded" if degraded else "ready", checks)
+
+
+def remote_line(status: RemoteStatus) -> Line:
+    """Tell of the remote backend; one that is away degrades, other callers are served as before."""
+    line = {
+        "status": "ok" if status.state is RemoteState.ONLINE else "degraded",
+        "state": status.state.value,
+        "since": status.since,
+    }
+    return line if status.last_error is None else {**line, "last_error": status.last_error}
 
 
 def _server_line(server: ServerStatus) -> Line:

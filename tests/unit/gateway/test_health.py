@@ -1,0 +1,70 @@
+"""What a replica says of itself and of what it depends on."""
+
+import pytest
+
+from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
+from mcp_tools_proxy.gateway.health import Health, remote_line
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+
+SINCE = "2026-11-22T03:23:42.207933Z"
+
+
+def health() -> Health:
+    """Give the health of a replica that serves, and whose documents are well."""
+    lifecycle = Lifecycle()
+    lifecycle.phase = Phase.SERVING
+    return Health(lifecycle, {"documents": lambda: {"status": "ok"}})
+
+
+def remote(state: RemoteState, last_error: str | None = None) -> RemoteStatus:
+    return RemoteStatus(
+        state=state,
+        since=SINCE,
+        server_identifier="gateway",
+        backend="wss://backend.example:443",
+        last_error=last_error,
+        attempts=0,
+        next_attempt_s=None,
+        links=1,
+        sessions=0,
+        open_requests=0,
+        waiting_bytes=0,
+    )
+
+
+def test_a_check_that_is_added_later_is_told_with_the_others() -> None:
+    replica = health()
+    replica.add("remote", lambda: {"status": "ok"})
+    assert replica.readiness().checks.keys() == {"documents", "remote"}
+
+
+def test_a_check_is_asked_anew_each_time() -> None:
+    replica, states = health(), ["degraded"]
+    replica.add("remote", lambda: {"status": states[0]})
+    before = replica.readiness().status
+    states[0] = "ok"
+    assert (before, replica.readiness().status) == ("degraded", "ready")
+
+
+def test_a_backend_with_a_link_is_well() -> None:
+    line = remote_line(remote(RemoteState.ONLINE))
+    assert line == {"status": "ok", "state": "online", "since": SINCE}
+
+
+@pytest.mark.parametrize(
+    "state", [RemoteState.CONNECTING, RemoteState.OFFLINE, RemoteState.UNAUTHORIZED]
+)
+def test_a_backend_without_a_link_degrades(state: RemoteState) -> None:
+    line = remote_line(remote(state))
+    assert (line["status"], line["state"]) == ("degraded", state.value)
+
+
+def test_a_lost_backend_says_why() -> None:
+    assert remote_line(remote(RemoteState.OFFLINE, "it hung up"))["last_error"] == "it hung up"
+
+
+@pytest.mark.parametrize("state", RemoteState)
+def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
+    replica = health()
+    replica.add("remote", lambda: remote_line(remote(state)))
+    assert replica.readiness().serving
