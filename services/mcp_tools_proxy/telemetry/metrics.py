@@ -48,6 +48,30 @@ class Metrics:
         self.mcp_streams = Gauge(
             "mcp_proxy_mcp_streams", "Streams that MCP clients hold open.", registry=r
         )
+        self.remote_up = Gauge(
+            "mcp_proxy_remote_up", "1 while the link to the remote backend is up.", registry=r
+        )
+        self.remote_links = Counter(
+            "mcp_proxy_remote_links", "Links to the remote backend that came up.", registry=r
+        )
+        self.remote_link_losses = Counter(
+            "mcp_proxy_remote_link_losses",
+            "Links to the remote backend that were lost or not had: lost, closed, refused, "
+            "unauthorized or unreachable.",
+            ["reason"], registry=r,
+        )  # fmt: skip
+        self.remote_sessions = Gauge(
+            "mcp_proxy_remote_sessions", "Sessions of the remote backend that are open.", registry=r
+        )
+        self.remote_frames = Counter(
+            "mcp_proxy_remote_frames",
+            "Frames of the remote backend (in) and for it (out): ok, ignored or too_large.",
+            ["direction", "result"], registry=r,
+        )  # fmt: skip
+        self.remote_waiting_bytes = Gauge(
+            "mcp_proxy_remote_waiting_bytes", "Bytes that wait to be sent to the remote backend.",
+            registry=r,
+        )  # fmt: skip
         self.limit_refusals = Counter(
             "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",
             ["budget"], registry=r,
