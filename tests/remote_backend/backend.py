@@ -194,13 +194,12 @@ class Backend:
     ) -> None:
         """Send one frame over the link that is up; waits for one when none is."""
         text = json.dumps({"session_identifier": session_identifier, "message": message})
-        async with bounded("the frame is sent"):
-            while True:
-                link = await self.connected(server_identifier)
-                try:
-                    return await link.send_raw(text)
-                except ConnectionError:
-                    link.leave()
+        while True:
+            link = await self.connected(server_identifier)
+            try:
+                return await link.send_raw(text)
+            except ConnectionError:
+                link.leave()
 
     # What comes
 

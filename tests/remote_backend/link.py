@@ -6,6 +6,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from tests.remote_backend.handshakes import Handshake
+from tests.remote_backend.waiting import bounded
 
 CLOSING_TIMEOUT_S = 1.0
 """How long a gateway has to answer a close frame."""
@@ -40,13 +41,19 @@ class Link:
         return self.socket.close_code
 
     async def send_raw(self, text: str) -> None:
-        """Send a text frame that may be anything; waits while the gateway does not read."""
+        """Send a text frame that may be anything; waits while the gateway does not read.
+
+        ConnectionError when the link is ending.
+        """
         if not self._is_half_open:
-            await self.socket.send_str(text)
+            async with bounded("the gateway reads what is sent"):
+                await self.socket.send_str(text)
 
     async def send_binary(self, data: bytes) -> None:
+        """Send a binary frame, in the same way."""
         if not self._is_half_open:
-            await self.socket.send_bytes(data)
+            async with bounded("the gateway reads what is sent"):
+                await self.socket.send_bytes(data)
 
     async def pong(self, data: bytes) -> None:
         self.pings += 1

@@ -1,4 +1,4 @@
-"""A stand-in for the gateway: the SDK's server in each session of one WebSocket."""
+"""A stand-in for a gateway: the SDK's server in each session of one WebSocket, or a mute one."""
 
 import asyncio
 import json
@@ -23,18 +23,22 @@ class StandIn:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, server_identifier: str) -> None:
         self.socket = socket
-        self.others: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
-        """The frames that are no text with an envelope."""
+        self.heard: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
+        """The frames that no server is there for."""
+        self.ended = asyncio.Event()
+        """The link is over."""
         self._server_identifier = server_identifier
         self._sessions: dict[str, Any] = {}
 
-    async def run(self, server: Server[Any], tasks: asyncio.TaskGroup) -> None:
+    async def run(self, server: Server[Any] | None, tasks: asyncio.TaskGroup) -> None:
         """Answer until the link ends."""
         async for frame in self.socket:
-            envelope = json.loads(frame.data) if _is_envelope(frame) else None
-            if envelope is None:
-                self.others.put_nowait(frame)
+            if frame.type == WSMsgType.ERROR:
+                break
+            if server is None:
+                self.heard.put_nowait(frame)
                 continue
+            envelope = json.loads(frame.data)
             identifier = envelope["session_identifier"]
             if identifier not in self._sessions:
                 ends = anyio.create_memory_object_stream[SessionMessage | Exception](100)
@@ -44,6 +48,7 @@ class StandIn:
             await self._sessions[identifier].send(SessionMessage(message))
         for session in self._sessions.values():
             session.close()
+        self.ended.set()
 
     async def send(self, session_identifier: str, message: object) -> None:
         """Send one frame."""
@@ -73,27 +78,25 @@ class StandIn:
 
 @asynccontextmanager
 async def standing_in(
-    url: str, *, server_identifier: str = "gateway", token: str = TOKEN, **options: Any
+    url: str,
+    *,
+    server_identifier: str = "gateway",
+    token: str = TOKEN,
+    is_mute: bool = False,
+    **options: Any,
 ) -> AsyncIterator[StandIn]:
-    """Dial the backend and answer for a while; ``options`` are ws_connect's."""
-    headers = {"Authorization": f"Bearer {token}"}
-    options = {"protocols": ["mcp"], "headers": headers} | options
-    server = build_server("ws", Extras())
+    """Dial the backend; ``options`` are ws_connect's. A mute one answers nothing by itself."""
+    url = url.format(server_identifier=server_identifier)
+    options |= {"headers": {"Authorization": f"Bearer {token}"}, "max_msg_size": 0}
     async with (
         aiohttp.ClientSession() as http,
-        http.ws_connect(
-            url.format(server_identifier=server_identifier), max_msg_size=0, **options
-        ) as socket,
+        http.ws_connect(url, protocols=["mcp"], **options) as socket,
         asyncio.TaskGroup() as tasks,
     ):
         gateway = StandIn(socket, server_identifier)
-        answering = tasks.create_task(gateway.run(server, tasks))
+        server = None if is_mute else build_server("ws", Extras())
+        tasks.create_task(gateway.run(server, tasks))
         try:
             yield gateway
         finally:
             await socket.close()
-            await asyncio.wait({answering})
-
-
-def _is_envelope(frame: aiohttp.WSMessage) -> bool:
-    return frame.type == WSMsgType.TEXT and frame.data.startswith("{")
