@@ -1,7 +1,7 @@
 """Composition root of the HTTP service: the gateway behind its routes."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -19,10 +19,11 @@ from mcp_tools_proxy.api.presets import preset_routes
 from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.assembly_mcp import build_connector, build_server
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
 from mcp_tools_proxy.facade.front import FacadeFront
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
-from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.gateway.health import remote_line
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 
@@ -35,15 +36,17 @@ def create_app(
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` stands in for the network in tests.
 
-    The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``. Raises
-    ValueError for an unusable limit store URL.
+    The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``, the
+    connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
+    URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     facade = _build_facade(settings, gateway)
+    connector = build_connector(settings, gateway)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with gateway.run(), facade.run():
+        async with gateway.run(), facade.run(), connector.run() if connector else nullcontext():
             yield
 
     app = FastAPI(
@@ -57,6 +60,9 @@ def create_app(
     )
     app.state.gateway = gateway
     app.state.facade = facade
+    app.state.connector = connector
+    if connector is not None:
+        gateway.health.add("remote", lambda: remote_line(connector.status()))
     intake = Intake(gateway.metrics, max_request_bytes=settings.max_request_bytes)
     execute = ExecuteEndpoints(
         intake,
@@ -71,7 +77,9 @@ def create_app(
     gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
     app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
-    app.include_router(remote_routes(lambda: None, intake, gateway.identity))
+    app.include_router(
+        remote_routes(lambda: connector.status() if connector else None, intake, gateway.identity)
+    )
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
     app.add_middleware(FacadeFront, routes=facade.routes())
@@ -94,16 +102,8 @@ def create_app(
 
 
 def _build_facade(settings: Settings, gateway: Gateway) -> HttpFacade:
-    server = FacadeServer(
-        settings.app_name,
-        registry=gateway.registry,
-        executor=gateway.executor,
-        subscriptions=gateway.subscriptions,
-        caller_of=caller_of,
-        max_streams=settings.max_sessions,
-    )
     return HttpFacade(
-        server,
+        build_server(settings, gateway, caller_of),
         entrance=Entrance(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,

@@ -4,8 +4,8 @@ import asyncio
 import signal
 
 from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.assembly_mcp import build_server
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.stdio import serve_stdio
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.settings import Settings
@@ -28,14 +28,7 @@ def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str |
 
 async def _serve(settings: Settings, caller: Caller) -> None:
     gateway = Gateway(settings)
-    server = FacadeServer(
-        settings.app_name,
-        registry=gateway.registry,
-        executor=gateway.executor,
-        subscriptions=gateway.subscriptions,
-        caller_of=lambda _: caller,
-        max_streams=settings.max_sessions,
-    )
+    server = build_server(settings, gateway, lambda _: caller)
     async with gateway.run(), asyncio.TaskGroup() as tasks:
         await gateway.pool.settled(DISCOVERY_S)
         serving = tasks.create_task(

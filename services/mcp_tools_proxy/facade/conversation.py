@@ -142,6 +142,25 @@ class Conversation:
             self._answered.set()
 
 
+class Conversations:
+    """Conversations with one server, and what all of them need while they last."""
+
+    def __init__(self, server: FacadeServer) -> None:
+        self._server = server
+
+    def begin(self, send: Send) -> Conversation:
+        """Begin one whose messages to the client go to ``send``."""
+        return Conversation(self._server, send)
+
+    def end_streams(self) -> None:
+        """End every stream of changes in the protocol's own way."""
+        self._server.listening.close()
+
+    async def run(self) -> None:
+        """Tell clients of changes of what they see, until cancelled."""
+        await self._server.tell_changes()
+
+
 class _WayOut:
     """The SDK's way to the client; once it is closed, nothing gets there any more."""
 

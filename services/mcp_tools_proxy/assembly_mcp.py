@@ -1,0 +1,70 @@
+"""Builds what serves MCP over the gateway: the facade's server, and the connector under one."""
+
+import ssl
+
+from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
+from mcp_tools_proxy.connector.link import LinkRules
+from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.facade.asked import CallerOf
+from mcp_tools_proxy.facade.conversation import Conversations
+from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.settings import Settings
+
+
+def build_server(settings: Settings, gateway: Gateway, caller_of: CallerOf) -> FacadeServer:
+    """Build a server over the gateway; ``caller_of`` tells who sent a request."""
+    return FacadeServer(
+        settings.app_name,
+        registry=gateway.registry,
+        executor=gateway.executor,
+        subscriptions=gateway.subscriptions,
+        caller_of=caller_of,
+        max_streams=settings.max_sessions,
+    )
+
+
+def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
+    """Build the connector, None while no backend is named. Raises ValueError for a bad CA file."""
+    url = settings.remote_address
+    if url is None:
+        return None
+    caller = Caller(
+        tenant_id=settings.remote_tenant_id or settings.default_tenant_id or NO_TENANT,
+        user_id="",
+        agent=settings.remote_agent,
+    )
+    rules = ConnectorRules(
+        server_identifier=settings.remote_identifier,
+        link=LinkRules(
+            url=url,
+            trust=_trust(settings, url),
+            max_frame_bytes=settings.remote_max_frame_bytes,
+            keepalive_s=settings.remote_keepalive_s,
+        ),
+        max_sessions=settings.max_sessions,
+        session_idle_s=settings.session_idle_s,
+        drop_grace_s=settings.remote_drop_grace_s,
+        retry_max_s=settings.remote_retry_max_s,
+    )
+    conversations = Conversations(build_server(settings, gateway, lambda _: caller))
+    return Connector(rules, _token(settings), conversations, gateway.metrics)
+
+
+def _trust(settings: Settings, url: str) -> ssl.SSLContext | None:
+    """Give who may vouch for the backend, None where nobody is asked. Raises ValueError."""
+    if not url.startswith("wss:"):
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.remote_ca_file)
+    except (OSError, ssl.SSLError):
+        raise ValueError(
+            "MCP_PROXY_REMOTE_CA_FILE: should be a PEM file of certificates that can be read"
+        ) from None
+
+
+def _token(settings: Settings) -> Token:
+    if settings.remote_token_file is not None:
+        return FileToken(settings.remote_token_file)
+    return FixedToken(settings.remote_token.get_secret_value() if settings.remote_token else "")

@@ -1,0 +1,249 @@
+"""The connector as one thing: sessions over a link that comes and goes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import structlog
+
+from mcp_tools_proxy.connector.dialer import Dialer
+from mcp_tools_proxy.connector.faults import LinkFault
+from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
+from mcp_tools_proxy.connector.link import Link, LinkRules, open_link
+from mcp_tools_proxy.connector.outbox import Outbox
+from mcp_tools_proxy.connector.sessions import Conversation, Send, Sessions, shown
+from mcp_tools_proxy.connector.summary import describe
+from mcp_tools_proxy.connector.token import Token
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
+from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+LEFTOVER_S = 1.0
+"""How long answers may take to go out when the service stops, in seconds."""
+
+STALL_LOOK_S = 0.5
+"""How often a link that is not read from, since too much waits to be sent, is looked at."""
+
+INTERNAL_ERROR = -32603
+"""JSON-RPC's code for what went wrong on this side."""
+
+Message = Mapping[str, object]
+
+log = structlog.get_logger()
+
+
+class Conversations(Protocol):
+    """Where conversations are begun."""
+
+    def begin(self, send: Send) -> Conversation:
+        """Begin one whose messages go to ``send``."""
+        ...
+
+    def end_streams(self) -> None:
+        """End every stream of changes in the protocol's own way."""
+        ...
+
+    async def run(self) -> None:
+        """Tell them of changes until cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorRules:
+    """What one connector keeps to; times are in seconds.
+
+    ``drop_grace_s`` is how long sessions outlive a link, ``retry_max_s`` the longest pause before a
+    link that was lost is dialled again.
+    """
+
+    server_identifier: str
+    link: LinkRules
+    max_sessions: int
+    session_idle_s: float
+    drop_grace_s: float
+    retry_max_s: float
+
+
+class Connector:
+    """Serves ``conversations`` to a backend while ``run`` runs.
+
+    Sessions outlive a link by ``drop_grace_s``: their calls go on, and what they say meanwhile goes
+    out over the next link. After that they end, and their calls are cancelled. What a link had
+    taken when it broke may be lost.
+    """
+
+    def __init__(
+        self, rules: ConnectorRules, token: Token, conversations: Conversations, metrics: Metrics
+    ) -> None:
+        self._rules = rules
+        self._conversations = conversations
+        self._metrics = metrics
+        self._outbox = Outbox()
+        self._sessions = Sessions(
+            conversations.begin,
+            self._say,
+            max_sessions=rules.max_sessions,
+            idle_s=rules.session_idle_s,
+        )
+        self._dialer = Dialer(
+            partial(open_link, rules.link),
+            token,
+            self._serve,
+            metrics=metrics,
+            retry_max_s=rules.retry_max_s,
+        )
+        self._ending: asyncio.TimerHandle | None = None
+        metrics.remote_sessions.set_function(lambda: len(self._sessions))
+        metrics.remote_waiting_bytes.set_function(lambda: self._outbox.waiting_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Connector {self._dialer.state.value}, {len(self._sessions)} sessions>"
+
+    def status(self) -> RemoteStatus:
+        """Tell how it is."""
+        url = urlsplit(self._rules.link.url)
+        return RemoteStatus(
+            state=self._dialer.state,
+            since=self._dialer.since,
+            server_identifier=self._rules.server_identifier,
+            backend=f"{url.scheme}://{url.netloc}",
+            last_error=self._dialer.last_error,
+            attempts=self._dialer.attempts,
+            next_attempt_s=self._dialer.next_attempt_s,
+            links=self._dialer.links,
+            sessions=len(self._sessions),
+            open_requests=self._sessions.open_requests,
+            waiting_bytes=self._outbox.waiting_bytes,
+        )
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Serve until left; then what is being answered may still go out, over a link that is up.
+
+        The calls themselves are over by then, or cut off.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(one.run())
+                for one in (self._sessions, self._conversations, self._dialer)
+            ]
+            try:
+                yield
+                await self._say_the_rest()
+            finally:
+                for task in running:
+                    task.cancel()
+                self._sessions.end_all()
+                self._stop_waiting()
+
+    async def _say_the_rest(self) -> None:
+        self._conversations.end_streams()
+        if self._dialer.state is not RemoteState.ONLINE:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEFTOVER_S):
+                await self._sessions.answered()
+                await self._outbox.empty()
+
+    async def _serve(self, link: Link) -> None:
+        """Take what the backend sends, in order, and send what there is, until the link ends."""
+        self._stop_waiting()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                ways = {tasks.create_task(way(link)) for way in (self._read_from, self._send_to)}
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                for way in ways:
+                    way.cancel()
+        finally:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.call_later(self._rules.drop_grace_s, self._end_sessions)
+
+    async def _read_from(self, link: Link) -> None:
+        async for data in link.receive():
+            while not await self._outbox.room(STALL_LOOK_S):  # who does not read is not heard
+                if link.closed:
+                    return
+            await self._take(data)
+
+    async def _send_to(self, link: Link) -> None:
+        with suppress(LinkFault):
+            await self._outbox.drain(link.send)
+
+    async def _take(self, data: bytes | None) -> None:
+        """Take one frame, whatever it is: none ends the link or disturbs another session."""
+        try:
+            frame = read_frame(data)
+            self._tell("in", frame.session_identifier, frame.message)
+            await self._hear(frame.session_identifier, with_meta(frame.message))
+        except BadFrame as bad:
+            self._ignored(str(bad))
+        except InvalidRequest as error:
+            self._ignored(error.message)
+        except Exception:
+            log.exception("remote.frame_crashed")
+        else:
+            self._metrics.remote_frames.labels("in", "ok").inc()
+
+    async def _hear(self, session_identifier: str, message: object) -> None:
+        try:
+            await self._sessions.hear(session_identifier, message)
+        except NoRoom as error:
+            await self._say(session_identifier, _refusal(error, message))
+
+    def _ignored(self, reason: str) -> None:
+        self._metrics.remote_frames.labels("in", "ignored").inc()
+        log.warning("remote.frame_ignored", reason=reason)
+
+    async def _say(self, session_identifier: str, message: Message) -> None:
+        """Leave one message of a session to be sent; wait while there is no room."""
+        data = write_frame(session_identifier, self._rules.server_identifier, message)
+        if len(data) > self._rules.link.max_frame_bytes:
+            self._metrics.remote_frames.labels("out", "too_large").inc()
+            log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
+            if "method" not in message:  # somebody waits for it
+                await self._say(session_identifier, self._too_large(message))
+            return
+        self._metrics.remote_frames.labels("out", "ok").inc()
+        self._tell("out", session_identifier, message)
+        await self._outbox.put(data)
+
+    def _too_large(self, message: Message) -> Message:
+        error = ResultTooLarge(
+            f"the answer is over {self._rules.link.max_frame_bytes} bytes, the most of one frame"
+        )
+        return _refusal(error, message)
+
+    def _tell(self, direction: str, session_identifier: str, message: object) -> None:
+        """Log one line for each frame: keys and names, no values (W-15, W-18)."""
+        if log.is_enabled_for(logging.INFO):
+            log.info(
+                "remote.frame",
+                direction=direction,
+                session=shown(session_identifier),
+                summary=describe(message),
+            )
+
+    def _end_sessions(self) -> None:
+        """Give up what the backend never came back for."""
+        if len(self._sessions) or self._outbox.waiting_bytes:
+            log.warning("remote.sessions_ended", sessions=len(self._sessions))
+        self._sessions.end_all()
+        self._outbox.clear()
+
+    def _stop_waiting(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+
+def _refusal(error: ProxyError, message: object) -> Message:
+    """Answer a request, or instead of its answer, with a JSON-RPC error."""
+    id_ = message.get("id") if isinstance(message, Mapping) else None
+    told = {"code": INTERNAL_ERROR, "message": error.message, "data": error.as_json}
+    return {"jsonrpc": "2.0", "id": id_, "error": told}

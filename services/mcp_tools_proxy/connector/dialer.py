@@ -1,0 +1,145 @@
+"""Keeps a link to the backend up: dials, lets it be served, and dials again, for ever."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+
+import structlog
+
+from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
+from mcp_tools_proxy.connector.link import Link
+from mcp_tools_proxy.connector.pauses import STEADY_S, pause_before_dialling
+from mcp_tools_proxy.connector.token import Token
+from mcp_tools_proxy.domain.remote import RemoteState
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+_LASTING = {RemoteState.ONLINE: "up", RemoteState.UNAUTHORIZED: "refused"}
+"""How long the others last is no news: dials and pauses take turns until a link is up."""
+
+log = structlog.get_logger()
+
+
+class Dialer:
+    """Dials while ``run`` runs; ``state`` and what is beside it tell how that goes.
+
+    ``dial`` opens a link with a token, ``serve`` uses it until it ends; ``clock`` is monotonic, in
+    seconds.
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[str], AbstractAsyncContextManager[Link]],
+        token: Token,
+        serve: Callable[[Link], Awaitable[None]],
+        *,
+        metrics: Metrics,
+        retry_max_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._dial = dial
+        self._token = token
+        self._serve = serve
+        self._metrics = metrics
+        self._retry_max_s = retry_max_s
+        self._clock = clock
+        self._last_fault: LinkFault | None = None
+        self._setbacks = 0
+        self._next_at: float | None = None
+        self.state = RemoteState.CONNECTING
+        self.since = _now()
+        self.attempts = 0
+        self.links = 0
+
+    def __repr__(self) -> str:
+        return f"<Dialer {self.state.value}, {self.attempts} attempts>"
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last link was lost, or could not be had; None while one is up."""
+        if self.state is RemoteState.ONLINE or self._last_fault is None:
+            return None
+        return str(self._last_fault)
+
+    @property
+    def next_attempt_s(self) -> float | None:
+        """Seconds until the next dial, None while none is planned."""
+        return None if self._next_at is None else max(0.0, self._next_at - self._clock())
+
+    async def run(self) -> None:
+        """Dial, and dial again, until cancelled."""
+        while True:
+            self._become(RemoteState.CONNECTING)
+            token = await self._token.read()
+            fault, lived_s = await self._have_a_link(token)
+            self._metrics.remote_link_losses.labels(fault.kind.value).inc()
+            if fault.kind is FaultKind.UNAUTHORIZED:
+                await self._wait_for_another(token, fault)
+            else:
+                await self._pause(fault, lived_s)
+
+    async def _have_a_link(self, token: str | None) -> tuple[LinkFault, float]:
+        """Dial and serve until the link ends; give why, and how many seconds it was up."""
+        self.attempts += 1
+        if token is None:
+            return LinkFault(FaultKind.UNAUTHORIZED, "there is no token to show"), 0.0
+        try:
+            async with self._dial(token) as link:
+                began = self._clock()
+                self._online()
+                await self._serve(link)
+                return link.fault, self._clock() - began
+        except LinkFault as fault:
+            return fault, 0.0
+
+    def _online(self) -> None:
+        self.links += 1
+        self.attempts = 0
+        self._metrics.remote_links.inc()
+        self._become(RemoteState.ONLINE)
+        log.info("remote.online", links=self.links)
+
+    async def _wait_for_another(self, token: str | None, fault: LinkFault) -> None:
+        self._fell(fault)
+        self._become(RemoteState.UNAUTHORIZED)
+        log.error("remote.unauthorized", reason=str(fault))
+        await self._token.other_than(token)
+        self._setbacks = 0
+
+    async def _pause(self, fault: LinkFault, lived_s: float) -> None:
+        is_news = self._fell(fault) or lived_s > 0
+        if lived_s >= STEADY_S:
+            self._setbacks = 0
+        pause_s = pause_before_dialling(
+            fault,
+            self._setbacks,
+            random.random,
+            lived_s=lived_s,
+            longest_s=self._retry_max_s,
+        )
+        self._setbacks += 1
+        self._next_at = self._clock() + pause_s
+        self._become(RemoteState.OFFLINE)
+        tell = log.warning if is_news else log.debug
+        tell("remote.offline", reason=str(fault), dialled_again_in_s=round(pause_s, 3))
+        await asyncio.sleep(pause_s)
+        self._next_at = None
+
+    def _fell(self, fault: LinkFault) -> bool:
+        """Take in why there is no link; tell whether it is another reason than before."""
+        last, self._last_fault = self._last_fault, fault
+        if last is None or last.kind is not fault.kind:
+            self._setbacks = 0
+        return last is None or str(last) != str(fault)
+
+    def _become(self, state: RemoteState) -> None:
+        if _LASTING.get(state) != _LASTING.get(self.state):
+            self.since = _now()
+        self.state = state
+        self._metrics.remote_up.set(state is RemoteState.ONLINE)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,77 @@
+"""What waits to be sent over the link, in order and bounded in bytes. It outlives a link."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+MAX_BYTES = 8 * 1024 * 1024
+"""How much may wait; whoever has more to say waits itself."""
+
+
+class Outbox:
+    """Frames on their way out: ``put`` waits for room, ``drain`` gives them to a link."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._frames: deque[bytes] = deque()
+        self._filled, self._emptied, self._has_room = (asyncio.Event() for _ in range(3))
+        self.waiting_bytes = 0
+        self._tell()
+
+    def __repr__(self) -> str:
+        return f"<Outbox {len(self._frames)} frames, {self.waiting_bytes} bytes>"
+
+    async def room(self, within_s: float | None = None) -> bool:
+        """Wait until there is room for one frame more, whatever its size, or the time is over."""
+        if self._has_room.is_set():
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while not self._has_room.is_set():
+                    await self._has_room.wait()
+        return self._has_room.is_set()
+
+    async def empty(self) -> None:
+        """Wait until everything was handed over."""
+        await self._emptied.wait()
+
+    async def put(self, frame: bytes) -> None:
+        """Leave a frame to be sent; wait while there is no room."""
+        await self.room()
+        self._frames.append(frame)
+        self.waiting_bytes += len(frame)
+        self._tell()
+
+    async def drain(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Send what there is and what comes, until cancelled or ``send`` raises.
+
+        A frame goes out of here only when it was sent: at worst it is sent once more, over the
+        next link.
+        """
+        while True:
+            await self._filled.wait()
+            frame = self._frames[0]
+            await send(frame)
+            if self._frames and self._frames[0] is frame:  # unless cleared meanwhile
+                self._frames.popleft()
+                self.waiting_bytes -= len(frame)
+                self._tell()
+
+    def clear(self) -> None:
+        """Forget what waits: nobody is there to read it any more."""
+        self._frames.clear()
+        self.waiting_bytes = 0
+        self._tell()
+
+    def _tell(self) -> None:
+        _set(self._filled, bool(self._frames))
+        _set(self._emptied, not self._frames)
+        _set(self._has_room, self.waiting_bytes < self._max_bytes)
+
+
+def _set(event: asyncio.Event, on: bool) -> None:
+    if on:
+        event.set()
+    else:
+        event.clear()

@@ -1,0 +1,45 @@
+"""How long to wait before the backend is dialled again: pure."""
+
+from collections.abc import Callable
+
+from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
+
+STEADY_S = 30.0
+"""A link that lived as long as this is dialled again at once. No sooner: two gateways with one
+identifier would evict each other without a pause."""
+
+SHORTEST_S = 0.25
+"""The first pause where nobody said that we should stay away, in seconds."""
+
+REFUSED_SHORTEST_S = 1.0
+REFUSED_LONGEST_S = 30.0
+"""The first and the longest pause after a backend said so, in seconds."""
+
+ASKED_LONGEST_S = 300.0
+"""The longest pause that a backend may ask for, in seconds."""
+
+_UNASKED = frozenset({FaultKind.LOST, FaultKind.UNREACHABLE})
+
+
+def pause_before_dialling(
+    fault: LinkFault,
+    setbacks: int,
+    random: Callable[[], float],
+    *,
+    lived_s: float,
+    longest_s: float,
+) -> float:
+    """Give seconds: exponential, between half of the time and all of it.
+
+    ``setbacks`` counts the same kind of fault in a row, without this one; ``lived_s`` is how long
+    the link was up; ``longest_s`` is for faults that nobody meant; ``random`` gives 0 … 1.
+    """
+    if lived_s >= STEADY_S:
+        return 0.0
+    if fault.retry_after_s is not None:
+        return min(fault.retry_after_s, ASKED_LONGEST_S)
+    shortest, longest = SHORTEST_S, longest_s
+    if fault.kind not in _UNASKED:
+        shortest, longest = REFUSED_SHORTEST_S, max(longest_s, REFUSED_LONGEST_S)
+    whole = min(longest, shortest * float(1 << min(setbacks, 16)))
+    return whole * (0.5 + 0.5 * random())

@@ -1,0 +1,77 @@
+"""The token that the backend is shown: a fixed one, or what a file holds now."""
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from mcp_tools_proxy.identity.watching import changes
+
+MAX_BYTES = 64 * 1024
+"""What is larger holds no token."""
+
+log = structlog.get_logger()
+
+
+class Token(Protocol):
+    """Where the token is."""
+
+    async def read(self) -> str | None:
+        """Give it; None while there is none."""
+        ...
+
+    async def other_than(self, refused: str | None) -> None:
+        """Wait until there is one, and another than ``refused``."""
+        ...
+
+
+class FixedToken:
+    """A token of the settings: there will be no other before a restart."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def read(self) -> str | None:
+        """Give it."""
+        return self._token
+
+    async def other_than(self, refused: str | None) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+class FileToken:
+    """A token in a file, which others change; white space around it does not count."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._problem: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<FileToken problem={self._problem!r}>"
+
+    async def read(self) -> str | None:
+        """Read the file; None when it holds no token, which is logged once."""
+        token, problem = await asyncio.to_thread(self._look)
+        if problem is not None and problem != self._problem:
+            log.error("remote.token_unreadable", source=str(self._path), reason=problem)
+        self._problem = problem
+        return token
+
+    async def other_than(self, refused: str | None) -> None:
+        """Follow the file until it holds another token: it is read at once, and on each change."""
+        async for _ in changes(self._path):
+            if await self.read() not in (None, refused):
+                return
+
+    def _look(self) -> tuple[str | None, str | None]:
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            return None, f"cannot be read: {error.strerror}"
+        text = content.strip().decode("ascii", errors="replace")
+        if not text or len(content) > MAX_BYTES or any(not "!" <= char <= "~" for char in text):
+            return None, "should hold one token, printable ASCII without spaces"
+        return text, None
