@@ -1,0 +1,64 @@
+"""The service, linked to the backend over a real WebSocket."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from tests.configuration import Config, make_preset
+from tests.mcp_servers.raw_web import RawServer, running_raw
+from tests.remote_backend.backend import Backend, running_backend
+from tests.remote_backend.handshakes import TOKEN
+from tests.service import Service, running
+
+GATEWAY = "gw"
+"""The server identifier of the service."""
+ERAS = ("auto", "legacy")
+"""The modes of ``Backend.client``: 2026-07-28, and the eras before."""
+
+
+class Linked(NamedTuple):
+    """A started service and the backend that it dials."""
+
+    service: Service
+    backend: Backend
+
+
+@asynccontextmanager
+async def linked(
+    *documents: Any,
+    backend_options: Mapping[str, Any] | None = None,
+    up: bool = True,
+    **options: Any,
+) -> AsyncIterator[Linked]:
+    """Run both; ``options`` are those of ``running``. With ``up`` the link is up when given."""
+    token = {} if "remote_token_file" in options else {"remote_token": TOKEN}
+    identity = {"remote_server_identifier": GATEWAY, "remote_tenant_id": "tenant_1"}
+    async with running_backend(**(backend_options or {})) as backend:
+        settings = {"remote_url": backend.url, **token, **identity, **options}
+        async with running(*documents, **settings) as service:
+            if up:
+                await backend.connected()
+            yield Linked(service, backend)
+
+
+class LinkedToOne(NamedTuple):
+    """The same, with a raw server ``s1`` behind the service."""
+
+    service: Service
+    backend: Backend
+    server: RawServer
+
+
+@asynccontextmanager
+async def linked_to_one(
+    *tools: str, raw: Mapping[str, Any] | None = None, **options: Any
+) -> AsyncIterator[LinkedToOne]:
+    """Serve ``tools`` and all prompts and resources of the server ``s1`` to the backend.
+
+    ``raw`` are the server's own options; the others are those of ``linked``.
+    """
+    async with running_raw(**(raw or {})) as server:
+        preset = make_preset(tools=[("s1", tool) for tool in ("whoami", *tools)])
+        config = Config(servers={"s1": server.entry}, presets=[preset])
+        async with linked(config=config, **options) as (service, backend):
+            yield LinkedToOne(service, backend, server)
