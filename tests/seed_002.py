@@ -1,0 +1,68 @@
+"""The messages of seed 002, as they stand there; what it leaves open is filled in as A.6 has it."""
+
+import json
+from typing import Any
+
+LIST_REPLY: dict[str, Any] = json.loads("""
+{
+  "jsonrpc": "2.0",
+  "id": "1",
+  "result": {
+    "tools": [
+      {
+        "name": "s1:search",
+        "description": "Search",
+        "input_schema": {
+          "type": "object",
+          "properties": {
+            "query": { "type": "string" },
+            "top_k": { "type": "integer" }
+          },
+          "required": ["query"]
+        },
+        "output_schema": {
+          "type": "object",
+          "properties": {
+            "results": { "type": "array" }
+          }
+        },
+        "annotations": {}
+      }
+    ],
+    "prompts": [
+      { "name": "hello", "description": "Greet user", "arguments": [] }
+    ],
+    "resources": [
+      { "name": "doc", "uri": "docs/{id}", "description": "Doc page", "mime_type": "text/html" }
+    ]
+  }
+}
+""")
+
+CALL: dict[str, Any] = json.loads("""
+{
+  "jsonrpc": "2.0",
+  "id": "42",
+  "method": "tools/call",
+  "params": {
+    "name": "s1:search",
+    "arguments": { "query": "kotlin", "top_k": 5 },
+    "meta": { "trace_id": "abc123" }
+  }
+}
+""")
+
+CALL_REPLY: dict[str, Any] = json.loads("""
+{
+  "jsonrpc": "2.0",
+  "id": "42",
+  "result": {
+    "content": [
+      { "type": "text", "text": "Result preview" }
+    ],
+    "structured_content": { "results": [{ "title": "…" }] },
+    "meta": { "trace_id": "…" },
+    "is_error": false
+  }
+}
+""")
