@@ -13,18 +13,18 @@ from aiohttp import WSMsgType, web
 from mcp import Client
 
 from tests.remote_backend.handshakes import (
-    GARBAGE,
     NEVER,
     TOKEN,
     Handshake,
     Manner,
     Refusal,
     Tokens,
+    garbage,
     handshake_of,
     with_ends,
 )
 from tests.remote_backend.inbox import KEPT, Inbox
-from tests.remote_backend.link import CLOSING_TIMEOUT_S, Link
+from tests.remote_backend.link import Link, new_socket
 from tests.remote_backend.listening import Listening
 from tests.remote_backend.sdk_client import ClientStreams
 from tests.remote_backend.session import MODERN, Session
@@ -51,7 +51,7 @@ class Options:
 class Backend:
     """What a test holds of a running backend; made by ``running_backend``."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, options: Options) -> None:
+    def __init__(self, options: Options) -> None:
         self.handshakes: deque[Handshake] = deque(maxlen=KEPT)
         """All that arrived, whatever the answer."""
         self.links: deque[Link] = deque(maxlen=KEPT)
@@ -69,7 +69,6 @@ class Backend:
         """All that arrived, raw, over whatever link."""
         self.strays = self._inbox.strays
         """Those of ``frames`` that are for no known session."""
-        self._tasks = tasks
         self._tokens = with_ends({options.token: NEVER})
         self._manner: Manner | Refusal = Manner.WELCOME
         self._made: Counter[str] = Counter()
@@ -120,13 +119,22 @@ class Backend:
 
     # Links
 
+    def is_connected(self, server_identifier: str | None = None) -> bool:
+        """Tell if a link is up (of that identifier)."""
+        return self._up(server_identifier) is not None
+
     def link(self, server_identifier: str | None = None) -> Link:
         """Give the gateway's link that is up; without an identifier, the newest of any."""
         link = self._up(server_identifier)
         assert link is not None, f"no link is up: {server_identifier or 'any'}"
         return link
 
-    async def connected(self, server_identifier: str | None = None, count: int = 1) -> Link:
+    async def connected(
+        self,
+        server_identifier: str | None = None,
+        count: int = 1,
+        bound_s: float | None = BOUND_S,
+    ) -> Link:
         """Wait until a link is up and there were at least ``count`` in all (of that identifier).
 
         So a gateway that connects anew is waited for with count=2. Gives the link.
@@ -135,16 +143,17 @@ class Backend:
         def holds() -> bool:
             made = self._made
             total = made.total() if server_identifier is None else made[server_identifier]
-            return total >= count and self._up(server_identifier) is not None
+            return total >= count and self.is_connected(server_identifier)
 
-        async with bounded(f"{count} links of {server_identifier or 'any'}, one of them up"):
+        what = f"{count} links of {server_identifier or 'any'}, one of them up"
+        async with bounded(what, bound_s):
             await self._changes.until(holds)
         return self.link(server_identifier)
 
     async def disconnected(self, server_identifier: str | None = None) -> None:
         """Wait until no link is up (of that identifier)."""
         async with bounded(f"no link of {server_identifier or 'any'}"):
-            await self._changes.until(lambda: self._up(server_identifier) is None)
+            await self._changes.until(lambda: not self.is_connected(server_identifier))
 
     async def dialled(self, count: int = 1) -> Handshake:
         """Wait until at least ``count`` handshakes arrived, and give the latest."""
@@ -211,24 +220,21 @@ class Backend:
         await self._changes.until(lambda: self._manner is not Manner.SILENT)
         transport = request.transport
         if transport is None or self._manner is Manner.GARBAGE:
-            return _garbage(transport)
+            return garbage(transport)
         if (refusal := self._refusal(handshake)) is not None:
             self._say(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
             return refusal.response()
-        socket = web.WebSocketResponse(
-            protocols=() if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",),
-            max_msg_size=0,
-            timeout=CLOSING_TIMEOUT_S,
-            autoping=False,
-            compress=False,
-        )
+        socket = new_socket(() if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",))
         await socket.prepare(request)
         link = Link(handshake, socket, transport, self._left)
-        self._came(link)
-        try:
-            await self._read(link)
-        finally:
-            link.leave()
+        async with asyncio.TaskGroup() as tasks:
+            if (former := self.gateways.pop(link.server_identifier, None)) is not None:
+                tasks.create_task(self._evict(former))
+            self._came(link)
+            try:
+                await self._read(link)
+            finally:
+                link.leave()
         return socket
 
     async def _read(self, link: Link) -> None:
@@ -255,19 +261,17 @@ class Backend:
         return next(reversed(self.gateways.values()), None)
 
     def _came(self, link: Link) -> None:
-        if (former := self.gateways.pop(link.server_identifier, None)) is not None:
-            self._evict(former)
         self.links.append(link)
         self.gateways[link.server_identifier] = link
         self._made[link.server_identifier] += 1
         self._say(f"connected: {link.server_identifier}")
         self._changes.tell()
 
-    def _evict(self, link: Link) -> None:
+    async def _evict(self, link: Link) -> None:
         if self.evict_code is None:
             link.drop()
         else:
-            self._tasks.create_task(link.close(self.evict_code, "evicted"))
+            await link.close(self.evict_code, "evicted")
 
     def _left(self, link: Link) -> None:
         if self.gateways.get(link.server_identifier) is link:
@@ -276,20 +280,12 @@ class Backend:
         self._changes.tell()
 
 
-def _garbage(transport: asyncio.Transport | None) -> web.Response:
-    if transport is not None:
-        transport.write(GARBAGE)
-        transport.close()
-    return web.Response()
-
-
 @asynccontextmanager
 async def running_backend(**options: Any) -> AsyncIterator[Backend]:
     """Serve in this event loop; ``options`` are those of Options."""
-    async with asyncio.TaskGroup() as tasks:
-        backend = Backend(tasks, Options(**options))
+    backend = Backend(Options(**options))
+    try:
         await backend.reopen()
-        try:
-            yield backend
-        finally:
-            await backend.shut()
+        yield backend
+    finally:
+        await backend.shut()

@@ -1,5 +1,6 @@
 """What a handshake said, and how it is answered."""
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,14 @@ def handshake_of(request: web.Request) -> Handshake:
         server_identifier=request.match_info["server_identifier"],
         headers={name.lower(): value for name, value in request.headers.items()},
     )
+
+
+def garbage(transport: asyncio.Transport | None) -> web.Response:
+    """Answer with something that is no HTTP; the response goes nowhere."""
+    if transport is not None:
+        transport.write(GARBAGE)
+        transport.close()
+    return web.Response()
 
 
 def with_ends(tokens: Tokens) -> dict[str, float]:

@@ -12,6 +12,17 @@ CLOSING_TIMEOUT_S = 1.0
 """How long a gateway has to answer a close frame."""
 
 
+def new_socket(protocols: tuple[str, ...]) -> web.WebSocketResponse:
+    """Make a WebSocket that takes frames of any size and leaves pings to the link."""
+    return web.WebSocketResponse(
+        protocols=protocols,
+        max_msg_size=0,
+        timeout=CLOSING_TIMEOUT_S,
+        autoping=False,
+        compress=False,
+    )
+
+
 class Link:
     """What is up from a handshake until either side ends it; ``gone`` is told when that is."""
 

@@ -9,9 +9,9 @@ BOUND_S = 15.0
 
 
 @asynccontextmanager
-async def bounded(what: str) -> AsyncIterator[None]:
-    """Fail with words when what is inside takes longer than BOUND_S."""
-    limit = asyncio.timeout(BOUND_S)
+async def bounded(what: str, bound_s: float | None = BOUND_S) -> AsyncIterator[None]:
+    """Fail with words when what is inside takes longer than ``bound_s``; None is no bound."""
+    limit = asyncio.timeout(bound_s)
     try:
         async with limit:
             yield

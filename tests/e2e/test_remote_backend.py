@@ -1,0 +1,112 @@
+"""The backend of the tests as a program, run by hand."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.mcp_servers.programs import ROOT
+from tests.remote_backend.stand_in import standing_in
+from tests.remote_backend.waiting import bounded
+
+pytestmark = pytest.mark.e2e
+
+
+class Typed:
+    """The program; ``url`` is where gateways dial it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    async def ended(self, typed: str = "") -> tuple[int, list[str], str]:
+        """Type lines and the end of input; give the exit code, the answers, and the rest."""
+        async with bounded("it ends"):
+            out, err = await self.process.communicate(typed.encode())
+        assert self.process.returncode is not None
+        return self.process.returncode, out.decode().splitlines(), err.decode()
+
+
+@asynccontextmanager
+async def started(*words: str) -> AsyncIterator[Typed]:
+    """Start it on a free port."""
+    pipe = asyncio.subprocess.PIPE
+    command = [sys.executable, "-m", "tests.remote_backend", "--port", "0", *words]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    try:
+        assert process.stderr is not None
+        async with bounded("it listens"):
+            line = ""
+            while "MCP_PROXY_REMOTE_URL=" not in line:
+                line = (await process.stderr.readline()).decode()
+                assert line, "it ended at once"
+        yield Typed(process, line.strip().partition("=")[2])
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_it_runs_commands_and_ends() -> None:
+    commands = ["tools", 'call divide_ws {"a": 8, "b": 2}', "sessions 20"]
+    words = [word for command in commands for word in ("--run", command)]
+    async with started(*words) as program, standing_in(program.url, token="demo"):
+        code, lines, _ = await program.ended()
+    assert code == 0
+    assert json.loads(lines[0])["name"] == "divide_ws"
+    assert json.loads("".join(lines[1:-1]))["structuredContent"]["result"] == 4.0
+    assert json.loads(lines[-1])["sessions"] == {"tools: 1": 20}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("call nope", "Unknown tool: nope"),
+        ("call divide_ws {", "no JSON"),
+        ("sessions many", "Usage: sessions N"),
+    ],
+)
+async def test_it_fails_when_a_command_gets_no_result(command: str, words: str) -> None:
+    async with started("--run", command) as program, standing_in(program.url, token="demo"):
+        code, lines, said = await program.ended()
+    assert (code, lines) == (1, [])
+    assert words in said
+
+
+async def test_it_runs_what_is_typed_until_the_input_ends() -> None:
+    raw = {"jsonrpc": "2.0", "id": "own", "method": "ping", "params": {}}
+    typed = f"read test://resource/ws\nraw {json.dumps(raw)}\nprompts\nquit\ntools\n"
+    async with started() as program, standing_in(program.url, token="demo"):
+        code, lines, said = await program.ended(typed)
+    assert code == 0
+    assert "WebSocket resource content" in "".join(lines)
+    assert json.loads(lines[-1])["name"] == "hello_ws_plain"
+    assert "connected: gateway" in said
+
+
+async def test_a_command_that_there_is_not_waits_for_no_gateway() -> None:
+    async with started("--run", "bogus") as program:
+        code, _, said = await program.ended()
+    assert code == 1
+    assert "There is no command 'bogus'. Type help for the list." in said
+
+
+async def test_without_a_gateway_it_says_so() -> None:
+    async with started("--run", "tools", "--wait", "0.01") as program:
+        code, _, said = await program.ended()
+    assert code == 1
+    assert "No gateway connected within 0.01 s." in said
+
+
+async def test_an_interrupt_ends_it_without_a_traceback() -> None:
+    async with started() as program:
+        program.process.send_signal(signal.SIGINT)
+        code, _, said = await program.ended()
+    assert code == 130
+    assert "Traceback" not in said
