@@ -1,26 +1,19 @@
 """The connector as one thing: sessions over a link that comes and goes."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
-import structlog
-
 from mcp_tools_proxy.connector.dialer import Dialer
+from mcp_tools_proxy.connector.exchange import Exchange
 from mcp_tools_proxy.connector.faults import LinkFault
-from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
 from mcp_tools_proxy.connector.link import Link, LinkRules, open_link
-from mcp_tools_proxy.connector.outbox import Outbox
-from mcp_tools_proxy.connector.sessions import Conversation, Send, Sessions, shown
-from mcp_tools_proxy.connector.summary import describe
+from mcp_tools_proxy.connector.sessions import Conversation, Send
 from mcp_tools_proxy.connector.token import Token
-from mcp_tools_proxy.domain.client import NoRoom
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -29,13 +22,6 @@ LEFTOVER_S = 1.0
 
 STALL_LOOK_S = 0.5
 """How often a link that is not read from, since too much waits to be sent, is looked at."""
-
-INTERNAL_ERROR = -32603
-"""JSON-RPC's code for what went wrong on this side."""
-
-Message = Mapping[str, object]
-
-log = structlog.get_logger()
 
 
 class Conversations(Protocol):
@@ -84,13 +70,15 @@ class Connector:
         self._rules = rules
         self._conversations = conversations
         self._metrics = metrics
-        self._outbox = Outbox()
-        self._sessions = Sessions(
+        self._exchange = Exchange(
             conversations.begin,
-            self._say,
+            server_identifier=rules.server_identifier,
+            max_frame_bytes=rules.link.max_frame_bytes,
             max_sessions=rules.max_sessions,
-            idle_s=rules.session_idle_s,
+            session_idle_s=rules.session_idle_s,
+            metrics=metrics,
         )
+        self._sessions, self._outbox = self._exchange.sessions, self._exchange.outbox
         self._dialer = Dialer(
             partial(open_link, rules.link),
             token,
@@ -128,19 +116,21 @@ class Connector:
 
         The calls themselves are over by then, or cut off.
         """
-        async with asyncio.TaskGroup() as tasks:
-            running = [
-                tasks.create_task(one.run())
-                for one in (self._sessions, self._conversations, self._dialer)
-            ]
-            try:
-                yield
-                await self._say_the_rest()
-            finally:
-                for task in running:
-                    task.cancel()
-                self._sessions.end_all()
-                self._stop_waiting()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [
+                    tasks.create_task(one.run())
+                    for one in (self._sessions, self._conversations, self._dialer)
+                ]
+                try:
+                    yield
+                    await self._say_the_rest()
+                finally:
+                    self._sessions.end_all()
+                    for task in running:
+                        task.cancel()
+        finally:
+            self._stop_waiting()
 
     async def _say_the_rest(self) -> None:
         self._conversations.end_streams()
@@ -162,88 +152,20 @@ class Connector:
                     way.cancel()
         finally:
             loop = asyncio.get_running_loop()
-            self._ending = loop.call_later(self._rules.drop_grace_s, self._end_sessions)
+            self._ending = loop.call_later(self._rules.drop_grace_s, self._exchange.forget)
 
     async def _read_from(self, link: Link) -> None:
         async for data in link.receive():
             while not await self._outbox.room(STALL_LOOK_S):  # who does not read is not heard
                 if link.closed:
                     return
-            await self._take(data)
+            await self._exchange.take(data)
 
     async def _send_to(self, link: Link) -> None:
         with suppress(LinkFault):
             await self._outbox.drain(link.send)
 
-    async def _take(self, data: bytes | None) -> None:
-        """Take one frame, whatever it is: none ends the link or disturbs another session."""
-        try:
-            frame = read_frame(data)
-            self._tell("in", frame.session_identifier, frame.message)
-            await self._hear(frame.session_identifier, with_meta(frame.message))
-        except BadFrame as bad:
-            self._ignored(str(bad))
-        except InvalidRequest as error:
-            self._ignored(error.message)
-        except Exception:
-            log.exception("remote.frame_crashed")
-        else:
-            self._metrics.remote_frames.labels("in", "ok").inc()
-
-    async def _hear(self, session_identifier: str, message: object) -> None:
-        try:
-            await self._sessions.hear(session_identifier, message)
-        except NoRoom as error:
-            await self._say(session_identifier, _refusal(error, message))
-
-    def _ignored(self, reason: str) -> None:
-        self._metrics.remote_frames.labels("in", "ignored").inc()
-        log.warning("remote.frame_ignored", reason=reason)
-
-    async def _say(self, session_identifier: str, message: Message) -> None:
-        """Leave one message of a session to be sent; wait while there is no room."""
-        data = write_frame(session_identifier, self._rules.server_identifier, message)
-        if len(data) > self._rules.link.max_frame_bytes:
-            self._metrics.remote_frames.labels("out", "too_large").inc()
-            log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
-            if "method" not in message:  # somebody waits for it
-                await self._say(session_identifier, self._too_large(message))
-            return
-        self._metrics.remote_frames.labels("out", "ok").inc()
-        self._tell("out", session_identifier, message)
-        await self._outbox.put(data)
-
-    def _too_large(self, message: Message) -> Message:
-        error = ResultTooLarge(
-            f"the answer is over {self._rules.link.max_frame_bytes} bytes, the most of one frame"
-        )
-        return _refusal(error, message)
-
-    def _tell(self, direction: str, session_identifier: str, message: object) -> None:
-        """Log one line for each frame: keys and names, no values (W-15, W-18)."""
-        if log.is_enabled_for(logging.INFO):
-            log.info(
-                "remote.frame",
-                direction=direction,
-                session=shown(session_identifier),
-                summary=describe(message),
-            )
-
-    def _end_sessions(self) -> None:
-        """Give up what the backend never came back for."""
-        if len(self._sessions) or self._outbox.waiting_bytes:
-            log.warning("remote.sessions_ended", sessions=len(self._sessions))
-        self._sessions.end_all()
-        self._outbox.clear()
-
     def _stop_waiting(self) -> None:
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
-
-
-def _refusal(error: ProxyError, message: object) -> Message:
-    """Answer a request, or instead of its answer, with a JSON-RPC error."""
-    id_ = message.get("id") if isinstance(message, Mapping) else None
-    told = {"code": INTERNAL_ERROR, "message": error.message, "data": error.as_json}
-    return {"jsonrpc": "2.0", "id": id_, "error": told}

@@ -93,6 +93,9 @@ class Dialer:
                 return link.fault, self._clock() - began
         except LinkFault as fault:
             return fault, 0.0
+        except Exception:
+            log.exception("remote.link_crashed")
+            return LinkFault(FaultKind.LOST, "internal error; the log has it"), 0.0
 
     def _online(self) -> None:
         self.links += 1

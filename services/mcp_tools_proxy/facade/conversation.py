@@ -85,6 +85,7 @@ class Conversation:
         """End here and now: what was asked and is not answered never is."""
         self._way_out.closed = True
         self._unheard.close()
+        self._messages.close()
         self._running.cancel()
         self._open.clear()
         self._answered.set()

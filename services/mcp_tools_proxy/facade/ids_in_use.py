@@ -53,4 +53,4 @@ def message_of(content: object) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
-        raise InvalidRequest("the body should be one message of JSON-RPC 2.0") from None
+        raise InvalidRequest("this should be one message of JSON-RPC 2.0") from None

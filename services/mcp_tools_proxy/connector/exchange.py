@@ -1,0 +1,121 @@
+"""What comes in goes to its session, what a session says goes out: each frame checked and told."""
+
+import logging
+from collections.abc import Mapping
+
+import structlog
+
+from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
+from mcp_tools_proxy.connector.outbox import Outbox
+from mcp_tools_proxy.connector.sessions import Converse, Sessions, is_request, shown
+from mcp_tools_proxy.connector.summary import describe
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+INTERNAL_ERROR = -32603
+"""JSON-RPC's code for what went wrong on this side."""
+
+Message = Mapping[str, object]
+
+log = structlog.get_logger()
+
+
+class Exchange:
+    """Frames and sessions, whatever link there is: ``take`` a frame in, those in ``outbox`` go out.
+
+    ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in.
+    """
+
+    def __init__(
+        self,
+        converse: Converse,
+        *,
+        server_identifier: str,
+        max_frame_bytes: int,
+        max_sessions: int,
+        session_idle_s: float,
+        metrics: Metrics,
+    ) -> None:
+        self._server_identifier = server_identifier
+        self._max_frame_bytes = max_frame_bytes
+        self._metrics = metrics
+        self.outbox = Outbox()
+        self.sessions = Sessions(
+            converse, self._say, max_sessions=max_sessions, idle_s=session_idle_s
+        )
+
+    def __repr__(self) -> str:
+        return f"<Exchange {len(self.sessions)} sessions, {self.outbox}>"
+
+    async def take(self, data: bytes | None) -> None:
+        """Take one frame, whatever it is: none ends the link or disturbs another session."""
+        try:
+            frame = read_frame(data)
+            self._tell("in", frame.session_identifier, frame.message)
+            await self._hear(frame.session_identifier, with_meta(frame.message))
+        except BadFrame as bad:
+            self._ignored(str(bad))
+        except InvalidRequest as error:
+            self._ignored(error.message)
+        except Exception:
+            log.exception("remote.frame_crashed")
+        else:
+            self._metrics.remote_frames.labels("in", "ok").inc()
+
+    async def _hear(self, session_identifier: str, message: object) -> None:
+        try:
+            await self.sessions.hear(session_identifier, message)
+        except NoRoom as error:
+            if not is_request(message):
+                raise InvalidRequest(error.message) from None
+            await self._say(session_identifier, _refusal(error, message))
+
+    def _ignored(self, reason: str) -> None:
+        self._metrics.remote_frames.labels("in", "ignored").inc()
+        log.warning("remote.frame_ignored", reason=reason)
+
+    async def _say(self, session_identifier: str, message: Message) -> None:
+        """Leave one message of a session to be sent; wait while there is no room."""
+        data = write_frame(session_identifier, self._server_identifier, message)
+        if len(data) > self._max_frame_bytes:
+            self._metrics.remote_frames.labels("out", "too_large").inc()
+            log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
+            if "method" in message:  # nobody waits for it
+                return
+            message = self._too_large(message)
+            data = write_frame(session_identifier, self._server_identifier, message)
+        else:
+            self._metrics.remote_frames.labels("out", "ok").inc()
+        self._tell("out", session_identifier, message)
+        await self.outbox.put(data)
+
+    def _too_large(self, message: Message) -> Message:
+        error = ResultTooLarge(
+            f"the answer is over {self._max_frame_bytes} bytes, the most of one frame"
+        )
+        return _refusal(error, message)
+
+    def _tell(self, direction: str, session_identifier: str, message: object) -> None:
+        """Log one line for each frame: keys and names, no values (W-15, W-18)."""
+        if log.is_enabled_for(logging.INFO):
+            log.info(
+                "remote.frame",
+                direction=direction,
+                session=shown(session_identifier),
+                summary=describe(message),
+            )
+
+    def forget(self) -> None:
+        """Give up what nobody came back for: sessions end, their calls are cancelled."""
+        if len(self.sessions) or self.outbox.waiting_bytes:
+            log.warning("remote.sessions_ended", sessions=len(self.sessions))
+        self.sessions.end_all()
+        self.outbox.clear()
+
+
+def _refusal(error: ProxyError, message: object) -> Message:
+    """Answer a request, or instead of its answer, with a JSON-RPC error."""
+    id_ = message.get("id") if isinstance(message, Mapping) else None
+    told = {"code": INTERNAL_ERROR, "message": error.message, "data": error.as_json}
+    return {"jsonrpc": "2.0", "id": id_, "error": told}
