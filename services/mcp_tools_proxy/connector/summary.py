@@ -104,7 +104,7 @@ def _target(params: Json) -> str:
 def _of_result(result: Json) -> Iterator[str]:
     for field, (label, details) in _LISTS.items():
         items = result.get(field)
-        if isinstance(items, list):
+        if isinstance(items, list | tuple):  # our own lists are shared, and cannot be changed
             yield f"{label}={len(items)}"
             yield from details([_object(item) for item in items[:_MOST_READ]])
     structured = _keys(result, "structuredContent") or _keys(result, "structured_content")
