@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import ssl
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.remote_backend.backend import running_backend
+from tests.remote_backend.certificates import certify
 from tests.remote_backend.handshakes import TOKEN, Manner, Refusal
 from tests.remote_backend.stand_in import standing_in
 from tests.remote_backend.waiting import bounded
@@ -172,6 +175,17 @@ async def test_a_link_is_closed_with_a_code() -> None:
         await gateway.ended.wait()
         assert gateway.socket.close_code == 1012
     assert backend.gateways == {}
+
+
+async def test_over_tls_it_shows_a_certificate_of_its_own_authority(tmp_path: Path) -> None:
+    certified = certify(tmp_path)
+    async with running_backend(tls=certified.tls) as backend:
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            async with standing_in(backend.url):
+                pass
+        trusting = ssl.create_default_context(cafile=certified.ca_file)
+        async with standing_in(backend.url, ssl=trusting):
+            await backend.session().result("tools/list")
 
 
 async def test_every_so_manyth_frame_costs_the_link() -> None:
