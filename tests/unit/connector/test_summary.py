@@ -25,7 +25,7 @@ def test_the_sample_of_lists_is_summed_up() -> None:
 
 
 def test_a_list_that_cannot_be_changed_is_one() -> None:
-    assert shown_of(reply({"tools": ({"name": "a"},)})) == "tools=1, tool_names=a"
+    assert shown_of(reply(tools=({"name": "a"},))) == "tools=1, tool_names=a"
 
 
 @pytest.mark.requirement("W-20", "W-15", "W-17")
