@@ -87,7 +87,7 @@ async def env(run: Run) -> Json:
 
 async def sleep(run: Run) -> Json:
     await asyncio.sleep(float(run.arguments.get("seconds", 1)))
-    return said("slept")
+    return said("slept", run.arguments)
 
 
 async def hang(run: Run) -> Json:
