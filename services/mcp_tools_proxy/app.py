@@ -21,11 +21,11 @@ from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.assembly_mcp import build_connector, build_server
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
-from mcp_tools_proxy.facade.front import FacadeFront
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.gateway.health import remote_line
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.web.front import Front
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
 """Headers of answers that pages of ``allowed_origins`` may read."""
@@ -82,7 +82,7 @@ def create_app(
     )
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
-    app.add_middleware(FacadeFront, routes=facade.routes())
+    app.add_middleware(Front, routes=[*execute.routes(), *facade.routes()])
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

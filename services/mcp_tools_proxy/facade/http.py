@@ -13,7 +13,6 @@ from functools import partial
 
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -150,8 +149,6 @@ class HttpFacade:
             await handle(admitted(scope, caller), check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
-        except ClientDisconnect:
-            return
 
     async def _streamable(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
         """Serve streamable HTTP."""

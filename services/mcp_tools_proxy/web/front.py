@@ -1,0 +1,41 @@
+"""Serves what is asked most in front of the framework's stack, of which it needs nothing."""
+
+from collections.abc import Sequence
+
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class Front:
+    """Hands requests to the first of ``routes`` that they match, and all others to ``app``.
+
+    Nobody is answered whose connection is gone.
+    """
+
+    def __init__(self, app: ASGIApp, *, routes: Sequence[Route]) -> None:
+        self._app = app
+        self._by_path = {route.path: route for route in routes if not route.param_convertors}
+        self._patterns = [route for route in routes if route.param_convertors]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        app, scope = self._found(scope)
+        try:
+            await app(scope, receive, send)
+        except ClientDisconnect:
+            return
+
+    def _found(self, scope: Scope) -> tuple[ASGIApp, Scope]:
+        route = self._by_path.get(scope["path"])
+        if route is not None:
+            takes_it = route.methods is None or scope["method"] in route.methods
+            return (route.app if takes_it else self._app), scope
+        for route in self._patterns:
+            match, matched = route.matches(scope)
+            if match is Match.FULL:
+                return route.app, {**scope, **matched}
+        return self._app, scope
