@@ -8,12 +8,14 @@ from tests.configuration import Config, make_preset
 from tests.mcp_servers.raw_web import RawServer, running_raw
 from tests.remote_backend.backend import Backend, running_backend
 from tests.remote_backend.handshakes import TOKEN
+from tests.remote_backend.session import LEGACY, MODERN, Session
 from tests.service import Service, running
 
 GATEWAY = "gw"
 """The server identifier of the service."""
-ERAS = ("auto", "legacy")
-"""The modes of ``Backend.client``: 2026-07-28, and the eras before."""
+ERAS = (MODERN, LEGACY)
+MODES = ("auto", "legacy")
+"""Of ``Backend.client``, for the same eras."""
 
 
 class Linked(NamedTuple):
@@ -62,3 +64,11 @@ async def linked_to_one(
         config = Config(servers={"s1": server.entry}, presets=[preset])
         async with linked(config=config, **options) as (service, backend):
             yield LinkedToOne(service, backend, server)
+
+
+async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Session:
+    """Make a session of an era, ready to be asked; ``capabilities`` are those of initialize."""
+    session = backend.session(era=era)
+    if era == LEGACY:
+        await session.initialize(**capabilities)
+    return session
