@@ -1,6 +1,7 @@
 """One WebSocket to the backend: subprotocol ``mcp``, a bearer token, text frames (W-01)."""
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -136,9 +137,10 @@ async def _dial(
         raise LinkFault(
             FaultKind.REFUSED, "the backend's certificate is not trusted, or not for its host"
         ) from None
+    except aiohttp.ClientConnectorDNSError:
+        raise LinkFault(FaultKind.UNREACHABLE, "the host name cannot be resolved") from None
     except _ERRORS as error:
-        kind = type(error).__name__
-        raise LinkFault(FaultKind.UNREACHABLE, f"could not be reached: {kind}") from None
+        raise LinkFault(FaultKind.UNREACHABLE, f"could not be reached: {_named(error)}") from None
     if websocket.protocol != SUBPROTOCOL:
         log.warning("remote.no_subprotocol", wanted=SUBPROTOCOL)
     return websocket
@@ -157,6 +159,12 @@ def _refused(error: aiohttp.WSServerHandshakeError) -> LinkFault:
         f"the backend answered with HTTP status {error.status}, and no WebSocket",
         retry_after_s=retry_after_s,
     )
+
+
+def _named(error: Exception) -> str:
+    """Name what the system says, or else the kind of error: its text may quote the URL."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number is not None and number > 0 else type(error).__name__
 
 
 def _seconds(text: str | None) -> float | None:
