@@ -93,6 +93,8 @@ REQUIREMENTS = {
     "W-10": "a resource whose URI has parameters is listed, with them, as a template",
     "W-11": "required arguments of prompts and inputs of tools are visible as such",
     "W-12": "the caller's _meta reaches the server",
+    "W-13": "a tool's result keeps its content, structured content, meta and error flag",
+    "W-14": "results of prompts and resources are passed on unchanged",
     "W-15": "a frame is logged in one line: type, id, method, keys of params, target",
     "W-16": "of a list's reply: how many tools, prompts, resources; their names, fields of schemas",
     "W-17": "of a call: target and keys; of its reply: types of content, keys, the error flag",

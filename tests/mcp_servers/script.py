@@ -47,6 +47,8 @@ class Options:
     """The scripted tools that it lists; None is all."""
     extra: dict[str, list[Json]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
+    more: dict[str, Json] = field(default_factory=dict)
+    """Fields that the results of methods have besides, or instead: prompts/get, resources/read."""
     without: tuple[str, ...] = ()
     """Capabilities it has not: tools, prompts, resources, completions, subscribe."""
     page_size: int = 0
@@ -169,7 +171,7 @@ class Script:
         }
         if method not in at_once or (method == "ping" and is_modern(params)):
             raise RpcError(-32601, f"Method not found: {method}")
-        return at_once[method](params)
+        return at_once[method](params) | self.options.more.get(method, {})
 
     def _initialized(self, params: Json) -> Json:
         if self.options.era == "modern":

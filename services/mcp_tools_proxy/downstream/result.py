@@ -25,12 +25,23 @@ MESSAGE_CHARS = 500
 INPUT_REQUIRED = "input_required"
 """The ``resultType`` by which a server asks for input before it goes on (MCP 2026-07-28)."""
 
+_SHAPED = frozenset(
+    {
+        *("content", "structuredContent", "structured_content", "isError", "is_error"),
+        *("messages", "description", "contents"),
+        *("_meta", "meta", "resultType", "ttlMs", "cacheScope"),
+        *("tokens", "truncated"),
+    }
+)
+"""The fields of answers that mean something here, and those that are added; others are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """A tools/call result: ``content``, ``structured_content``?, ``meta``?, tokens, truncated.
 
-    Content blocks are as on the MCP wire. ``decode_failed`` says that it was no valid result.
+    Content blocks, and fields that nobody knows here, are as on the MCP wire. ``decode_failed``
+    says that it was no valid result.
     """
 
     value: dict[str, Any]
@@ -59,6 +70,8 @@ def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
     value: dict[str, Any] = {"content": _cut(content, budget)}
     if structured is not None:
         value["structured_content"] = structured
+    if not decode_failed:
+        value |= _unknown(fields)
     meta = _first_of(fields, "_meta", "meta")
     if isinstance(meta, dict):
         value["meta"] = meta
@@ -87,7 +100,8 @@ def asks_for_input(raw: object) -> bool:
 def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | None:
     """Bring a prompts/get result into shape: messages, description?, meta?, tokens, truncated.
 
-    Missing block types are inferred (F-18). None when it cannot be decoded.
+    Missing block types are inferred (F-18), unknown fields are kept (W-14). None when it cannot be
+    decoded.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
@@ -99,13 +113,14 @@ def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | Non
     value: dict[str, Any] = {"messages": messages}
     if isinstance(raw.get("description"), str):
         value["description"] = raw["description"]
-    return _result(value, raw, budget)
+    return _result(value | _unknown(raw), raw, budget)
 
 
 def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | None:
     """Bring a resources/read result into shape: contents, meta?, tokens, truncated.
 
-    Nothing is added, no media type either. None when it cannot be decoded.
+    Nothing is added, no media type either, and unknown fields are kept (W-14). None when it cannot
+    be decoded.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict):
@@ -114,7 +129,8 @@ def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | N
     if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
         return None
     budget = TextBudget(max_text_bytes)
-    return _result({"contents": [budget.cut_text_of(one) for one in contents]}, raw, budget)
+    value = {"contents": [budget.cut_text_of(one) for one in contents]}
+    return _result(value | _unknown(raw), raw, budget)
 
 
 def _valid_content(raw: object) -> list[Block] | None:
@@ -150,6 +166,11 @@ def _cut(content: list[Block], budget: TextBudget) -> list[Block]:
     if not budget.truncated:
         return cut
     return [b for b, whole in zip(cut, content, strict=True) if b is whole or b.get("text") != ""]
+
+
+def _unknown(raw: Block) -> Block:
+    """Give the fields of an answer that nobody knows here: MCP lets servers add some."""
+    return {key: field for key, field in raw.items() if key not in _SHAPED}
 
 
 def _result(value: dict[str, Any], raw: Block, budget: TextBudget) -> Result:

@@ -47,6 +47,9 @@ _CALLERS_FAULT = frozenset(
 )
 """Codes that say that the request should have been another one: JSON-RPC's invalid params."""
 
+_OURS = frozenset({"structured_content", "meta", "tokens", "truncated"})
+"""Fields of results that are spelt otherwise in MCP, or are not there."""
+
 FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """Codes of a server's errors that the client can react to, not its model: passed on as they are."""
 
@@ -54,7 +57,8 @@ Json = dict[str, Any]
 
 
 def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
-    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``.
+    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
+    what its server has added.
 
     Raises MCPError for a server's own error about what the client has to do, or brought back.
     """
@@ -77,22 +81,23 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
 
 
 def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Make a prompts/get result: ``messages``, ``description``?, ``_meta``. Raises MCPError."""
+    """Make a prompts/get result: ``messages``, ``description``?, ``_meta``, and what its server has
+    added. Raises MCPError."""
     result = _value_of(outcome, trace_id, modern=modern)
     if outcome_asks(outcome):
         return dict(result)
-    kept = {key: result[key] for key in ("description", "messages") if key in result}
-    return kept | {"_meta": _meta(result, trace_id)}
+    return _kept(result) | {"_meta": _meta(result, trace_id)}
 
 
 def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
-    """Make a resources/read result: ``contents``, ``_meta``. Raises MCPError."""
+    """Make a resources/read result: ``contents``, ``_meta``, and what its server has added. Raises
+    MCPError."""
     if isinstance(outcome, Failed):
         raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
     result = outcome.result
     if outcome_asks(outcome):
         return dict(result)
-    return {"contents": result["contents"], "_meta": _meta(result, trace_id)}
+    return _kept(result) | {"_meta": _meta(result, trace_id)}
 
 
 def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
@@ -132,7 +137,7 @@ def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
 
 
 def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
-    answer: Json = {"content": result["content"]}
+    answer = _kept(result)
     structured = result.get("structured_content")
     if structured is not None and (modern or isinstance(structured, Mapping)):
         answer["structuredContent"] = structured  # older eras know objects only
@@ -145,7 +150,7 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
     details = cast("JsonObject", error.details or {})
     answer: Json = {"isError": True}
     if error.code == "TOOL_FAILED" and isinstance(details.get("content"), list):
-        answer["content"] = details["content"]
+        answer |= _kept(details)
         if isinstance(details.get("structured_content"), Mapping):
             answer["structuredContent"] = details["structured_content"]
         del told["details"]
@@ -155,6 +160,11 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
             text += f" (try again in {error.retry_after_s:g} s)"
         answer["content"] = [{"type": "text", "text": text}]
     return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: told}}
+
+
+def _kept(result: JsonObject) -> Json:
+    """Give what is the same in MCP, with the fields that nobody knows here (W-14)."""
+    return {key: value for key, value in result.items() if key not in _OURS}
 
 
 def _meta(result: JsonObject, trace_id: str) -> Json:
