@@ -99,5 +99,6 @@ REQUIREMENTS = {
     "W-16": "of a list's reply: how many tools, prompts, resources; their names, fields of schemas",
     "W-17": "of a call: target and keys; of its reply: types of content, keys, the error flag",
     "W-18": "no value of an argument or result is logged",
+    "W-19": "a preset that changes while the link is up is listed anew, and who sees it is told",
     "W-20": "the samples of seed 002 are summed up as A.6 has it",
 }
