@@ -1,18 +1,18 @@
 """What every experiment is given: the load generator, a folder, the sizes of the run."""
 
-import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.corpus import Corpus, make_corpus
+from benchmarks.generator import Generator, generator
 from benchmarks.load import Job, Outcome
 from benchmarks.messages import BATCH, NO_DOCUMENT, pair_batches
-from benchmarks.servers import ROOT, STOP_LIMIT_S, Server
+from benchmarks.remote_load import RemoteJob
+from benchmarks.servers import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,7 @@ class Measured:
     cpu_ms: float
     p50_ms: float
     p99_ms: float
+    calls_per_s: float
     errors: int = 0
 
 
@@ -80,8 +81,8 @@ class NoAnswers(Exception):
 class Bench:
     """Drives load at servers and keeps count of the answers that were wrong."""
 
-    def __init__(self, process: subprocess.Popen[str], workdir: Path, sizes: Sizes) -> None:
-        self._process = process
+    def __init__(self, load: Generator, workdir: Path, sizes: Sizes) -> None:
+        self._load = load
         self.workdir = workdir
         self.sizes = sizes
         self.corpus: Corpus = make_corpus(sizes.pages)
@@ -100,37 +101,40 @@ class Bench:
 
     def begin(self, job: Job) -> None:
         """Give the load generator a job; ``finish`` has to follow."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
-        self._process.stdin.flush()
+        self._load.begin(job)
 
     def finish(self) -> Outcome:
         """Wait for the job's outcome and count its errors."""
-        assert self._process.stdout is not None
-        outcome = Outcome(**json.loads(self._process.stdout.readline()))
+        return self._counted(self._load.finish())
+
+    def run(self, job: Job | RemoteJob, load: Generator | None = None) -> Outcome:
+        """Do one job, by the load generator or another ``load``."""
+        load = load or self._load
+        load.begin(job)
+        return self._counted(load.finish())
+
+    def measure(
+        self, server: Server, job: Job | RemoteJob, load: Generator | None = None
+    ) -> Measured:
+        """Do a job that is limited by its calls, and measure what it costs ``server``."""
+        before = server.cpu_s()
+        outcome = self.run(job, load)
+        cpu_s = server.cpu_s() - before
+        return Measured(
+            cpu_ms=cpu_s * 1000 / job.calls,
+            p50_ms=percentile(outcome.times, 50) * 1000,
+            p99_ms=percentile(outcome.times, 99) * 1000,
+            calls_per_s=len(outcome.times) / outcome.wall_s,
+            errors=outcome.errors,
+        )
+
+    def _counted(self, outcome: Outcome) -> Outcome:
         self.errors += outcome.errors
         if outcome.errors:
             self.say(f"  {outcome.errors} errors, the first: {outcome.first_error}")
         if not outcome.times:
             raise NoAnswers("the load generator got no answer at all")
         return outcome
-
-    def run(self, job: Job) -> Outcome:
-        """Do one job."""
-        self.begin(job)
-        return self.finish()
-
-    def measure(self, server: Server, job: Job) -> Measured:
-        """Do a job that is limited by its calls, and measure what it costs ``server``."""
-        before = server.cpu_s()
-        outcome = self.run(job)
-        cpu_s = server.cpu_s() - before
-        return Measured(
-            cpu_ms=cpu_s * 1000 / job.calls,
-            p50_ms=percentile(outcome.times, 50) * 1000,
-            p99_ms=percentile(outcome.times, 99) * 1000,
-            errors=outcome.errors,
-        )
 
     def open_pairs(self, server: Server, pairs: int) -> None:
         """Bring the limiter to that many live (tenant, document) pairs besides the measured one."""
@@ -150,23 +154,8 @@ class Bench:
 @contextmanager
 def open_bench(workdir: Path, sizes: Sizes) -> Iterator[Bench]:
     """Start the load generator, and end it when left."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.load"],
-        cwd=ROOT,
-        env={},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield Bench(process, workdir, sizes)
-    finally:
-        process.terminate()
-        try:
-            process.communicate(timeout=STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with generator("benchmarks.load") as load:
+        yield Bench(load, workdir, sizes)
 
 
 def percentile(values: list[float], percent: float) -> float:
@@ -181,5 +170,6 @@ def medians(rounds: list[Measured]) -> Measured:
         cpu_ms=statistics.median(r.cpu_ms for r in rounds),
         p50_ms=statistics.median(r.p50_ms for r in rounds),
         p99_ms=statistics.median(r.p99_ms for r in rounds),
+        calls_per_s=statistics.median(r.calls_per_s for r in rounds),
         errors=sum(r.errors for r in rounds),
     )

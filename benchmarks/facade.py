@@ -10,6 +10,7 @@ from benchmarks.bench import Bench, Measured, medians
 from benchmarks.calls import CONNECTIONS
 from benchmarks.facade_messages import (
     SECTION_TOOL,
+    SECTIONS,
     STREAM_PATH,
     Way,
     opened,
@@ -23,7 +24,7 @@ from benchmarks.servers import gateway, sdk_server
 HEADER = ("candidate", "connections", "CPU ms/call", "p50 ms", "p99 ms", "CPU / SDK's server")
 LIMIT = 1.3
 
-_DOC_ID = "big-0"
+DOC_ID = "big-0"
 _WARM_UP = 0.4
 _FOR_INFORMATION = "2025-11-25, events"
 
@@ -59,17 +60,17 @@ def measure_facade(bench: Bench) -> Result:
 
 def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[str, _Pair], int]:
     """Start both; the SDK's server gives the results that the facade gave."""
-    documents = bench.folder("facade", _DOC_ID)
+    documents = bench.folder("facade", DOC_ID)
     service = stack.enter_context(gateway(bench.workdir, documents))
     wait_for(service)
     modern = Way(server=service)
-    sections = {f"s{n}": _section(modern, f"s{n}") for n in range(1, 21)}
+    sections = {name: read_section(modern, name) for name in SECTIONS}
     results = {name: result["structuredContent"] for name, result in sections.items()}
     tools = modern.ask("tools/list", {})["tools"]
     sdk = stack.enter_context(sdk_server(bench.workdir, tools, results))
     wait_for(sdk)
     for name, result in sections.items():
-        other = _section(Way(server=sdk), name)
+        other = read_section(Way(server=sdk), name)
         assert all(other[key] == result[key] for key in ("content", "structuredContent")), name
     pairs = {
         "2026-07-28": _Pair(modern, Way(server=sdk)),
@@ -81,18 +82,20 @@ def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[str, _Pair], int]:
     return pairs, len(json.dumps(results["s1"], ensure_ascii=False).encode())
 
 
-def _section(way: Way, section_id: str) -> dict[str, object]:
-    params = {"name": SECTION_TOOL, "arguments": {"doc_id": _DOC_ID, "section_id": section_id}}
+def read_section(way: Way, section_id: str) -> dict[str, object]:
+    """Give the result that a server gives for one section."""
+    params = {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section_id}}
     return way.ask("tools/call", params, SECTION_TOOL)
 
 
 def _measured(bench: Bench, way: Way, connections: int, calls: int) -> Measured:
-    bench.measure(way.server, _job(way, connections, int(calls * _WARM_UP)))
-    return bench.measure(way.server, _job(way, connections, calls))
+    bench.measure(way.server, section_job(way, connections, int(calls * _WARM_UP)))
+    return bench.measure(way.server, section_job(way, connections, calls))
 
 
-def _job(way: Way, connections: int, calls: int) -> Job:
-    bodies = section_messages(way, _DOC_ID)
+def section_job(way: Way, connections: int, calls: int) -> Job:
+    """Make the job of so many calls."""
+    bodies = section_messages(way, DOC_ID)
     return Job(
         port=way.server.port,
         path=way.path,

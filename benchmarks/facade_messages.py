@@ -15,6 +15,8 @@ JSON_PATH, STREAM_PATH = "/mcp", "/streams"
 """Where the SDK's server replies with JSON, and with streams of events; the facade has one path."""
 
 SECTION_TOOL = "read_doc_section"
+SECTIONS = tuple(f"s{number}" for number in range(1, 21))
+"""The ids of the sections of every document."""
 
 _JSON, _EVENTS = "application/json", "application/json, text/event-stream"
 _ENVELOPE = {
@@ -81,7 +83,8 @@ def wait_for(server: Server) -> None:
 def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Way:
     """Open a session of the older era: with JSON replies, or with streams of events."""
     way = Way(server=server, path=path, modern=False, events=events)
-    session_id, _ = _post(way, way.headers("initialize"), way.message("initialize", _INITIALIZE))
+    initialize, initialized = opening_messages(way)
+    session_id, _ = _post(way, way.headers("initialize"), initialize)
     assert session_id is not None
     way = Way(
         server=server,
@@ -90,21 +93,25 @@ def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Wa
         events=events,
         session={"mcp-session-id": session_id},
     )
-    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    _post(way, way.headers("notifications/initialized"), notice)
+    _post(way, way.headers("notifications/initialized"), initialized)
     return way
+
+
+def opening_messages(way: Way) -> tuple[str, str]:
+    """Give the request that begins a session of the older era, and the notification after it."""
+    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    return way.message("initialize", _INITIALIZE), notice
 
 
 def section_messages(way: Way, doc_id: str) -> Sequence[str]:
     """Read the sections of one document in turn, each request under an id of its own."""
-    sections = [f"s{n}" for n in range(1, 21)] * _CALLS_AT_ONCE
     return [
         way.message(
             "tools/call",
             {"name": SECTION_TOOL, "arguments": {"doc_id": doc_id, "section_id": section}},
             number,
         )
-        for number, section in enumerate(sections, start=1)
+        for number, section in enumerate(SECTIONS * _CALLS_AT_ONCE, start=1)
     ]
 
 

@@ -48,6 +48,12 @@ class Outcome:
     errors: int = 0
     first_error: str = ""
 
+    @property
+    def wall_s(self) -> float:
+        """From the first call's start to the last answer."""
+        calls = zip(self.starts, self.times, strict=True)
+        return max(started + took for started, took in calls) - min(self.starts)
+
 
 class _Asked(NamedTuple):
     """A request and what its answer holds."""

@@ -146,7 +146,7 @@ def fleet(
     """Run bare MCP servers on a port each, all in one process and event loop."""
     command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
     command += ["--late-s", str(late.seconds), "--late-answers", str(late.answers)]
-    ports = _free_ports(servers)
+    ports = free_ports(servers)
     process = _start([*command, *map(str, ports)], ROOT, workdir, {})
     running = [Server(process, port) for port in ports]
     try:
@@ -160,7 +160,7 @@ def fleet(
 def _running(
     command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
 ) -> Iterator[Server]:
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     server = Server(_start([*command, str(port)], cwd, workdir, environment), port)
     try:
         yield server
@@ -178,7 +178,8 @@ def _start(
         )
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Find ports that nothing listens on."""
     with contextlib.ExitStack() as probes:
         bound = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in bound]

@@ -1,0 +1,52 @@
+"""Processes that make load: each does one job after another, and tells the outcome of each."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from benchmarks.load import Job, Outcome
+from benchmarks.remote_load import RemoteJob
+from benchmarks.servers import ROOT, STOP_LIMIT_S
+
+
+class Generator:
+    """A process that reads jobs from stdin and writes outcomes to stdout, as JSON, one a line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def begin(self, job: Job | RemoteJob) -> None:
+        """Give it a job; ``finish`` has to follow."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> Outcome:
+        """Wait for the job's outcome."""
+        assert self._process.stdout is not None
+        return Outcome(**json.loads(self._process.stdout.readline()))
+
+
+@contextmanager
+def generator(module: str, *arguments: str) -> Iterator[Generator]:
+    """Start one of our load generators, and end it when left."""
+    process = subprocess.Popen(  # noqa: S603 - our own programs
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Generator(process)
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
