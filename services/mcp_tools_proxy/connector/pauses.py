@@ -32,14 +32,14 @@ def pause_before_dialling(
     """Give seconds: exponential, between half of the time and all of it.
 
     ``setbacks`` counts the same kind of fault in a row, without this one; ``lived_s`` is how long
-    the link was up; ``longest_s`` is for faults that nobody meant; ``random`` gives 0 … 1.
+    the link was up; ``longest_s`` is for faults that nobody meant; ``random`` gives 0 … 1. What the
+    backend asked for is the least: one that asks for 0 s is not dialled without a pause.
     """
     if lived_s >= STEADY_S:
         return 0.0
-    if fault.retry_after_s is not None:
-        return min(fault.retry_after_s, ASKED_LONGEST_S)
+    asked_s = min(fault.retry_after_s or 0.0, ASKED_LONGEST_S)
     shortest, longest = SHORTEST_S, longest_s
     if fault.kind not in _UNASKED:
         shortest, longest = REFUSED_SHORTEST_S, max(longest_s, REFUSED_LONGEST_S)
     whole = min(longest, shortest * float(1 << min(setbacks, 16)))
-    return whole * (0.5 + 0.5 * random())
+    return max(asked_s, whole * (0.5 + 0.5 * random()))
