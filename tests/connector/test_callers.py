@@ -1,0 +1,192 @@
+"""Who calls over the connector: the settings say it, and nothing that the backend sends does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.api.asking import EVERYTHING, ITEM_7, OWN, config_of, offer
+from tests.builders import make_document
+from tests.configuration import Json, make_agent
+from tests.connector.linking import ERAS, Linked, begun, linked
+from tests.facade.wire import PREFIX
+from tests.mcp_servers.raw_web import running_raw
+from tests.remote_backend.session import ENVELOPE, MODERN, Session
+
+eras = pytest.mark.parametrize("era", ERAS)
+
+MINE = make_document(tenant_id="tenant_1", doc_id="mine")
+THEIRS = make_document(tenant_id="tenant_2", doc_id="theirs", title="Hush")
+AGENTS = (
+    make_agent("of_b", client_ids=["a-b"], exclude=["a-b:whoami", "read_doc_metadata"]),
+    make_agent("of_all"),
+)
+FORGED = {
+    **dict.fromkeys(("tenant", "tenant_id", "tenantId", "X-Tenant-Id"), "tenant_2"),
+    **dict.fromkeys(("agent", "agent_id", "agentId", "X-Agent-Id"), "of_all"),
+    **{f"{PREFIX}{key}": "tenant_2" for key in ("tenant", "tenantId", "tenant_id")},
+    f"{PREFIX}agent": "of_all",
+    "user": {"user_id": "u", "tenant_id": "tenant_2"},
+    "headers": {"X-Tenant-Id": "tenant_2", "X-Agent-Id": "of_all", "Authorization": "Bearer x"},
+    "Authorization": "Bearer x",
+}
+"""What would change who calls, if anything that is sent could."""
+PLACES = ("envelope", "message", "params", "_meta", "meta")
+
+
+def code(result: Json) -> str:
+    """Give the code of a failed call, or "OK"."""
+    error = result["_meta"].get(f"{PREFIX}error", {"code": "OK"})
+    return str(error["code"])
+
+
+async def read(session: Session, doc_id: str) -> str:
+    return code(await session.call("read_doc_metadata", {"doc_id": doc_id}))
+
+
+def forged(session: Session, place: str, params: Json) -> Json:
+    """Make a frame that calls a tool, with FORGED in one of PLACES."""
+    message: Json = {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params}
+    envelope: Json = {"session_identifier": session.identifier, "message": message}
+    match place:
+        case "envelope":
+            envelope = FORGED | {"target_server_identifier": "other"} | envelope
+        case "message":
+            message |= {key: value for key, value in FORGED.items() if key not in message}
+        case "params":
+            params |= FORGED
+        case _:
+            params[place] = FORGED | (ENVELOPE if place == "_meta" else {})
+    params["_meta"] = ENVELOPE | params.get("_meta", {})
+    return envelope
+
+
+@asynccontextmanager
+async def in_front_of_two(**settings: Any) -> AsyncIterator[Linked]:
+    async with (
+        running_raw(name="a", **offer(OWN["a"])) as a,
+        running_raw(name="a-b", **offer(OWN["a-b"])) as a_b,
+        linked(config=config_of(a, a_b, *AGENTS, presets=(EVERYTHING,)), **settings) as both,
+    ):
+        yield both
+
+
+@eras
+async def test_the_documents_of_the_remote_tenant_are_read(era: str) -> None:
+    async with linked(MINE, THEIRS, remote_tenant_id="tenant_2") as (_, backend):
+        session = await begun(backend, era)
+        assert await read(session, "theirs") == "OK"
+
+
+@eras
+async def test_another_tenant_s_document_is_refused_and_nothing_of_it_is_shown(era: str) -> None:
+    async with linked(MINE, THEIRS) as (_, backend):
+        session = await begun(backend, era)
+        assert [await read(session, it) for it in ("mine", "theirs")] == ["OK", "ACCESS_DENIED"]
+        assert "Hush" not in str(session.messages)
+
+
+async def test_the_default_tenant_counts_where_no_remote_one_is_set() -> None:
+    options: Json = {"remote_tenant_id": None, "default_tenant_id": "tenant_2"}
+    async with linked(MINE, THEIRS, **options) as (_, backend):
+        session = backend.session()
+        assert [await read(session, it) for it in ("mine", "theirs")] == ["ACCESS_DENIED", "OK"]
+
+
+async def test_the_remote_tenant_comes_before_the_default_one() -> None:
+    async with linked(MINE, THEIRS, default_tenant_id="tenant_2") as (_, backend):
+        session = backend.session()
+        assert [await read(session, it) for it in ("mine", "theirs")] == ["OK", "ACCESS_DENIED"]
+
+
+async def test_without_any_tenant_no_document_tool_is_listed_or_run() -> None:
+    async with linked(MINE, remote_tenant_id=None) as (_, backend):
+        session = backend.session()
+        tools = [tool["name"] for tool in (await session.result("tools/list"))["tools"]]
+        result = await session.call("read_doc_metadata", {"doc_id": "mine"})
+    assert ("read_doc_metadata" in tools, result["isError"]) == (False, True)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_no_field_of_a_frame_gives_another_tenant(place: str) -> None:
+    params = {"name": "read_doc_metadata", "arguments": {"doc_id": "theirs"}}
+    async with linked(MINE, THEIRS) as (_, backend):
+        session = backend.session()
+        await backend.link().send_raw(json.dumps(forged(session, place, params)))
+        assert code((await session.receive())["result"]) == "ACCESS_DENIED"
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_no_field_of_a_frame_gives_another_agent(place: str) -> None:
+    params = {"name": "a:alpha", "arguments": {}}
+    async with in_front_of_two(remote_agent="of_b") as (_, backend):
+        session = backend.session()
+        await backend.link().send_raw(json.dumps(forged(session, place, params)))
+        assert code((await session.receive())["result"]) == "TOOL_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize("said", ["tenant_id", "user", "agent", "X-Tenant-Id"])
+async def test_no_argument_gives_another_tenant(said: str) -> None:
+    async with linked(MINE, THEIRS) as (_, backend):
+        arguments = {"doc_id": "theirs", said: FORGED[said]}
+        result = await backend.session().call("read_doc_metadata", arguments)
+    assert code(result) in {"ACCESS_DENIED", "INVALID_ARGUMENTS"}
+
+
+async def test_a_session_s_name_gives_no_tenant() -> None:
+    async with linked(MINE, THEIRS) as (_, backend):
+        assert await read(backend.session("tenant_2"), "theirs") == "ACCESS_DENIED"
+
+
+async def test_what_a_client_says_of_itself_gives_no_tenant() -> None:
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"x": FORGED}}}
+    begin["clientInfo"] = {"name": "tenant_2", "version": "1", **FORGED}
+    async with linked(MINE, THEIRS) as (_, backend):
+        session = backend.session(era="2025-11-25")
+        await session.result("initialize", begin)
+        await session.notify("notifications/initialized", FORGED)
+        assert await read(session, "theirs") == "ACCESS_DENIED"
+
+
+@eras
+async def test_the_remote_agent_s_profile_narrows_what_is_listed(era: str) -> None:
+    async with in_front_of_two(remote_agent="of_b") as (_, backend):
+        session = await begun(backend, era)
+        tools = {tool["name"] for tool in (await session.result("tools/list"))["tools"]}
+        prompts = [it["name"] for it in (await session.result("prompts/list"))["prompts"]]
+        resources = [it["uri"] for it in (await session.result("resources/list"))["resources"]]
+    assert {name for name in tools if ":" in name} == {"a-b:beta"}
+    assert "read_doc_metadata" not in tools
+    assert prompts == ["greet", "plain", "beta"]
+    assert resources == ["raw://text", "raw://beta"]
+
+
+@pytest.mark.parametrize("tool", ["a:whoami", "a:alpha", "a-b:whoami", "read_doc_metadata"])
+async def test_the_remote_agent_s_profile_narrows_what_can_be_called(tool: str) -> None:
+    async with in_front_of_two(remote_agent="of_b") as (_, backend):
+        result = await backend.session().call(tool, {"doc_id": "doc_1"})
+    assert code(result) == "TOOL_NOT_ALLOWED"
+
+
+async def test_an_item_that_two_servers_have_is_the_remote_agent_s_one() -> None:
+    async with in_front_of_two(remote_agent="of_b") as (_, backend):
+        result = await backend.session().result("resources/read", {"uri": ITEM_7})
+    assert result["contents"] == [{"uri": ITEM_7, "text": f"{ITEM_7} of a-b"}]
+
+
+@eras
+async def test_budgets_hold_across_sessions(era: str) -> None:
+    async with linked(MINE, rate_limit_calls=3) as (_, backend):
+        sessions = [await begun(backend, era) for _ in range(5)]
+        codes = await asyncio.gather(*(read(session, "mine") for session in sessions))
+    assert sorted(codes) == ["OK"] * 3 + ["RATE_LIMIT_EXCEEDED"] * 2
+
+
+async def test_budgets_are_those_of_the_http_api() -> None:
+    async with linked(MINE, rate_limit_calls=1) as (service, backend):
+        first = await service.code("read_doc_metadata", {"doc_id": "mine"})
+        second = await read(await begun(backend, MODERN), "mine")
+    assert (first, second) == ("OK", "RATE_LIMIT_EXCEEDED")
