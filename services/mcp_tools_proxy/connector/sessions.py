@@ -180,6 +180,8 @@ class Sessions:
 def is_request(message: object) -> bool:
     """Tell whether somebody waits for an answer to this."""
     match message:
+        case {"id": bool()}:
+            return False
         case {"method": str(), "id": int() | str()}:
             return True
     return False
