@@ -3,15 +3,18 @@
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY, RequestId
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
+from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.facade.client import LEVELS, SessionClient
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
 from mcp_tools_proxy.web.trace import new_trace_id, trace_context_from
@@ -20,8 +23,13 @@ Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
 """Tells who sent a request."""
 
+ClientOf = Callable[[object, str | None], Client]
+"""Gives the client of a request: its progress token, and the least severe log line it wants."""
+
 ASKING: ContextVar[Caller | None] = ContextVar("asking", default=None)
 """Who sends the HTTP request that is being served, for what the SDK asks before it calls us."""
+
+NO_HEADERS = Headers(raw=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +41,29 @@ class Asked:
     caller: Caller
     modern: bool
     trace_id: str
-    context: Context
+    headers: Headers
+    """Those of its HTTP request, if it came in one of its own."""
     level: str | None
     """The least severe log line that it wants, None for none."""
+    client_of: ClientOf
 
     @classmethod
-    def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
+    def of(
+        cls,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        client_of: ClientOf,
+        *,
+        modern: bool,
+        headers: Headers = NO_HEADERS,
+        session_level: str | None = None,
+    ) -> Self:
         """Read a request. ``session_level`` is what its session wants of log lines."""
-        params = context.params or {}
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         meta = _mapping(params.get("_meta"))
-        headers: Mapping[str, str] = _headers(context)
         level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
         return cls(
-            method=context.method,
+            method=method,
             params=params,
             caller=caller,
             modern=modern,
@@ -55,8 +72,23 @@ class Asked:
                 traceparent=meta.get("traceparent") or headers.get("traceparent"),
             )
             or new_trace_id(),
-            context=context,
+            headers=headers,
             level=level if level in LEVELS else None,
+            client_of=client_of,
+        )
+
+    @classmethod
+    def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
+        """Read a request that the SDK has taken; see ``of``. Raises MCPError."""
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return cls.of(
+            context.method,
+            context.params or {},
+            caller,
+            partial(SessionClient, context.session, _id_of(context), resumes=modern),
+            modern=modern,
+            headers=_headers(context),
+            session_level=session_level,
         )
 
     def text(self, name: str) -> str:
@@ -86,17 +118,8 @@ class Asked:
             trace_id=self.trace_id,
             trace_context=self._trace_context(meta),
             meta=meta,
-            client=self._client(meta),
+            client=self.client_of(meta.get("progressToken"), self.level),
             resumed=self._resumed() if self.modern else None,
-        )
-
-    def _client(self, meta: Mapping[str, Any]) -> SessionClient:
-        return SessionClient(
-            self.context.session,
-            _id_of(self.context),
-            resumes=self.modern,
-            wants_progress=meta.get("progressToken") is not None,
-            log_level=self.level,
         )
 
     def _resumed(self) -> Resumed | None:
@@ -110,9 +133,7 @@ class Asked:
     def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
         """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""
         told = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
-        if told or not isinstance(self.context.request, Request):
-            return valid_context(told)
-        return trace_context_from(self.context.request.headers)
+        return valid_context(told) if told else trace_context_from(self.headers)
 
 
 def _id_of(context: Context) -> RequestId:
@@ -121,8 +142,8 @@ def _id_of(context: Context) -> RequestId:
     return context.request_id
 
 
-def _headers(context: Context) -> Mapping[str, str]:
-    return context.request.headers if isinstance(context.request, Request) else {}
+def _headers(context: Context) -> Headers:
+    return context.request.headers if isinstance(context.request, Request) else NO_HEADERS
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """A call's client as the executor sees it, over the SDK's session."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import structlog
@@ -11,6 +11,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    ClientCapabilities,
     Notification,
     RequestId,
     ServerNotification,
@@ -22,6 +23,9 @@ from mcp_tools_proxy.domain.client import AskFailed
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """What a log line may be, the least first (RFC 5424)."""
+
+Tell = Callable[[Mapping[str, object]], Awaitable[None]]
+"""Sends one message to a client."""
 
 log = structlog.get_logger()
 
@@ -44,7 +48,7 @@ class _Answer(BaseModel):
 
 
 class SessionClient:
-    """The client of one request.
+    """The client of one request that the SDK serves.
 
     ``log_level`` is the least severe log line it wants, None when it wants none.
     """
@@ -53,13 +57,13 @@ class SessionClient:
         self,
         session: ServerSession,
         request_id: RequestId,
+        progress_token: object,
+        log_level: str | None,
         *,
         resumes: bool,
-        wants_progress: bool,
-        log_level: str | None,
     ) -> None:
         self.resumes = resumes
-        self.wants_progress = wants_progress
+        self.wants_progress = progress_token is not None
         self.log_level = log_level
         self._session = session
         self._request_id = request_id
@@ -78,7 +82,9 @@ class SessionClient:
         try:
             if method == "notifications/progress":
                 await self._tell_progress(cast("Mapping[str, Any]", params))
-            elif method == "notifications/message" and self._wants(params.get("level")):
+            elif method == "notifications/message" and is_wanted(
+                params.get("level"), self.log_level
+            ):
                 note = cast("ServerNotification", _Note(method=method, params=dict(params)))
                 await self._session.send_notification(note, related_request_id=self._request_id)
         except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
@@ -109,7 +115,58 @@ class SessionClient:
                 params["progress"], params.get("total"), params.get("message")
             )
 
-    def _wants(self, level: object) -> bool:
-        if self.log_level is None or level not in LEVELS:
-            return False
-        return LEVELS.index(level) >= LEVELS.index(self.log_level)
+
+class EnvelopeClient:
+    """The client of one plain request of MCP 2026-07-28, which declares what it is capable of.
+
+    ``tell`` sends it a message, None where nothing can be said before the result. It is asked
+    nothing: it comes again with the answers.
+    """
+
+    resumes = True
+
+    def __init__(
+        self, declared: object, tell: Tell | None, progress_token: object, log_level: str | None
+    ) -> None:
+        self.log_level = log_level
+        self._declared = declared
+        self._tell = tell
+        is_token = isinstance(progress_token, str | int) and not isinstance(progress_token, bool)
+        self._progress_token = progress_token if is_token else None
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether it wants to hear of progress."""
+        return self._progress_token is not None
+
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What it declared, as MCP spells it; nothing for what is none of MCP's."""
+        try:
+            declared = ClientCapabilities.model_validate(self._declared, by_name=False)
+        except ValidationError:
+            return {}
+        return declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Tell it of this call's progress, or a log line; see Client."""
+        if self._tell is None:
+            return
+        told: Mapping[str, object] | None = None
+        if method == "notifications/progress" and self._progress_token is not None:
+            told = {**params, "progressToken": self._progress_token}
+        elif method == "notifications/message" and is_wanted(params.get("level"), self.log_level):
+            told = params
+        if told is not None:
+            await self._tell({"jsonrpc": "2.0", "method": method, "params": told})
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Raise AskFailed."""
+        raise AskFailed(INVALID_REQUEST, "the client cannot be asked anything over this connection")
+
+
+def is_wanted(level: object, least: str | None) -> bool:
+    """Tell whether a log line of ``level`` is for a client that wants ``least`` and worse."""
+    if least is None or level not in LEVELS:
+        return False
+    return LEVELS.index(level) >= LEVELS.index(least)

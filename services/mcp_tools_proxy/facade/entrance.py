@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.facade.asked import Context
+from mcp_tools_proxy.facade.plain_http import MIRRORED
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.policy.identifiers import is_identifier
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
@@ -46,8 +47,6 @@ READ_FURTHER_IN = frozenset(
 )
 """The headers that are read behind the entrance, besides mirrored arguments: no token gets there.
 """
-
-MIRRORED = b"mcp-param-"
 
 STATUS: Mapping[str, int] = {
     "UNAUTHENTICATED": 401,

@@ -21,10 +21,11 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import ASKING
-from mcp_tools_proxy.facade.entrance import CALLER, Entrance, admitted, refusal
+from mcp_tools_proxy.facade.entrance import Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
+from mcp_tools_proxy.facade.plain_http import answer_plain_post
 from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
@@ -45,7 +46,7 @@ VERSION_HEADER = b"mcp-protocol-version"
 HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
-Handle = Callable[[Scope, Check, Receive, Send], Awaitable[None]]
+Handle = Callable[[Scope, Caller, Check, Receive, Send], Awaitable[None]]
 """Answers a request that was let in; ``Check`` tells whether its sender still may have a stream."""
 
 
@@ -146,23 +147,28 @@ class HttpFacade:
             caller = await self._entrance.identify(scope)
             ASKING.set(caller)
             check = partial(self._entrance.check_again, scope, caller)
-            await handle(admitted(scope, caller), check, receive, send)
+            await handle(scope, caller, check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
 
-    async def _streamable(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
+    async def _streamable(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
         """Serve streamable HTTP."""
         serve = self._post if scope["method"] == "POST" else self._other
-        await serve(scope, check, receive, send)
+        await serve(scope, caller, check, receive, send)
 
-    async def _legacy(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
+    async def _legacy(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
         """Serve legacy HTTP+SSE."""
+        scope = admitted(scope, caller)
         match scope["method"]:
             case "POST":
                 body = await read_body(receive, self._limits.max_request_bytes)
                 await self._sse.post(scope, body, body_again(body, receive), send)
             case "GET":
-                await self._make_room(scope[CALLER])
+                await self._make_room(caller)
                 await self._streams.serve(
                     self._sse.stream,
                     scope,
@@ -175,15 +181,23 @@ class HttpFacade:
             case _:
                 await _not_allowed("GET, POST")(scope, receive, send)
 
-    async def _post(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
+    async def _post(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
-        content, again = parse_json(body), body_again(body, receive)
+        content = parse_json(body)
+        speaks = any(word in body for word in SPOKEN)
+        if not speaks and await answer_plain_post(
+            self._server, caller, content, scope, receive, send
+        ):
+            return
+        scope, again = admitted(scope, caller), body_again(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
             begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
             if begins:
-                await self._make_room(scope[CALLER])
+                await self._make_room(caller)
             async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
         elif _method_of(content) == LISTEN:
@@ -195,16 +209,19 @@ class HttpFacade:
                 check=check,
                 ends_itself=True,
             )
-        elif any(word in body for word in SPOKEN):
+        elif speaks:
             await self._with_streams.handle_read(scope, again, send)
         else:
             answering = self._with_bodies.handle_read(scope, again, send)
             await while_connected(receive, answering)
 
-    async def _other(self, scope: Scope, check: Check, receive: Receive, send: Send) -> None:
+    async def _other(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
         if scope["method"] not in ("GET", "DELETE"):
             await _not_allowed("GET, POST, DELETE")(scope, receive, send)
             return
+        scope = admitted(scope, caller)
         sessions = self._sessions_for(_headers(scope))
         if scope["method"] == "DELETE":
             await sessions.handle_request(scope, receive, answering_204(send))

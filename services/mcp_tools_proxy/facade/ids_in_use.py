@@ -8,7 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
+from mcp.types import (
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -51,6 +56,9 @@ class IdsInUse:
 def message_of(content: object) -> JSONRPCMessage:
     """Take parsed JSON as one message of JSON-RPC. Raises InvalidRequest."""
     try:
-        return jsonrpc_message_adapter.validate_python(content, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
         raise InvalidRequest("this should be one message of JSON-RPC 2.0") from None
+    if isinstance(message, JSONRPCNotification) and isinstance(content, dict) and "id" in content:
+        raise InvalidRequest("the id of a request should be a text or a whole number")
+    return message

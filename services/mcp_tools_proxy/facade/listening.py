@@ -23,7 +23,7 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
-from mcp_tools_proxy.facade.asked import Asked
+from mcp_tools_proxy.facade.asked import Asked, Context
 from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
@@ -103,7 +103,7 @@ class Listening:
         return len(self._open)
 
     async def listen(
-        self, asked: Asked, params: SubscriptionsListenRequestParams
+        self, context: Context, asked: Asked, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
         try:
@@ -119,9 +119,7 @@ class Listening:
         self._open.add(handler)
         try:
             async with self._following(asked, params.notifications, changes) as honored:
-                return await handler(
-                    asked.context, params.model_copy(update={"notifications": honored})
-                )
+                return await handler(context, params.model_copy(update={"notifications": honored}))
         finally:
             self._open.discard(handler)
 

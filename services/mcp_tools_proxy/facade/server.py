@@ -74,10 +74,11 @@ class FacadeServer(Server[Any]):
         self._sessions = Sessions(self.watching, subscriptions, self._telling)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
+        self._mirrored = MirroredArguments(registry)
         super().__init__(
             name,
             version=version("mcp-tools-proxy"),
-            get_tool_input_schema=MirroredArguments(registry).schema,
+            get_tool_input_schema=self._mirrored.schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
             on_subscriptions_listen=self._listen,
             on_subscribe_resource=self._subscribe,
@@ -125,15 +126,26 @@ class FacadeServer(Server[Any]):
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not modern and ctx.session.client_params is None:
             raise MCPError(INVALID_REQUEST, "send initialize first")
-        asked = self._read(ctx)
+        return await self.answer(self._read(ctx))
+
+    def answers(self, method: str) -> bool:
+        """Tell whether ``method`` is one that ``answer`` answers."""
+        return method in self._methods
+
+    def mirrors(self, tool: str) -> bool:
+        """Tell whether calls of a tool mirror arguments in headers, for the one who asks now."""
+        return self._mirrored.schema(tool) is not None
+
+    async def answer(self, asked: Asked) -> Json:
+        """Give the result of a request, with its era's envelope. Raises MCPError."""
         try:
             result = await self._methods.answer(asked)
         except MCPError:
             raise
         except Exception:
             log.exception("facade.crashed", method=asked.method, trace_id=asked.trace_id)
-            raise protocol_error(InternalError(), asked.trace_id, modern=modern) from None
-        return self._enveloped(result, asked.method) if modern else result
+            raise protocol_error(InternalError(), asked.trace_id, modern=asked.modern) from None
+        return self._enveloped(result, asked.method) if asked.modern else result
 
     def _enveloped(self, result: Json, method: str) -> Json:
         """Add what MCP 2026-07-28 wants of every result. Lists depend on who asks."""
@@ -150,13 +162,13 @@ class FacadeServer(Server[Any]):
     async def _listen(
         self, context: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        return await self.listening.listen(self._read(context), params)
+        return await self.listening.listen(context, self._read(context), params)
 
     async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        return await self._sessions.subscribe(self._read(context), params.uri)
+        return await self._sessions.subscribe(context, self._read(context), params.uri)
 
     async def _unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        return await self._sessions.unsubscribe(self._read(context), params.uri)
+        return await self._sessions.unsubscribe(context, params.uri)
 
     async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
         await self._sessions.watch(context, self._caller_of(context))

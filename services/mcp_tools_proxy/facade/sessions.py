@@ -74,19 +74,19 @@ class Sessions:
 
         connection.exit_stack.callback(self._watching.join(caller, seen, tell))
 
-    async def subscribe(self, asked: Asked, uri: str) -> EmptyResult:
+    async def subscribe(self, context: Context, asked: Asked, uri: str) -> EmptyResult:
         """Tell a session of updates of a resource, until it unsubscribes or ends. Raises MCPError.
 
         Subscribing twice is the same as once.
         """
-        followed = _followed(asked.context)
+        followed = _followed(context)
         if uri in followed.stops:
             return EmptyResult()
         if followed.is_full:
             raise MCPError(
                 INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
             )
-        recipient: Recipient[str] = Recipient(_updates_of(asked.context.session))
+        recipient: Recipient[str] = Recipient(_updates_of(context.session))
         followed.asking += 1
         try:
             stop = await self._subscriptions.subscribe(
@@ -102,9 +102,9 @@ class Sessions:
             followed.stops[uri] = stop
         return EmptyResult()
 
-    async def unsubscribe(self, asked: Asked, uri: str) -> EmptyResult:
+    async def unsubscribe(self, context: Context, uri: str) -> EmptyResult:
         """Stop telling a session of a resource; one that it does not follow is no error."""
-        stop = _followed(asked.context).stops.pop(uri, None)
+        stop = _followed(context).stops.pop(uri, None)
         if stop is not None:
             stop()
         return EmptyResult()
