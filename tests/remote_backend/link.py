@@ -66,6 +66,10 @@ class Link:
             async with bounded("the gateway reads what is sent"):
                 await self.socket.send_bytes(data)
 
+    def write(self, data: bytes) -> None:
+        """Write bytes as they are, be they a frame, many, or none."""
+        self._transport.write(data)
+
     async def pong(self, data: bytes) -> None:
         self.pings += 1
         if not self._is_half_open:

@@ -1,0 +1,78 @@
+"""Frames that no library writes, and what has to hold after any fault."""
+
+import gc
+import json
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.connector.linking import LinkedToOne, linked_to_one
+from tests.downstream.remains import Held
+from tests.remote_backend.backend import Backend
+from tests.remote_backend.session import Session
+from tests.service import READY, REMOTE, Service, eventually
+
+CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+FINAL = 0x80
+KNOWN = "known"
+RECOVERY_S = 2.0
+"""How long after the backend's return the link is back at the latest, with the default settings."""
+
+
+def frame(opcode: int, payload: bytes | str = b"", *, flags: int = FINAL) -> bytes:
+    """Write a server's WebSocket frame; ``flags`` are the other bits of its first byte."""
+    data = payload.encode() if isinstance(payload, str) else payload
+    if len(data) < 126:
+        return struct.pack("!BB", flags | opcode, len(data)) + data
+    if len(data) < 2**16:
+        return struct.pack("!BBH", flags | opcode, 126, len(data)) + data
+    return struct.pack("!BBQ", flags | opcode, 127, len(data)) + data
+
+
+def close_frame(code: int) -> bytes:
+    return frame(CLOSE, struct.pack("!H", code))
+
+
+def enveloped(message: object, session_identifier: str = KNOWN) -> str:
+    return json.dumps({"session_identifier": session_identifier, "message": message})
+
+
+def request(method: str, id_: object = 1, **params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+async def opened(backend: Backend, identifier: str | None = KNOWN) -> Session:
+    """Begin a session of the older eras, which remembers its handshake."""
+    session = backend.session(identifier)
+    await session.initialize()
+    return session
+
+
+async def recovered(backend: Backend, links: int = 2) -> None:
+    """Wait until there were so many links, and one is up: no longer than it may take."""
+    await backend.connected(count=links, bound_s=RECOVERY_S)
+
+
+async def until_state(service: Service, state: str) -> dict[str, Any]:
+    """Wait until the connector says that it is in this state, and give all that it says."""
+
+    async def holds() -> bool:
+        return bool((await service.get(REMOTE))["state"] == state)
+
+    await eventually(holds)
+    return await service.get(REMOTE)
+
+
+@asynccontextmanager
+async def unharmed(*tools: str, **options: Any) -> AsyncIterator[LinkedToOne]:
+    """Run all as ``linked_to_one`` does; afterwards it answers both ways, and nothing is left."""
+    before = Held.now()
+    async with linked_to_one(*tools, **options) as linked:
+        yield linked
+        assert (await linked.service.http.get(READY)).status_code == 200
+        assert await linked.service.code("s1:whoami") == "OK"
+        await linked.backend.connected()
+        await linked.backend.session().call("s1:whoami")
+    gc.collect()  # what is left is told of as a warning, and warnings are errors
+    await eventually(before.is_all)
