@@ -64,6 +64,15 @@ async def until_state(service: Service, state: str) -> dict[str, Any]:
     return await service.get(REMOTE)
 
 
+async def until_tried(service: Service, attempts: int) -> None:
+    """Wait until so many dials were in vain."""
+
+    async def holds() -> bool:
+        return bool((await service.get(REMOTE))["attempts"] >= attempts)
+
+    await eventually(holds)
+
+
 @asynccontextmanager
 async def unharmed(*tools: str, **options: Any) -> AsyncIterator[LinkedToOne]:
     """Run all as ``linked_to_one`` does; afterwards it answers both ways, and nothing is left."""

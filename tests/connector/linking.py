@@ -26,6 +26,16 @@ class Linked(NamedTuple):
 
 
 @asynccontextmanager
+async def dialling(backend: Backend, *documents: Any, **options: Any) -> AsyncIterator[Service]:
+    """Run the service alone, which dials that backend; ``options`` are those of ``running``."""
+    token = {} if "remote_token_file" in options else {"remote_token": TOKEN}
+    identity = {"remote_server_identifier": GATEWAY, "remote_tenant_id": "tenant_1"}
+    settings = {"remote_url": backend.url, **token, **identity, **options}
+    async with running(*documents, **settings) as service:
+        yield service
+
+
+@asynccontextmanager
 async def linked(
     *documents: Any,
     backend_options: Mapping[str, Any] | None = None,
@@ -33,14 +43,13 @@ async def linked(
     **options: Any,
 ) -> AsyncIterator[Linked]:
     """Run both; ``options`` are those of ``running``. With ``up`` the link is up when given."""
-    token = {} if "remote_token_file" in options else {"remote_token": TOKEN}
-    identity = {"remote_server_identifier": GATEWAY, "remote_tenant_id": "tenant_1"}
-    async with running_backend(**(backend_options or {})) as backend:
-        settings = {"remote_url": backend.url, **token, **identity, **options}
-        async with running(*documents, **settings) as service:
-            if up:
-                await backend.connected()
-            yield Linked(service, backend)
+    async with (
+        running_backend(**(backend_options or {})) as backend,
+        dialling(backend, *documents, **options) as service,
+    ):
+        if up:
+            await backend.connected()
+        yield Linked(service, backend)
 
 
 class LinkedToOne(NamedTuple):

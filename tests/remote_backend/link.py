@@ -95,6 +95,11 @@ class Link:
         self.leave()
         self._transport.abort()
 
+    def hang_up(self) -> None:
+        """Close the TCP connection once all is written, without a close frame."""
+        self.leave()
+        self._transport.close()
+
     async def close(self, code: int = 1001, reason: str = "") -> None:
         """Send a close frame and wait a moment for the gateway's."""
         self.leave()

@@ -63,6 +63,11 @@ class Link:
                     yield frame.data
                 case aiohttp.WSMsgType.BINARY:
                     yield None
+                case aiohttp.WSMsgType.PING:
+                    with suppress(*_ERRORS):  # it may be gone; why it went is still to be read
+                        await self._socket.pong(frame.data)
+                case aiohttp.WSMsgType.PONG:
+                    pass
                 case _:  # an error; the socket is closed then
                     return
 
@@ -125,6 +130,7 @@ async def _dial(
                 headers={"Authorization": f"Bearer {token}"},
                 max_msg_size=rules.max_frame_bytes,
                 heartbeat=rules.keepalive_s,
+                autoping=False,  # as in ``receive``
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
                 ssl=rules.trust or True,
                 decode_text=False,
