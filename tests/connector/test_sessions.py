@@ -192,7 +192,29 @@ async def test_a_session_has_at_most_64_open_requests() -> None:
         assert no_room(await session.ask("tools/list"))
         assert "result" in await backend.session().ask("tools/list")
         await session.notify("notifications/cancelled", {"requestId": "call 7"})
-        assert "result" in await session.ask("tools/list")
+
+        async def has_room() -> bool:
+            return "result" in await session.ask("tools/list")
+
+        await eventually(has_room)
+
+
+@eras
+async def test_a_request_that_is_cancelled_at_once_is_open_no_more(era: str) -> None:
+    async with linked_to_one("hang") as (service, backend, _):
+        session = await begun(backend, era)
+        call: dict[str, Any] = {"name": "s1:hang", "arguments": {}}
+        call |= {"_meta": ENVELOPE} if era == MODERN else {}
+        for number in range(20):
+            request = {"jsonrpc": "2.0", "id": f"call {number}", "method": "tools/call"}
+            await session.send(request | {"params": call})
+            await session.notify("notifications/cancelled", {"requestId": f"call {number}"})
+        await session.result("tools/list")
+
+        async def is_none_open() -> bool:
+            return bool((await service.get(REMOTE))["open_requests"] == 0)
+
+        await eventually(is_none_open)
 
 
 @pytest.mark.parametrize("second", ["7", 7], ids=repr)
