@@ -51,6 +51,7 @@ class Link:
     def __init__(self, websocket: aiohttp.ClientWebSocketResponse[bool], rules: LinkRules) -> None:
         self._socket = websocket
         self._rules = rules
+        self._is_broken = False
 
     def __repr__(self) -> str:
         return f"<Link closed={self._socket.closed} code={self._socket.close_code}>"
@@ -68,7 +69,8 @@ class Link:
                         await self._socket.pong(frame.data)
                 case aiohttp.WSMsgType.PONG:
                     pass
-                case _:  # an error; the socket is closed then
+                case _:  # an error: what came is no WebSocket, and the socket is closed
+                    self._is_broken = True
                     return
 
     async def send(self, frame: bytes) -> None:
@@ -94,11 +96,13 @@ class Link:
         code = self._socket.close_code
         if isinstance(self._socket.exception(), aiohttp.ServerTimeoutError):
             return LinkFault(FaultKind.LOST, "the backend answered no ping")
-        if code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
-            limit = self._rules.max_frame_bytes
-            return LinkFault(FaultKind.LOST, f"a frame was over a limit, here {limit} bytes")
         if code is None or code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
             return LinkFault(FaultKind.LOST, "the connection broke")
+        if self._is_broken and code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+            limit = self._rules.max_frame_bytes
+            return LinkFault(FaultKind.LOST, f"a frame of the backend was over {limit} bytes")
+        if self._is_broken:
+            return LinkFault(FaultKind.LOST, f"what the backend sent is no WebSocket, code {code}")
         meant = code in _MEANT or code >= _APPLICATIONS
         kind = FaultKind.CLOSED if meant else FaultKind.LOST
         return LinkFault(kind, f"the backend closed the link with code {code}")
@@ -128,7 +132,7 @@ async def _dial(
                 rules.url,
                 protocols=(SUBPROTOCOL,),
                 headers={"Authorization": f"Bearer {token}"},
-                max_msg_size=rules.max_frame_bytes,
+                max_msg_size=rules.max_frame_bytes + 1,  # the first that is too much
                 heartbeat=rules.keepalive_s,
                 autoping=False,  # as in ``receive``
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
