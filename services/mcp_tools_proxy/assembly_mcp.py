@@ -48,7 +48,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         drop_grace_s=settings.remote_drop_grace_s,
         retry_max_s=settings.remote_retry_max_s,
     )
-    conversations = Conversations(build_server(settings, gateway, lambda _: caller))
+    conversations = Conversations(build_server(settings, gateway, lambda _: caller), caller)
     return Connector(rules, _token(settings), conversations, gateway.metrics)
 
 

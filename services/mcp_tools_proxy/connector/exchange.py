@@ -39,7 +39,10 @@ class Exchange:
     ) -> None:
         self._server_identifier = server_identifier
         self._max_frame_bytes = max_frame_bytes
-        self._metrics = metrics
+        self._frames_in, self._frames_out = (
+            {result: metrics.remote_frames.labels(way, result) for result in results}
+            for way, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
+        )
         self.outbox = Outbox()
         self.sessions = Sessions(
             converse, self._say, max_sessions=max_sessions, idle_s=session_idle_s
@@ -61,7 +64,7 @@ class Exchange:
         except Exception:
             log.exception("remote.frame_crashed")
         else:
-            self._metrics.remote_frames.labels("in", "ok").inc()
+            self._frames_in["ok"].inc()
 
     async def _hear(self, session_identifier: str, message: object) -> None:
         try:
@@ -72,21 +75,21 @@ class Exchange:
             await self._say(session_identifier, _refusal(error, message))
 
     def _ignored(self, reason: str) -> None:
-        self._metrics.remote_frames.labels("in", "ignored").inc()
+        self._frames_in["ignored"].inc()
         log.warning("remote.frame_ignored", reason=reason)
 
     async def _say(self, session_identifier: str, message: Message) -> None:
         """Leave one message of a session to be sent; wait while there is no room."""
         data = write_frame(session_identifier, self._server_identifier, message)
         if len(data) > self._max_frame_bytes:
-            self._metrics.remote_frames.labels("out", "too_large").inc()
+            self._frames_out["too_large"].inc()
             log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
             if "method" in message:  # nobody waits for it
                 return
             message = self._too_large(message)
             data = write_frame(session_identifier, self._server_identifier, message)
         else:
-            self._metrics.remote_frames.labels("out", "ok").inc()
+            self._frames_out["ok"].inc()
         self._tell("out", session_identifier, message)
         await self.outbox.put(data)
 

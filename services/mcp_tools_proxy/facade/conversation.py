@@ -1,14 +1,16 @@
 """The facade over whatever carries messages of its own: one session, its messages parsed JSON."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 import anyio
+import structlog
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
+    PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -17,10 +19,12 @@ from mcp.types import (
     RequestId,
 )
 
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.facade.answers import Json, protocol_error
 from mcp_tools_proxy.facade.ids_in_use import message_of
+from mcp_tools_proxy.facade.plain import PlainRequest, answer_plain, find_plain
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.web.trace import new_trace_id
 
@@ -32,8 +36,10 @@ MAX_OPEN_REQUESTS = 64
 MAX_UNHEARD = 256
 """Messages of one session that were not looked at yet."""
 
-Send = Callable[[Json], Awaitable[None]]
+Send = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one message to the client; it may wait while too much is on its way."""
+
+log = structlog.get_logger()
 
 
 class Conversation:
@@ -43,9 +49,17 @@ class Conversation:
     ``MAX_OPEN_REQUESTS`` at once.
     """
 
-    def __init__(self, server: FacadeServer, send: Send) -> None:
+    def __init__(
+        self, server: FacadeServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
+    ) -> None:
+        """``tasks`` runs the answers that do not go the SDK's way."""
         self._server = server
+        self._caller = caller
         self._send = send
+        self._tasks = tasks
+        self._plain: dict[str, asyncio.Task[None]] = {}
+        """The plain requests that are being answered, by id."""
+        self._is_of_older_era = False
         self._open: dict[str, str] = {}
         """The methods of the requests that wait for their answer, by id."""
         self._unheard, self._messages = anyio.create_memory_object_stream[
@@ -87,6 +101,8 @@ class Conversation:
         self._unheard.close()
         self._messages.close()
         self._running.cancel()
+        for task in self._plain.values():
+            task.cancel()
         self._open.clear()
         self._answered.set()
 
@@ -101,27 +117,70 @@ class Conversation:
         if id_ is not None and str(id_) in self._open:
             raise InvalidRequest("a request with this id is not answered yet")
         try:
-            self._take(message_of(content))
+            self._take(content)
         except ProxyError as error:
             if id_ is None:
                 raise
             await self._refuse(id_, error)
 
-    def _take(self, message: JSONRPCMessage) -> None:
-        if isinstance(message, JSONRPCRequest) and len(self._open) >= MAX_OPEN_REQUESTS:
+    def _take(self, content: object) -> None:
+        plain = None if self._is_of_older_era else find_plain(content, self._server.answers)
+        if plain is not None:
+            self._check_room()
+            self._begin(plain.id, plain.method)
+            answering = self._tasks.create_task(self._answer(plain))
+            self._plain[str(plain.id)] = answering
+            answering.add_done_callback(lambda _: self._end_plain(plain.id))  # begun or not
+            return
+        match message := message_of(content):
+            case JSONRPCRequest(id=id_, method=method, params=params):
+                self._check_room()
+                self._hand_over(message)
+                self._begin(id_, method)
+                self._is_of_older_era |= PROTOCOL_VERSION_META_KEY not in _meta_of(params)
+            case JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": int() | str() as id_}
+            ):
+                if task := self._plain.get(str(id_)):
+                    task.cancel()
+                else:
+                    self._hand_over(message)
+                    self._close(id_)
+            case _:
+                self._hand_over(message)
+
+    def _check_room(self) -> None:
+        if len(self._open) >= MAX_OPEN_REQUESTS:
             raise NoRoom(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
+
+    def _hand_over(self, message: JSONRPCMessage) -> None:
+        """Leave a message to the SDK."""
         try:
             self._unheard.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
             raise NoRoom(f"{MAX_UNHEARD} messages wait to be looked at; send fewer") from None
-        match message:
-            case JSONRPCRequest(id=id_, method=method):
-                self._open[str(id_)] = method
-                self._answered.clear()
-            case JSONRPCNotification(
-                method="notifications/cancelled", params={"requestId": int() | str() as id_}
-            ):
-                self._close(id_)
+
+    def _begin(self, id_: RequestId, method: str) -> None:
+        self._open[str(id_)] = method
+        self._answered.clear()
+
+    async def _answer(self, request: PlainRequest) -> None:
+        """Answer a plain request, unless it is cancelled meanwhile."""
+        answer: Json | None = None
+
+        async def tell(message: Mapping[str, object]) -> None:
+            if answer is None:  # after it nothing is said of its request
+                await self._send(message)
+
+        try:
+            answer = await answer_plain(self._server, request, self._caller, tell=tell)
+            await self._send(answer)
+        except Exception:
+            log.exception("facade.answer_crashed", method=request.method)
+
+    def _end_plain(self, id_: RequestId) -> None:
+        del self._plain[str(id_)]
+        self._close(id_)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
         trace_id = new_trace_id()
@@ -146,12 +205,17 @@ class Conversation:
 class Conversations:
     """Conversations with one server, and what all of them need while they last."""
 
-    def __init__(self, server: FacadeServer) -> None:
+    def __init__(self, server: FacadeServer, caller: Caller) -> None:
+        """``caller`` is who is served in all of them."""
         self._server = server
+        self._caller = caller
+        self._tasks: asyncio.TaskGroup | None = None
 
     def begin(self, send: Send) -> Conversation:
-        """Begin one whose messages to the client go to ``send``."""
-        return Conversation(self._server, send)
+        """Begin one whose messages to the client go to ``send``, while ``run`` runs."""
+        if self._tasks is None:
+            raise RuntimeError("conversations are begun while they are run")
+        return Conversation(self._server, self._caller, send, self._tasks)
 
     def end_streams(self) -> None:
         """End every stream of changes in the protocol's own way."""
@@ -159,7 +223,11 @@ class Conversations:
 
     async def run(self) -> None:
         """Tell clients of changes of what they see, until cancelled."""
-        await self._server.tell_changes()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._server.tell_changes()
+        finally:
+            self._tasks = None
 
 
 class _WayOut:
@@ -194,6 +262,11 @@ def _as_json(message: JSONRPCMessage) -> Json:
     if isinstance(message, JSONRPCResponse):
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+
+
+def _meta_of(params: Json | None) -> Json:
+    meta = (params or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
 
 
 def _id_of(content: object) -> RequestId | None:
