@@ -18,6 +18,7 @@ from tests.connector.hostile import (
     until_state,
 )
 from tests.remote_backend.backend import Backend
+from tests.service import REMOTE
 
 LIMIT = 10_000
 TOO_BIG = 1009
@@ -102,3 +103,20 @@ async def test_an_answer_over_the_limit_costs_neither_the_link_nor_the_session()
         await session.ask("tools/call", {"name": "s1:big_image", "arguments": {"bytes": GENEROUS}})
         assert await session.call("s1:echo", {"text": "x"})
         assert (len(backend.links), len(backend.strays)) == (1, 0)
+
+
+async def test_a_frame_that_no_link_survives_is_given_up_and_holds_nobody_up() -> None:
+    """The backend takes less than the gateway may send, and says so by closing the link."""
+    smaller = {"max_frame_bytes": MEGABYTE}
+    large = {"name": "s1:big_image", "arguments": {"bytes": 4_100_000}}
+    async with unharmed("big_image", backend_options=smaller, max_result_bytes=8 * MEGABYTE) as (
+        service,
+        backend,
+        _,
+    ):
+        session, other = await opened(backend), await opened(backend, "another")
+        await session.send(request("tools/call", 9, **large))
+        await backend.connected(count=2)
+        assert (await other.result("tools/list"))["tools"]
+        assert (await service.get(REMOTE))["waiting_bytes"] == 0
+        assert len(backend.links) <= 4

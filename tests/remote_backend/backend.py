@@ -44,6 +44,8 @@ class Options:
     """0 is any that is free."""
     tls: ssl.SSLContext | None = None
     evict_code: int | None = EVICTED
+    max_frame_bytes: int = 0
+    """A frame over this costs the link, with 1009; 0 is no limit."""
     say: Callable[[str], None] = lambda _: None
     """Told in a line of gateways that come, go and are refused."""
 
@@ -73,6 +75,7 @@ class Backend:
         self._manner: Manner | Refusal = Manner.WELCOME
         self._made: Counter[str] = Counter()
         self._changes = Changes()
+        self._max_frame_bytes = options.max_frame_bytes
         self._say = options.say
         self._listening = Listening(self._handle, options.host, options.port, options.tls)
 
@@ -224,7 +227,8 @@ class Backend:
         if (refusal := self._refusal(handshake)) is not None:
             self._say(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
             return refusal.response()
-        socket = new_socket(() if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",))
+        protocols = () if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",)
+        socket = new_socket(protocols, self._max_frame_bytes)
         await socket.prepare(request)
         link = Link(handshake, socket, transport, self._left)
         async with asyncio.TaskGroup() as tasks:

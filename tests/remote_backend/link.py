@@ -12,11 +12,11 @@ CLOSING_TIMEOUT_S = 1.0
 """How long a gateway has to answer a close frame."""
 
 
-def new_socket(protocols: tuple[str, ...]) -> web.WebSocketResponse:
-    """Make a WebSocket that takes frames of any size and leaves pings to the link."""
+def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocketResponse:
+    """Make a WebSocket that leaves pings to the link; a limit of 0 is none."""
     return web.WebSocketResponse(
         protocols=protocols,
-        max_msg_size=0,
+        max_msg_size=max_frame_bytes,
         timeout=CLOSING_TIMEOUT_S,
         autoping=False,
         compress=False,

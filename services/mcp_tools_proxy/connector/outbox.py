@@ -5,8 +5,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import structlog
+
 MAX_BYTES = 8 * 1024 * 1024
 """How much may wait; whoever has more to say waits itself."""
+
+MAX_TRIES = 3
+"""Over how many links a frame is begun: one that broke them all would break any, and wait for ever
+with all that is behind it. It may be over a limit of the backend, say."""
+
+log = structlog.get_logger()
 
 
 class Outbox:
@@ -16,6 +24,8 @@ class Outbox:
         self._max_bytes = max_bytes
         self._frames: deque[bytes] = deque()
         self._filled, self._emptied, self._has_room = (asyncio.Event() for _ in range(3))
+        self._tries = 0
+        """How often the first of the frames was begun."""
         self.waiting_bytes = 0
         self._tell()
 
@@ -47,20 +57,26 @@ class Outbox:
         """Send what there is and what comes, until cancelled or ``send`` raises.
 
         A frame goes out of here only when it was sent: at worst it is sent once more, over the
-        next link.
+        next link. One that was begun ``MAX_TRIES`` times, and never sent, is given up.
         """
         while True:
             await self._filled.wait()
             frame = self._frames[0]
-            await send(frame)
+            if self._tries < MAX_TRIES:
+                self._tries += 1
+                await send(frame)
+            else:
+                log.error("remote.frame_given_up", bytes=len(frame), tries=self._tries)
             if self._frames and self._frames[0] is frame:  # unless cleared meanwhile
                 self._frames.popleft()
+                self._tries = 0
                 self.waiting_bytes -= len(frame)
                 self._tell()
 
     def clear(self) -> None:
         """Forget what waits: nobody is there to read it any more."""
         self._frames.clear()
+        self._tries = 0
         self.waiting_bytes = 0
         self._tell()
 

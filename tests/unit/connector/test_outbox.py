@@ -1,0 +1,183 @@
+"""What waits to be sent: in order, bounded, and not lost with a link."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
+from tests.remote_backend.waiting import bounded
+
+
+class Wire:
+    """Takes frames at its own pace: ``lets`` so many through, and the next one waits."""
+
+    def __init__(self, lets: int | None = None) -> None:
+        self.sent: list[bytes] = []
+        self.begun: list[bytes] = []
+        self.waits = asyncio.Event()
+        self._lets = asyncio.Semaphore(10_000 if lets is None else lets)
+
+    def let(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._lets.release()
+
+    async def send(self, frame: bytes) -> None:
+        self.begun.append(frame)
+        if self._lets.locked():
+            self.waits.set()
+        async with bounded("the wire takes a frame"):
+            await self._lets.acquire()
+        self.sent.append(frame)
+
+
+@asynccontextmanager
+async def draining(outbox: Outbox, wire: Wire) -> AsyncIterator[None]:
+    """Have a link meanwhile, which ends with a frame on its way perhaps."""
+    async with asyncio.TaskGroup() as tasks:
+        draining = tasks.create_task(outbox.drain(wire.send))
+        try:
+            yield
+        finally:
+            draining.cancel()
+
+
+async def break_on_the_first(outbox: Outbox) -> None:
+    """Have a link that takes nothing, and ends."""
+    wire = Wire(lets=0)
+    async with draining(outbox, wire), bounded("a frame is begun"):
+        await wire.waits.wait()
+
+
+async def emptied(outbox: Outbox) -> None:
+    async with bounded("all is sent"):
+        await outbox.empty()
+
+
+async def test_frames_are_sent_in_the_order_in_which_they_were_left() -> None:
+    outbox, wire = Outbox(), Wire()
+    frames = [b"%d" % number for number in range(100)]
+    async with draining(outbox, wire):
+        for frame in frames:
+            await outbox.put(frame)
+        await emptied(outbox)
+    assert wire.sent == frames
+
+
+async def test_what_waits_is_counted_in_bytes() -> None:
+    outbox = Outbox()
+    for frame in (b"x" * 3, b"", b"x" * 4):
+        await outbox.put(frame)
+    assert outbox.waiting_bytes == 7
+
+
+async def test_whoever_has_more_to_say_than_may_wait_waits() -> None:
+    outbox, wire = Outbox(max_bytes=10), Wire()
+    await outbox.put(b"x" * 9)
+    await outbox.put(b"x" * 9)
+    async with asyncio.TaskGroup() as tasks:
+        putting = tasks.create_task(outbox.put(b"more"))
+        assert not await outbox.room(within_s=0.01)
+        assert (putting.done(), outbox.waiting_bytes) == (False, 18)
+        async with draining(outbox, wire):
+            await putting
+            await emptied(outbox)
+    assert wire.sent[-1] == b"more"
+
+
+async def test_of_many_who_wait_no_more_get_in_than_there_is_room_for() -> None:
+    """At most the bound and one frame wait, however many want in at once."""
+    outbox, wire, most = Outbox(max_bytes=10), Wire(lets=0), 0
+    async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
+        putting = [tasks.create_task(outbox.put(b"%04d" % number)) for number in range(50)]
+        while wire.sent != [b"%04d" % number for number in range(50)]:
+            most = max(most, outbox.waiting_bytes)
+            wire.let()
+            await asyncio.sleep(0)
+        assert all(task.done() for task in putting)
+    assert 10 <= most < 14
+
+
+async def test_a_frame_larger_than_all_that_may_wait_is_sent() -> None:
+    outbox, wire = Outbox(max_bytes=10), Wire()
+    async with draining(outbox, wire):
+        await outbox.put(b"x" * 1000)
+        await emptied(outbox)
+    assert wire.sent == [b"x" * 1000]
+
+
+async def test_a_frame_on_its_way_when_a_link_breaks_goes_over_the_next_one() -> None:
+    outbox, wire = Outbox(), Wire()
+    await outbox.put(b"first")
+    await outbox.put(b"second")
+    await break_on_the_first(outbox)
+    async with draining(outbox, wire):
+        await emptied(outbox)
+    assert wire.sent == [b"first", b"second"]
+
+
+async def test_a_frame_that_no_link_survives_is_given_up_and_the_others_are_sent() -> None:
+    outbox, wire = Outbox(), Wire()
+    await outbox.put(b"poison")
+    await outbox.put(b"after")
+    for _ in range(MAX_TRIES):
+        await break_on_the_first(outbox)
+    with capture_logs() as lines:
+        async with draining(outbox, wire):
+            await emptied(outbox)
+    assert (wire.sent, outbox.waiting_bytes) == ([b"after"], 0)
+    assert [line["event"] for line in lines] == ["remote.frame_given_up"]
+
+
+@pytest.mark.parametrize("is_cleared", [True, False])
+async def test_the_tries_of_one_frame_are_not_those_of_another(is_cleared: bool) -> None:
+    outbox, wire = Outbox(), Wire()
+    await outbox.put(b"first")
+    for _ in range(MAX_TRIES - 1):
+        await break_on_the_first(outbox)
+    if is_cleared:
+        outbox.clear()
+    else:
+        async with draining(outbox, Wire()):
+            await emptied(outbox)
+    await outbox.put(b"second")
+    for _ in range(MAX_TRIES - 1):
+        await break_on_the_first(outbox)
+    async with draining(outbox, wire):
+        await emptied(outbox)
+    assert wire.sent == [b"second"]
+
+
+async def test_what_is_forgotten_is_never_sent() -> None:
+    outbox, wire = Outbox(max_bytes=5), Wire()
+    await outbox.put(b"forgotten")
+    outbox.clear()
+    async with draining(outbox, wire):
+        await outbox.put(b"kept")
+        await emptied(outbox)
+    assert (wire.sent, outbox.waiting_bytes) == ([b"kept"], 0)
+
+
+async def test_what_is_left_after_all_was_forgotten_is_sent_though_a_frame_was_on_its_way() -> None:
+    outbox, wire = Outbox(), Wire(lets=0)
+    await outbox.put(b"on its way")
+    await outbox.put(b"forgotten")
+    async with draining(outbox, wire):
+        await wire.waits.wait()
+        outbox.clear()
+        await outbox.put(b"kept")
+        wire.let(2)
+        await emptied(outbox)
+    assert (wire.sent, outbox.waiting_bytes) == ([b"on its way", b"kept"], 0)
+
+
+async def test_who_waited_for_room_has_it_when_all_is_forgotten() -> None:
+    outbox = Outbox(max_bytes=1)
+    await outbox.put(b"x")
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(outbox.room())
+        await asyncio.sleep(0)
+        outbox.clear()
+        assert await waiting
