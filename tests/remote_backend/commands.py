@@ -45,14 +45,14 @@ class Console:
         return result_of(await self._session.ask(method, params))
 
     async def list_all(self, kind: str) -> str:
-        """List every page of tools, prompts or resources, an item a line."""
+        """List every page of tools, prompts or resources, a line for each, without schemas."""
         items: list[Json] = []
         params: Json = {}
         while True:
             page = await self.ask(f"{kind}/list", params)
             items += page[kind]
             if (cursor := page.get("nextCursor")) is None:
-                return "\n".join(json.dumps(item, ensure_ascii=False) for item in items)
+                return "\n".join(json.dumps(_shown(item), ensure_ascii=False) for item in items)
             params = {"cursor": cursor}
 
     async def named(self, method: str, rest: str, *, usage: str) -> str:
@@ -146,6 +146,10 @@ def needs_gateway(line: str) -> bool:
     """Tell if a line is a command that a gateway has to answer."""
     command = COMMANDS.get(line.strip().partition(" ")[0])
     return command is not None and command.run is not _help
+
+
+def _shown(item: Json) -> Json:
+    return {key: item[key] for key in ("name", "uri", "description") if key in item}
 
 
 def parsed(text: str) -> Json:
