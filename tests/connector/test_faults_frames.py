@@ -23,7 +23,9 @@ from tests.connector.hostile import (
     recovered,
     request,
     unharmed,
+    until_state,
 )
+from tests.remote_backend.session import ENVELOPE
 from tests.service import REMOTE
 
 CALL = request("tools/list")
@@ -170,12 +172,15 @@ async def test_what_is_no_message_is_ignored(case: object) -> None:
 
 
 @pytest.mark.requirement("W-05")
+@pytest.mark.parametrize("meta", [{}, {"_meta": ENVELOPE}], ids=["older era", "newer era"])
 @named(NO_IDS)
-async def test_a_request_whose_id_no_answer_can_have_is_ignored(case: object) -> None:
+async def test_a_request_whose_id_no_answer_can_have_is_ignored(
+    case: object, meta: dict[str, object]
+) -> None:
     async with unharmed("echo") as (_, backend, server):
         session = await opened(backend)
         with capture_logs() as lines:
-            await session.send(request("tools/call", case, name="s1:echo", arguments={}))
+            await session.send(request("tools/call", case, name="s1:echo", arguments={}, **meta))
             await session.result("ping")
         ignored = [line for line in lines if line["event"] == "remote.frame_ignored"]
         assert (len(ignored), len(session.messages), server.script.calls["echo"]) == (1, 2, 0)
@@ -196,6 +201,15 @@ async def test_an_odd_request_is_answered_under_its_own_id(case: dict[str, objec
         session = await opened(backend)
         await session.send(case)
         assert await session.receive() == {"jsonrpc": "2.0", "id": case["id"], "result": {}}
+
+
+@named({name: case["id"] for name, case in ODD_REQUESTS.items()})
+async def test_an_odd_id_of_the_newer_era_is_answered_as_it_is(case: object) -> None:
+    async with unharmed() as (_, backend, _):
+        session = backend.session()
+        await session.send(request("tools/list", case, _meta=ENVELOPE))
+        answer = await session.receive()
+        assert (answer["id"], "result" in answer) == (case, True)
 
 
 @pytest.mark.parametrize("method", ["", "x" * 100_000, "tools/list\0", "\u2028", "__class__"])
@@ -225,6 +239,13 @@ async def test_what_breaks_websocket_costs_the_link_and_no_session(case: tuple[b
         await recovered(backend)
         assert link.close_code == code
         assert (await session.result("tools/list"))["tools"]
+
+
+async def test_who_broke_websocket_is_said() -> None:
+    async with unharmed() as (service, backend, _):
+        backend.link().write(frame(3))
+        status = await until_state(service, "offline")
+        assert status["last_error"] == "what the backend sent is no WebSocket, code 1002"
 
 
 @named(ODD_FRAMES)

@@ -18,6 +18,7 @@ from tests.connector.hostile import (
     until_state,
 )
 from tests.remote_backend.backend import Backend
+from tests.remote_backend.session import ENVELOPE, LEGACY, MODERN
 from tests.service import REMOTE
 
 LIMIT = 10_000
@@ -103,6 +104,18 @@ async def test_an_answer_over_the_limit_costs_neither_the_link_nor_the_session()
         await session.ask("tools/call", {"name": "s1:big_image", "arguments": {"bytes": GENEROUS}})
         assert await session.call("s1:echo", {"text": "x"})
         assert (len(backend.links), len(backend.strays)) == (1, 0)
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_no_frame_of_ours_is_over_the_limit_whatever_id_it_has_to_bear(era: str) -> None:
+    async with unharmed(remote_max_frame_bytes=LIMIT) as (service, backend, _):
+        session = backend.session("x", era=era)
+        meta = {"_meta": ENVELOPE} if era == MODERN else {}
+        room = LIMIT - len(enveloped(request("tools/list", "", **meta), "x"))
+        await session.send(request("tools/list", "i" * room, **meta))
+        await session.ask("tools/list")
+        assert max(map(len, backend.frames)) <= LIMIT
+        assert (await service.get(REMOTE))["open_requests"] == 0
 
 
 async def test_a_frame_that_no_link_survives_is_given_up_and_holds_nobody_up() -> None:
