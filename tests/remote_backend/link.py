@@ -70,6 +70,11 @@ class Link:
         """Write bytes as they are, be they a frame, many, or none."""
         self._transport.write(data)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What was written and the system does not take, since the gateway does not read."""
+        return self._transport.get_write_buffer_size()
+
     async def pong(self, data: bytes) -> None:
         self.pings += 1
         if not self._is_half_open:
