@@ -185,33 +185,29 @@ class HttpFacade:
         self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
     ) -> None:
         body = await read_body(receive, self._limits.max_request_bytes)
-        content = parse_json(body)
-        speaks = any(word in body for word in SPOKEN)
-        if not speaks and await answer_plain_post(
-            self._server, caller, content, scope, receive, send
-        ):
-            return
-        scope, again = admitted(scope, caller), body_again(body, receive)
+        content, again = parse_json(body), body_again(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
             begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
             if begins:
                 await self._make_room(caller)
+            scope = admitted(scope, caller)
             async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
                 await self._sessions_for(headers).handle_read(scope, again, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(
                 self._with_streams.handle_read,
-                scope,
+                admitted(scope, caller),
                 again,
                 send,
                 check=check,
                 ends_itself=True,
             )
-        elif speaks:
-            await self._with_streams.handle_read(scope, again, send)
-        else:
+        elif any(word in body for word in SPOKEN):
+            await self._with_streams.handle_read(admitted(scope, caller), again, send)
+        elif not await answer_plain_post(self._server, caller, content, scope, receive, send):
+            scope = admitted(scope, caller)
             answering = self._with_bodies.handle_read(scope, again, send)
             await while_connected(receive, answering)
 
@@ -287,8 +283,8 @@ class HttpFacade:
 
 
 def _headers(scope: Scope) -> Mapping[bytes, bytes]:
-    """Give the headers as they came; of one that is there twice the first, as the SDK does."""
-    return dict(reversed(scope["headers"]))
+    """Give the headers; of one that is there twice the first, as the SDK does."""
+    return {name: value.strip(b" \t") for name, value in reversed(scope["headers"])}
 
 
 def _method_of(content: object) -> object:
