@@ -13,7 +13,8 @@ from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 SHOWN_CHARS = 8
-"""As much of a session's identifier as log lines show: who knows all of it may speak in it."""
+"""As much of a session's identifier as log lines show, and at most half of it: who knows all of it
+may speak in it."""
 
 LOOK_S = 30.0
 """The longest pause between two looks for sessions that nothing uses, in seconds."""
@@ -189,4 +190,4 @@ def is_request(message: object) -> bool:
 
 def shown(identifier: str) -> str:
     """Give what log lines show of a session's identifier."""
-    return identifier[:SHOWN_CHARS]
+    return identifier[: min(SHOWN_CHARS, len(identifier) // 2)]

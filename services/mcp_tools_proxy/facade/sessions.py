@@ -15,7 +15,7 @@ from mcp_tools_proxy.facade.asked import Asked, Context
 from mcp_tools_proxy.facade.client import LEVELS
 from mcp_tools_proxy.facade.listening import MAX_RESOURCES
 from mcp_tools_proxy.facade.telling import Recipient, Telling
-from mcp_tools_proxy.facade.watching import Lists, Watching
+from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 
 LEVEL = "level"
@@ -67,7 +67,7 @@ class Sessions:
         try:
             seen = await self._watching.look(caller)
         except ProxyError:  # it is told what is wrong when it asks for a list
-            seen = {}
+            seen = Seen()
 
         async def tell(changed: frozenset[Lists]) -> None:
             await _tell_changed(session, changed)

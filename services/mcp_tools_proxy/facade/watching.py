@@ -6,7 +6,7 @@ own lists alone: those of its agent, with or without a tenant.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import structlog
@@ -27,8 +27,13 @@ class Lists(Enum):
     RESOURCES = "resources"
 
 
-Seen = Mapping[Lists, str]
-"""The tags of what somebody sees; empty while nothing can be listed."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The tags of what somebody saw in ``registry``; none while nothing can be listed."""
+
+    registry: Registry | None = None
+    tags: Mapping[Lists, str] = field(default_factory=dict)
+
 
 Tell = Callable[[frozenset[Lists]], Awaitable[None]]
 
@@ -47,6 +52,7 @@ class Watching:
         self._registry = registry
         self._telling = telling
         self._watchers: dict[object, _Watcher] = {}
+        self._changed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -62,6 +68,8 @@ class Watching:
         """
         key = object()
         self._watchers[key] = _Watcher(caller, seen, Recipient(tell))
+        if seen.registry is not self._registry.current:  # it was replaced meanwhile
+            self._changed.set()
 
         def leave() -> None:
             self._watchers.pop(key, None)
@@ -70,12 +78,12 @@ class Watching:
 
     async def run(self) -> None:
         """Follow the registry until cancelled."""
-        changed = asyncio.Event()
-        stop_listening = self._registry.listen(changed.set)
+        stop_listening = self._registry.listen(self._changed.set)
+        self._changed.set()  # whoever joined before is compared now
         try:
             while True:
-                await changed.wait()
-                changed.clear()
+                await self._changed.wait()
+                self._changed.clear()
                 await self._compare(self._registry.current)
         finally:
             stop_listening()
@@ -87,7 +95,7 @@ class Watching:
             if view not in seen_now:
                 seen_now[view] = await _look_or_nothing(registry, watcher.caller)
             now = seen_now[view]
-            changed = [kind for kind in Lists if watcher.seen.get(kind) != now.get(kind)]
+            changed = [kind for kind in Lists if watcher.seen.tags.get(kind) != now.tags.get(kind)]
             watcher.seen = now
             self._telling.soon(watcher.recipient, changed)
 
@@ -97,18 +105,19 @@ async def _look(registry: Registry, caller: Caller) -> Seen:
     prompts = await registry.mcp_prompts(caller)
     resources = await registry.mcp_resources(caller)
     templates = await registry.mcp_templates(caller)
-    return {
+    tags = {
         Lists.TOOLS: tools.etag,
         Lists.PROMPTS: prompts.etag,
         Lists.RESOURCES: resources.etag + templates.etag,
     }
+    return Seen(registry, tags)
 
 
 async def _look_or_nothing(registry: Registry, caller: Caller) -> Seen:
     try:
         return await _look(registry, caller)
     except ProxyError:  # its agent is gone: there is nothing to list any more
-        return {}
+        return Seen(registry)
     except Exception:
         log.exception("facade.look_crashed")
-        return {}
+        return Seen(registry)
