@@ -5,6 +5,7 @@ import json
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.connector.linking import LinkedToOne, linked_to_one
@@ -18,6 +19,17 @@ FINAL = 0x80
 KNOWN = "known"
 RECOVERY_S = 2.0
 """How long after the backend's return the link is back at the latest, with the default settings."""
+
+TOKEN_FILE = Path("token")
+"""In the test's own folder."""
+
+
+def put_token(content: str | bytes) -> None:
+    """Replace what the token file holds in one step."""
+    data = content.encode() if isinstance(content, str) else content
+    draft = TOKEN_FILE.with_name(".token.new")
+    draft.write_bytes(data)
+    draft.replace(TOKEN_FILE)
 
 
 def frame(opcode: int, payload: bytes | str = b"", *, flags: int = FINAL) -> bytes:

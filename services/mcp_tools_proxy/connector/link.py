@@ -81,9 +81,10 @@ class Link:
             raise LinkFault(FaultKind.LOST, "the connection broke") from None
 
     async def close(self) -> None:
-        """End it: ``receive`` ends as well."""
+        """End it: ``receive`` ends as well. However much the backend says, this takes no longer."""
         with suppress(*_ERRORS):
-            await self._socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)
+            async with asyncio.timeout(CLOSE_S):
+                await self._socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)
 
     @property
     def closed(self) -> bool:
