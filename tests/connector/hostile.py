@@ -3,7 +3,7 @@
 import gc
 import json
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,11 @@ async def until_state(service: Service, state: str) -> dict[str, Any]:
 
     await eventually(holds)
     return await service.get(REMOTE)
+
+
+def pauses(lines: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Give the pauses before dialling again that were logged, in seconds."""
+    return [line["dialled_again_in_s"] for line in lines if line["event"] == "remote.offline"]
 
 
 async def until_tried(service: Service, attempts: int) -> None:

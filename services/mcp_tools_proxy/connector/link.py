@@ -30,6 +30,9 @@ _APPLICATIONS = 3000
 _NOBODY_BEHIND = frozenset({502, 503, 504})
 _ERRORS = (aiohttp.ClientError, OSError, ValueError)
 
+LONGEST_MS = 2**31 - 1
+"""The longest that the system counts, in milliseconds."""
+
 SocketFactory = Callable[[AddrInfoType], socket.socket]
 
 log = structlog.get_logger()
@@ -144,10 +147,10 @@ async def _dial(
         raise LinkFault(FaultKind.UNREACHABLE, f"no answer within {DIAL_S:g} s") from None
     except aiohttp.WSServerHandshakeError as error:
         raise _refused(error) from None
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise _untrusted(error.certificate_error) from None
     except aiohttp.ClientSSLError:
-        raise LinkFault(
-            FaultKind.REFUSED, "the backend's certificate is not trusted, or not for its host"
-        ) from None
+        raise LinkFault(FaultKind.UNREACHABLE, "could not be reached: TLS failed") from None
     except aiohttp.ClientConnectorDNSError:
         raise LinkFault(FaultKind.UNREACHABLE, "the host name cannot be resolved") from None
     except _ERRORS as error:
@@ -170,6 +173,12 @@ def _refused(error: aiohttp.WSServerHandshakeError) -> LinkFault:
         f"the backend answered with HTTP status {error.status}, and no WebSocket",
         retry_after_s=retry_after_s,
     )
+
+
+def _untrusted(error: Exception) -> LinkFault:
+    """Say in the TLS library's words what is wrong with the certificate."""
+    why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "unknown"
+    return LinkFault(FaultKind.REFUSED, f"the backend's certificate is not trusted: {why}")
 
 
 def _named(error: Exception) -> str:
@@ -208,7 +217,7 @@ def _watched(rules: LinkRules) -> SocketFactory:
         family, kind, protocol, _, _ = address
         watched = socket.socket(family, kind, protocol)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # not everywhere
-            gone_ms = int(rules.keepalive_s * 2000)
+            gone_ms = min(int(rules.keepalive_s * 2000), LONGEST_MS)
             watched.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, gone_ms)
         return watched
 
