@@ -1,4 +1,4 @@
-"""Backends whose certificate is no good: nothing is said to them, and they are not dialled hotly."""
+"""Backends whose certificate is no good: they are told nothing, and not dialled hotly."""
 
 import asyncio
 from pathlib import Path

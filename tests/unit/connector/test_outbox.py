@@ -118,6 +118,49 @@ async def test_a_frame_on_its_way_when_a_link_breaks_goes_over_the_next_one() ->
     assert wire.sent == [b"first", b"second"]
 
 
+async def test_who_left_a_frame_while_the_link_was_up_holds_up_no_other_when_it_breaks() -> None:
+    outbox, broken, wire = Outbox(), Wire(lets=0), Wire()
+    async with asyncio.TaskGroup() as tasks:
+        async with draining(outbox, broken):
+            await asyncio.sleep(0)
+            leaving = tasks.create_task(outbox.put(b"first"))
+            async with bounded("a frame is begun"):
+                await broken.waits.wait()
+        async with draining(outbox, wire):
+            tasks.create_task(outbox.put(b"second"))
+            await emptied(outbox)
+            await leaving
+    assert wire.sent == [b"first", b"second"]
+
+
+async def test_a_frame_is_sent_though_who_left_it_is_cancelled_meanwhile() -> None:
+    outbox, wire = Outbox(), Wire(lets=0)
+    async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
+        await asyncio.sleep(0)
+        leaving = tasks.create_task(outbox.put(b"first"))
+        async with bounded("a frame is begun"):
+            await wire.waits.wait()
+        leaving.cancel()
+        wire.let(5)
+        await emptied(outbox)
+        await outbox.put(b"second")
+        await emptied(outbox)
+    assert wire.sent == [b"first", b"second"]
+
+
+async def test_frames_left_while_one_is_on_its_way_follow_it_in_order() -> None:
+    outbox, wire = Outbox(), Wire(lets=0)
+    frames = [b"%d" % number for number in range(20)]
+    async with asyncio.TaskGroup() as tasks, draining(outbox, wire):
+        await asyncio.sleep(0)
+        for frame in frames:
+            tasks.create_task(outbox.put(frame))
+            await asyncio.sleep(0)
+        wire.let(len(frames))
+        await emptied(outbox)
+    assert wire.sent == frames
+
+
 async def test_a_frame_that_no_link_survives_is_given_up_and_the_others_are_sent() -> None:
     outbox, wire = Outbox(), Wire()
     await outbox.put(b"poison")
