@@ -127,7 +127,7 @@ async def test_who_left_a_frame_while_the_link_was_up_holds_up_no_other_when_it_
             async with bounded("a frame is begun"):
                 await broken.waits.wait()
         async with draining(outbox, wire):
-            tasks.create_task(outbox.put(b"second"))
+            await outbox.put(b"second")
             await emptied(outbox)
             await leaving
     assert wire.sent == [b"first", b"second"]
