@@ -43,6 +43,7 @@ class Exchange:
             {result: metrics.remote_frames.labels(way, result) for result in results}
             for way, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
         )
+        self._log = log.bind()  # bound once: the lazy one binds at each line
         self.outbox = Outbox()
         self.sessions = Sessions(
             converse, self._say, max_sessions=max_sessions, idle_s=session_idle_s
@@ -103,8 +104,8 @@ class Exchange:
 
     def _tell(self, direction: str, session_identifier: str, message: object) -> None:
         """Log one line for each frame: keys and names, no values (W-15, W-18)."""
-        if log.is_enabled_for(logging.INFO):
-            log.info(
+        if self._log.is_enabled_for(logging.INFO):
+            self._log.info(
                 "remote.frame",
                 direction=direction,
                 session=shown(session_identifier),

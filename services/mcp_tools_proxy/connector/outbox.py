@@ -7,12 +7,17 @@ from contextlib import suppress
 
 import structlog
 
+from mcp_tools_proxy.connector.faults import LinkFault
+
 MAX_BYTES = 8 * 1024 * 1024
 """How much may wait; whoever has more to say waits itself."""
 
 MAX_TRIES = 3
 """Over how many links a frame is begun: one that broke them all would break any, and wait for ever
 with all that is behind it. It may be over a limit of the backend, say."""
+
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends one frame over a link. Raises LinkFault."""
 
 log = structlog.get_logger()
 
@@ -26,6 +31,8 @@ class Outbox:
         self._filled, self._emptied, self._has_room = (asyncio.Event() for _ in range(3))
         self._tries = 0
         """How often the first of the frames was begun."""
+        self._send: Send | None = None
+        self._sending = asyncio.Lock()
         self.waiting_bytes = 0
         self._tell()
 
@@ -47,20 +54,39 @@ class Outbox:
         await self._emptied.wait()
 
     async def put(self, frame: bytes) -> None:
-        """Leave a frame to be sent; wait while there is no room."""
+        """Leave a frame to be sent; wait while there is no room.
+
+        Where nothing waits it is sent here and now: that costs less than having it sent.
+        """
         await self.room()
         self._frames.append(frame)
         self.waiting_bytes += len(frame)
-        self._tell()
+        if self._send is None or self._sending.locked() or len(self._frames) > 1:
+            self._tell()
+            return
+        try:
+            await self._send_first(self._send)
+        except LinkFault:  # it waits for the next link
+            self._tell()
 
-    async def drain(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send what there is and what comes, until cancelled or ``send`` raises.
+    async def drain(self, send: Send) -> None:
+        """Send what there is and what comes, until cancelled or ``send`` raises LinkFault.
 
         A frame goes out of here only when it was sent: at worst it is sent once more, over the
         next link. One that was begun ``MAX_TRIES`` times, and never sent, is given up.
         """
-        while True:
-            await self._filled.wait()
+        self._send = send
+        try:
+            while True:
+                await self._filled.wait()
+                await self._send_first(send)
+        finally:
+            self._send = None
+
+    async def _send_first(self, send: Send) -> None:
+        async with self._sending:
+            if not self._frames:  # somebody else has sent it
+                return
             frame = self._frames[0]
             if self._tries < MAX_TRIES:
                 self._tries += 1

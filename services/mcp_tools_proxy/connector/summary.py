@@ -50,17 +50,17 @@ def describe(message: object) -> str:
     """
     if not isinstance(message, dict):
         return "payload=non-object"
-    params, error = _object(message.get("params")), _error(message)
-    parts = (
-        f"type={_type(message, error)}",
-        _pair("id", _identifier(message.get("id"))),
-        _pair("method", _text(message.get("method"))),
-        _pair("params", _listed(params, MOST_PARAMS)),
-        _braced("params", _of_params, params),
-        _braced("result", _of_result, _object(message.get("result"))),
-        "has_result=true" if "result" in message else "",
-        _pair("error", error),
-    )
+    error = _error(message) if "error" in message else ""
+    parts = [f"type={_type(message, error)}", _pair("id", _identifier(message.get("id")))]
+    if "method" in message:
+        parts.append(_pair("method", _text(message["method"])))
+    if params := _object(message.get("params")):
+        parts.append(_pair("params", _listed(params, MOST_PARAMS)))
+        parts.append(_braced("params", _of_params(params)))
+    if "result" in message:
+        parts.append(_braced("result", _of_result(_object(message["result"]))))
+        parts.append("has_result=true")
+    parts.append(_pair("error", error))
     return " ".join(filter(None, parts))
 
 
@@ -172,7 +172,8 @@ def _keys(holder: Json, field: str) -> str:
 
 
 def _meta(holder: Json) -> Json:
-    return _object(holder.get("meta")) | _object(holder.get("_meta"))
+    meta = _object(holder.get("_meta"))
+    return _object(holder["meta"]) | meta if "meta" in holder else meta
 
 
 def _object(value: object) -> Json:
@@ -207,8 +208,8 @@ def _text(value: object, most: int = NAME_CHARS) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _braced(label: str, parts_of: Callable[[Json], Iterable[str]], holder: Json) -> str:
-    inside = ", ".join(filter(None, parts_of(holder))) if holder else ""
+def _braced(label: str, parts: Iterable[str]) -> str:
+    inside = ", ".join(filter(None, parts))
     return f"{label}{{{inside}}}" if inside else ""
 
 
