@@ -76,8 +76,10 @@ async def linked_to_one(
 
 
 async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Session:
-    """Make a session of an era, ready to be asked; ``capabilities`` are those of initialize."""
+    """Make a session whose first request is over; ``capabilities`` are those of initialize."""
     session = backend.session(era=era)
     if era == LEGACY:
         await session.initialize(**capabilities)
+    else:
+        await session.result("server/discover")
     return session

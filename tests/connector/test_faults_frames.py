@@ -25,6 +25,7 @@ from tests.connector.hostile import (
     unharmed,
     until_state,
 )
+from tests.connector.linking import begun
 from tests.remote_backend.session import ENVELOPE
 from tests.service import REMOTE
 
@@ -206,7 +207,7 @@ async def test_an_odd_request_is_answered_under_its_own_id(case: dict[str, objec
 @named({name: case["id"] for name, case in ODD_REQUESTS.items()})
 async def test_an_odd_id_of_the_newer_era_is_answered_as_it_is(case: object) -> None:
     async with unharmed() as (_, backend, _):
-        session = backend.session()
+        session = await begun(backend)
         await session.send(request("tools/list", case, _meta=ENVELOPE))
         answer = await session.receive()
         assert (answer["id"], "result" in answer) == (case, True)

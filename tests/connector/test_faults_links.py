@@ -118,13 +118,13 @@ async def test_pings_may_be_as_rare_as_anyone_likes() -> None:
 
 async def test_fifty_drops_leave_no_socket_and_no_task() -> None:
     async with unharmed(remote_retry_max_s=0.01) as (service, backend, _):
-        await opened(backend)
+        session = await opened(backend)
         await service.result("s1:whoami")
         before = Held.now()
         for number in range(DROPS):
             await end(backend, ACCIDENTS[number % len(ACCIDENTS)])
             await backend.connected(count=2 + number)
-        await backend.session().result("tools/list")
+        await session.result("tools/list")
         await eventually(before.is_all)
         assert (await service.get(REMOTE))["links"] == 1 + DROPS
 

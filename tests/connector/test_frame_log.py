@@ -113,7 +113,7 @@ async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() 
         params = {"name": "s1:echo", "arguments": {"text": "x", "é": 1}, "_meta": {"a/b": 1}}
         told, _ = await it.of("tools/call", params)
     assert told == (
-        "type=request id=1 method=tools/call params=name,arguments,_meta"
+        "type=request id=2 method=tools/call params=name,arguments,_meta"
         f" params{{target=s1:echo, args=text,é, meta={THEIR_KEYS},a/b}}"
     )
 

@@ -59,8 +59,6 @@ async def test_a_session_begins_with_its_first_request(era: str) -> None:
     async with linked() as (service, backend):
         before = await session_count(service)
         await begun(backend, era)
-        if era == MODERN:
-            await backend.session().result("tools/list")
         assert (before, await session_count(service)) == (0, 1)
 
 
@@ -101,6 +99,17 @@ async def test_sessions_of_both_eras_live_beside_each_other() -> None:
     assert lists[0]["tools"] == lists[1]["tools"]
 
 
+@pytest.mark.parametrize("method", ["ping", "tools/list", "initialize"])
+async def test_a_session_of_the_newer_era_stays_one_after_a_request_of_the_older(
+    method: str,
+) -> None:
+    async with linked() as (_, backend):
+        session = backend.session()
+        await session.result("tools/list")
+        assert "error" in await session.ask(method, era=LEGACY)
+        assert "result" in await session.ask("tools/list")
+
+
 async def test_a_session_over_the_limit_ends_the_one_that_is_quiet_longest() -> None:
     async with linked(max_sessions=2) as (service, backend):
         first, second = await begun(backend, LEGACY), await begun(backend, LEGACY)
@@ -136,9 +145,7 @@ async def test_while_all_sessions_are_in_use_a_further_one_is_refused(era: str) 
         await runs(server, 2)
         assert no_room(await backend.session().ask("tools/list"))
         assert await session_count(service) == 2
-        await sessions[0].notify(
-            "notifications/cancelled", {"requestId": 2 if era == LEGACY else 1}
-        )
+        await sessions[0].notify("notifications/cancelled", {"requestId": 2})
         await runs(server)
         assert "result" in await backend.session().ask("tools/list")
         for call in calls:

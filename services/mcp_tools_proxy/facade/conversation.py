@@ -59,7 +59,8 @@ class Conversation:
         self._tasks = tasks
         self._plain: dict[str, asyncio.Task[None]] = {}
         """The plain requests that are being answered, by id."""
-        self._is_of_older_era = False
+        self._is_of_newer_era: bool | None = None
+        """As its first request made it. The SDK is given that one, so that it knows as well."""
         self._open: dict[str, str] = {}
         """The methods of the requests that wait for their answer, by id."""
         self._unheard, self._messages = anyio.create_memory_object_stream[
@@ -124,7 +125,7 @@ class Conversation:
             await self._refuse(id_, error)
 
     def _take(self, content: object) -> None:
-        plain = None if self._is_of_older_era else find_plain(content, self._server.answers)
+        plain = find_plain(content, self._server.answers) if self._is_of_newer_era else None
         if plain is not None:
             self._check_room()
             self._begin(plain.id, plain.method)
@@ -137,7 +138,9 @@ class Conversation:
                 self._check_room()
                 self._hand_over(message)
                 self._begin(id_, method)
-                self._is_of_older_era |= PROTOCOL_VERSION_META_KEY not in _meta_of(params)
+                if self._is_of_newer_era is None:
+                    has_envelope = PROTOCOL_VERSION_META_KEY in _meta_of(params)
+                    self._is_of_newer_era = has_envelope and method != "initialize"
             case JSONRPCNotification(
                 method="notifications/cancelled", params={"requestId": int() | str() as id_}
             ):
