@@ -125,13 +125,11 @@ class Conversation:
             await self._refuse(id_, error)
 
     def _take(self, content: object) -> None:
-        plain = find_plain(content, self._server.answers) if self._is_of_newer_era else None
+        plain = find_plain(content, self._server.answers) if self._may_be_plain else None
         if plain is not None:
             self._check_room()
             self._begin(plain.id, plain.method)
-            answering = self._tasks.create_task(self._answer(plain))
-            self._plain[str(plain.id)] = answering
-            answering.add_done_callback(lambda _: self._end_plain(plain.id))  # begun or not
+            self._plain[str(plain.id)] = self._tasks.create_task(self._answer(plain))
             return
         match message := message_of(content):
             case JSONRPCRequest(id=id_, method=method, params=params):
@@ -144,13 +142,21 @@ class Conversation:
             case JSONRPCNotification(
                 method="notifications/cancelled", params={"requestId": int() | str() as id_}
             ):
-                if task := self._plain.get(str(id_)):
+                if task := self._plain.pop(str(id_), None):
                     task.cancel()
                 else:
                     self._hand_over(message)
-                    self._close(id_)
+                self._close(id_)
             case _:
                 self._hand_over(message)
+
+    @property
+    def _may_be_plain(self) -> bool:
+        """Whether a request may be answered past the SDK: not before one that the SDK still has."""
+        if not self._is_of_newer_era:
+            return False
+        handed_over = self._open.keys() - self._plain.keys()
+        return all(self._open[id_] == LISTEN for id_ in handed_over)
 
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN_REQUESTS:
@@ -180,10 +186,8 @@ class Conversation:
             await self._send(answer)
         except Exception:
             log.exception("facade.answer_crashed", method=request.method)
-
-    def _end_plain(self, id_: RequestId) -> None:
-        del self._plain[str(id_)]
-        self._close(id_)
+        if self._plain.pop(str(request.id), None):  # it was not closed meanwhile
+            self._close(request.id)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
         trace_id = new_trace_id()
