@@ -32,6 +32,10 @@ def put_token(content: str | bytes) -> None:
     draft.replace(TOKEN_FILE)
 
 
+def take_token_away() -> None:
+    TOKEN_FILE.unlink()
+
+
 def frame(opcode: int, payload: bytes | str = b"", *, flags: int = FINAL) -> bytes:
     """Write a server's WebSocket frame; ``flags`` are the other bits of its first byte."""
     data = payload.encode() if isinstance(payload, str) else payload

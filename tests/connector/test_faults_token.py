@@ -1,0 +1,201 @@
+"""Tokens that end, are refused, or come late: nothing is tried until there is another one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.connector.hostile import (
+    KNOWN,
+    TOKEN_FILE,
+    opened,
+    put_token,
+    recovered,
+    take_token_away,
+    until_state,
+)
+from tests.connector.linking import Linked, dialling
+from tests.remote_backend.backend import Backend, running_backend
+from tests.remote_backend.handshakes import Refusal
+from tests.remote_backend.session import LEGACY
+from tests.service import READY, Service
+
+QUIET_S = 1.0
+"""Longer than a file that changed is left unread."""
+LIFE_S = 60.0
+
+
+@asynccontextmanager
+async def refused(**options: Any) -> AsyncIterator[Linked]:
+    """Run both; what the token file holds is not, or no longer, good."""
+    async with (
+        running_backend(token="new") as backend,
+        dialling(backend, remote_token_file=TOKEN_FILE, **options) as service,
+    ):
+        await until_state(service, "unauthorized")
+        yield Linked(service, backend)
+
+
+@asynccontextmanager
+async def ended(**options: Any) -> AsyncIterator[Linked]:
+    """Run both; the token was good, a session was begun, and then it ended by the clock."""
+    put_token("old")
+    async with running_backend() as backend:
+        backend.tokens = {"old": LIFE_S}
+        async with dialling(backend, remote_token_file=TOKEN_FILE, **options) as service:
+            await backend.connected()
+            await opened(backend)
+            await backend.pass_time(LIFE_S)
+            await until_state(service, "unauthorized")
+            yield Linked(service, backend)
+
+
+async def is_left_alone(backend: Backend) -> bool:
+    """Tell whether no handshake arrives for a while."""
+    try:
+        async with asyncio.timeout(QUIET_S):
+            await backend.dialled(len(backend.handshakes) + 1)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def metric(service: Service, name: str) -> float:
+    """Give what a line of the metrics says, whose name is ``name``."""
+    text = (await service.http.get("/metrics")).text
+    (value,) = [line.split()[-1] for line in text.splitlines() if line.split()[0] == name]
+    return float(value)
+
+
+async def test_a_token_that_ends_costs_the_link_and_the_next_dial_is_the_last() -> None:
+    async with ended() as (_, backend):
+        assert len(backend.handshakes) == 2
+        assert await is_left_alone(backend)
+
+
+async def test_that_no_token_is_good_is_told_by_every_route() -> None:
+    async with ended() as (service, _):
+        status = await until_state(service, "unauthorized")
+        line = (await service.get(READY))["checks"]["remote"]
+        refusals = 'mcp_proxy_remote_link_losses_total{reason="unauthorized"}'
+        assert (await metric(service, refusals), await metric(service, "mcp_proxy_remote_up")) == (
+            1,
+            0,
+        )
+    why = "the backend refuses the token with HTTP status 401"
+    assert status["last_error"] == why
+    assert "next_attempt_s" not in status
+    assert (line["status"], line["state"], line["last_error"]) == ("degraded", "unauthorized", why)
+
+
+async def test_a_backend_that_refuses_the_token_takes_no_replica_out() -> None:
+    async with ended() as (service, _):
+        assert (await service.http.get(READY)).status_code == 200
+
+
+async def test_another_token_brings_the_link_back_in_time() -> None:
+    async with ended() as (_, backend):
+        backend.tokens = {"new"}
+        put_token("new")
+        await recovered(backend)
+        assert backend.handshakes[-1].token == "new"
+
+
+async def test_sessions_outlive_a_change_of_tokens() -> None:
+    async with ended() as (_, backend):
+        backend.tokens = {"new"}
+        put_token("new")
+        await recovered(backend)
+        known = backend.session(KNOWN, era=LEGACY)
+        assert (await known.result("tools/list"))["tools"]
+
+
+async def test_the_token_of_before_written_again_is_not_tried() -> None:
+    put_token("old")
+    async with refused() as (_, backend):
+        put_token("old")
+        assert await is_left_alone(backend)
+        put_token("old\n")
+        assert await is_left_alone(backend)
+        put_token("new\n")
+        await recovered(backend, 1)
+
+
+async def test_a_file_that_was_half_written_is_read_again() -> None:
+    put_token("old")
+    async with refused() as (_, backend):
+        put_token("ne")
+        assert (await backend.dialled(2)).token == "ne"
+        put_token("new")
+        await recovered(backend, 1)
+
+
+async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
+    async with refused() as (service, backend):
+        status = await until_state(service, "unauthorized")
+        assert (status["last_error"], len(backend.handshakes)) == ("there is no token to show", 0)
+        put_token("new")
+        await recovered(backend, 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["", " \n", "two tokens", "tokén", "line\nline", b"\0", b"\xff"]
+)
+async def test_a_file_without_a_token_is_not_shown_to_anybody(content: str | bytes) -> None:
+    put_token(content)
+    async with refused() as (_, backend):
+        assert not backend.handshakes
+        put_token("new")
+        await recovered(backend, 1)
+
+
+async def test_a_file_that_is_taken_away_is_waited_for() -> None:
+    put_token("old")
+    async with refused() as (_, backend):
+        take_token_away()
+        assert await is_left_alone(backend)
+        put_token("new")
+        await recovered(backend, 1)
+
+
+async def test_a_fixed_token_that_is_refused_is_tried_once() -> None:
+    async with running_backend() as backend, dialling(backend, remote_token="old") as service:
+        await until_state(service, "unauthorized")
+        assert await is_left_alone(backend)
+        assert len(backend.handshakes) == 1
+
+
+async def test_access_denied_is_waited_out_alike() -> None:
+    put_token("old")
+    async with running_backend(token="new") as backend:
+        backend.manner = Refusal(403, retry_after="0")
+        async with dialling(backend, remote_token_file=TOKEN_FILE) as service:
+            status = await until_state(service, "unauthorized")
+            assert status["last_error"] == "the backend refuses the token with HTTP status 403"
+            assert await is_left_alone(backend)
+
+
+async def test_a_refusal_is_one_error_in_the_log_and_without_the_token() -> None:
+    put_token("old-secret")
+    with capture_logs() as lines:
+        async with refused() as (_, backend):
+            assert await is_left_alone(backend)
+    errors = [line for line in lines if line["log_level"] == "error"]
+    assert [line["event"] for line in errors] == ["remote.unauthorized"]
+    assert "old-secret" not in str(lines)
+
+
+async def test_a_token_that_changes_while_the_link_is_up_is_shown_at_the_next_dial() -> None:
+    put_token("old")
+    async with running_backend() as backend:
+        backend.tokens = {"old", "new"}
+        async with dialling(backend, remote_token_file=TOKEN_FILE):
+            await backend.connected()
+            put_token("new")
+            assert await is_left_alone(backend)
+            backend.link().drop()
+            await recovered(backend)
+            assert [each.token for each in backend.handshakes] == ["old", "new"]
