@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
 from tests.remote_backend.waiting import bounded
 
@@ -172,6 +173,27 @@ async def test_a_frame_that_no_link_survives_is_given_up_and_the_others_are_sent
             await emptied(outbox)
     assert (wire.sent, outbox.waiting_bytes) == ([b"after"], 0)
     assert [line["event"] for line in lines] == ["remote.frame_given_up"]
+
+
+async def test_a_link_that_breaks_counts_once_however_often_a_frame_was_begun_over_it() -> None:
+    outbox, wire = Outbox(), Wire()
+
+    async def have_a_broken_link() -> None:
+        async def send(_: bytes) -> None:
+            raise LinkFault(FaultKind.LOST, "the connection broke")
+
+        with suppress(LinkFault):
+            await outbox.drain(send)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(have_a_broken_link())
+        await asyncio.sleep(0)
+        await outbox.put(b"first")  # begins it, and then the link does
+    for _ in range(MAX_TRIES - 2):
+        await have_a_broken_link()
+    async with draining(outbox, wire):
+        await emptied(outbox)
+    assert wire.sent == [b"first"]
 
 
 @pytest.mark.parametrize("is_cleared", [True, False])
