@@ -17,6 +17,11 @@ class FaultKind(Enum):
     UNAUTHORIZED = "unauthorized"
     """The backend does not know the token, or it gives no access."""
 
+    @property
+    def is_meant(self) -> bool:
+        """Whether the backend wants it so; others are accidents."""
+        return self not in (FaultKind.LOST, FaultKind.UNREACHABLE)
+
 
 class LinkFault(Exception):
     """One line that operators read; ``retry_after_s`` is what the backend asked for."""

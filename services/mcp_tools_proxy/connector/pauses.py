@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
+from mcp_tools_proxy.connector.faults import LinkFault
 
 STEADY_S = 30.0
 """A link that lived as long as this is dialled again at once. No sooner: two gateways with one
@@ -18,8 +18,6 @@ REFUSED_LONGEST_S = 30.0
 ASKED_LONGEST_S = 300.0
 """The longest pause that a backend may ask for, in seconds."""
 
-_UNASKED = frozenset({FaultKind.LOST, FaultKind.UNREACHABLE})
-
 
 def pause_before_dialling(
     fault: LinkFault,
@@ -31,15 +29,15 @@ def pause_before_dialling(
 ) -> float:
     """Give seconds: exponential, between half of the time and all of it.
 
-    ``setbacks`` counts the same kind of fault in a row, without this one; ``lived_s`` is how long
-    the link was up; ``longest_s`` is for faults that nobody meant; ``random`` gives 0 … 1. What the
-    backend asked for is the least: one that asks for 0 s is not dialled without a pause.
+    ``setbacks`` counts the accidents in a row, or what was meant in a row, without this one;
+    ``lived_s`` is how long the link was up; ``longest_s`` is for accidents; ``random`` gives 0 … 1.
+    What the backend asked for is the least: one that asks for 0 s is not dialled without a pause.
     """
     if lived_s >= STEADY_S:
         return 0.0
     asked_s = min(fault.retry_after_s or 0.0, ASKED_LONGEST_S)
     shortest, longest = SHORTEST_S, longest_s
-    if fault.kind not in _UNASKED:
+    if fault.kind.is_meant:
         shortest, longest = REFUSED_SHORTEST_S, max(longest_s, REFUSED_LONGEST_S)
     whole = min(longest, shortest * float(1 << min(setbacks, 16)))
     return max(asked_s, whole * (0.5 + 0.5 * random()))
