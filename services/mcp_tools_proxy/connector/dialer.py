@@ -113,8 +113,6 @@ class Dialer:
 
     async def _pause(self, fault: LinkFault, lived_s: float) -> None:
         is_news = self._fell(fault) or lived_s > 0
-        if lived_s >= STEADY_S:
-            self._setbacks = 0
         pause_s = pause_before_dialling(
             fault,
             self._setbacks,
@@ -122,7 +120,7 @@ class Dialer:
             lived_s=lived_s,
             longest_s=self._retry_max_s,
         )
-        self._setbacks += 1
+        self._setbacks = 0 if lived_s >= STEADY_S else self._setbacks + 1
         self._next_at = self._clock() + pause_s
         self._become(RemoteState.OFFLINE)
         tell = log.warning if is_news else log.debug
@@ -133,7 +131,7 @@ class Dialer:
     def _fell(self, fault: LinkFault) -> bool:
         """Take in why there is no link; tell whether it is another reason than before."""
         last, self._last_fault = self._last_fault, fault
-        if last is None or last.kind is not fault.kind:
+        if last is None or last.kind.is_meant is not fault.kind.is_meant:
             self._setbacks = 0
         return last is None or str(last) != str(fault)
 
