@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.connector.hostile import opened
 from tests.connector.linking import GATEWAY, linked, linked_to_one
 from tests.remote_backend.backend import Backend
-from tests.remote_backend.session import Session
 from tests.seed_002 import CALL, LIST_REPLY
 
 SEARCH = {"name": "search", "inputSchema": LIST_REPLY["result"]["tools"][0]["input_schema"]}
@@ -36,12 +36,6 @@ no_frames = pytest.mark.parametrize("data", NO_FRAMES.values(), ids=NO_FRAMES.ke
 async def send(backend: Backend, data: str | bytes) -> None:
     link = backend.link()
     await (link.send_raw(data) if isinstance(data, str) else link.send_binary(data))
-
-
-async def opened(backend: Backend, identifier: str = "known") -> Session:
-    session = backend.session(identifier)
-    await session.initialize()
-    return session
 
 
 @pytest.mark.requirement("W-01")

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from tests.connector.linking import linked, linked_to_one
+from tests.connector.test_sdk_client import runs
 from tests.remote_backend.session import Session
-from tests.service import eventually
 
 SESSIONS = 50
 CALLS = 6
@@ -19,7 +19,7 @@ async def test_a_slow_call_of_one_session_delays_no_other() -> None:
     async with linked_to_one("hang", "echo") as (_, backend, server), asyncio.TaskGroup() as tasks:
         slow, other = backend.session(), backend.session()
         calling = tasks.create_task(slow.call("s1:hang"))
-        await eventually(lambda: runs(server.script.running_count))
+        await runs(server)
         for number in range(10):
             result = await other.call("s1:echo", {"text": str(number)})
             assert result["structuredContent"] == {"text": str(number)}
@@ -46,7 +46,7 @@ async def test_a_slow_call_delays_no_other_call_of_its_own_session() -> None:
     async with linked_to_one("hang", "echo") as (_, backend, server), asyncio.TaskGroup() as tasks:
         session = backend.session()
         calling = tasks.create_task(session.call("s1:hang"))
-        await eventually(lambda: runs(server.script.running_count))
+        await runs(server)
         assert (await session.call("s1:echo", {"text": "x"}))["structuredContent"] == {"text": "x"}
         calling.cancel()
 
@@ -115,7 +115,3 @@ async def test_what_a_call_says_comes_in_order_and_before_its_result() -> None:
         *_, last = said = [it for it in session.messages if it.get("id") != 1]
     assert [it["params"]["data"] for it in said[:-1]] == list(range(count))
     assert "result" in last
-
-
-async def runs(count: int) -> bool:
-    return count == 1

@@ -24,11 +24,10 @@ from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.facade.answers import Json, protocol_error
 from mcp_tools_proxy.facade.ids_in_use import message_of
+from mcp_tools_proxy.facade.listening import LISTEN
 from mcp_tools_proxy.facade.plain import PlainRequest, answer_plain, find_plain
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.web.trace import new_trace_id
-
-LISTEN = "subscriptions/listen"
 
 MAX_OPEN_REQUESTS = 64
 """Requests of one session that are not answered yet; one more is refused."""

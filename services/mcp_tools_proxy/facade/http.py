@@ -25,6 +25,7 @@ from mcp_tools_proxy.facade.entrance import Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
+from mcp_tools_proxy.facade.listening import LISTEN
 from mcp_tools_proxy.facade.plain_http import answer_plain_post
 from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
@@ -37,7 +38,6 @@ from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.trace import trace_id_from
 
 INITIALIZE = "initialize"
-LISTEN = "subscriptions/listen"
 SPOKEN = (b"progressToken", b"logLevel")
 """What a request of the newer era holds that may be told something before its result."""
 

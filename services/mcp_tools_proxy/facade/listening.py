@@ -28,6 +28,9 @@ from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 
+LISTEN = "subscriptions/listen"
+"""The method."""
+
 MAX_RESOURCES = 100
 """How many resources one client follows at once."""
 
