@@ -1,0 +1,127 @@
+"""The envelope, pure: whatever bytes come, a frame is read or refused, and nothing is made up."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.connector.frames import BadFrame, Frame, read_frame, with_meta, write_frame
+
+MOST_CHARS = 256
+numbers = st.integers(-(2**63), 2**64) | st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+messages = st.dictionaries(texts, json_values, max_size=5)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=MOST_CHARS)
+metas = st.dictionaries(texts, json_values, max_size=3)
+
+
+def enveloped(session_identifier: object, message: object) -> bytes:
+    return json.dumps({"session_identifier": session_identifier, "message": message}).encode()
+
+
+@given(names, json_values)
+def test_an_envelope_is_read_as_it_was_written(name: str, message: object) -> None:
+    assert read_frame(enveloped(name, message)) == Frame(name, message)
+
+
+@given(st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
+def test_whatever_comes_is_a_frame_or_refused_in_words_of_our_own(data: bytes) -> None:
+    try:
+        frame = read_frame(data)
+    except BadFrame as bad:
+        assert str(bad) in REASONS
+    else:
+        assert json.loads(data)["session_identifier"] == frame.session_identifier
+
+
+REASONS = {
+    "is not valid JSON",
+    "is not an object with session_identifier and message",
+    "has no session_identifier of 1-256 characters without control characters",
+}
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_a_name_is_at_most_256_characters_and_none_of_control(name: str) -> None:
+    is_fine = len(name) <= MOST_CHARS and all(
+        not (ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000)
+        for char in name
+    )
+    try:
+        read_frame(enveloped(name, {}))
+    except BadFrame:
+        assert not is_fine
+    else:
+        assert is_fine
+
+
+def test_a_binary_frame_is_refused() -> None:
+    with pytest.raises(BadFrame, match="is binary"):
+        read_frame(None)
+
+
+@given(names, texts, messages)
+def test_what_is_written_says_whose_it_is_and_nothing_else(
+    name: str, server: str, message: dict[str, object]
+) -> None:
+    assert json.loads(write_frame(name, server, message)) == {
+        "session_identifier": name,
+        "target_server_identifier": server,
+        "message": message,
+    }
+
+
+@given(names, messages)
+def test_what_is_written_can_be_read(name: str, message: dict[str, object]) -> None:
+    assert read_frame(write_frame(name, "gw", message)) == Frame(name, message)
+
+
+@given(metas, metas, messages)
+def test_both_spellings_of_meta_become_the_one_of_mcp(
+    theirs: dict[str, object], older: dict[str, object], others: dict[str, object]
+) -> None:
+    params = {**others, "meta": older, "_meta": theirs}
+    spelt = with_meta({"method": "tools/call", "params": params})
+    rest = {key: value for key, value in others.items() if key not in ("meta", "_meta")}
+    assert spelt == {"method": "tools/call", "params": {**rest, "_meta": {**older, **theirs}}}
+
+
+@given(json_values)
+def test_what_has_no_older_meta_is_left_as_it_is(message: object) -> None:
+    wrapped = {"method": "tools/call", "params": message}
+    if isinstance(message, dict):
+        message.pop("meta", None)
+    assert with_meta(wrapped) is wrapped
+    assert with_meta(message) == message
+
+
+@given(metas)
+def test_a_message_is_not_changed_itself(meta: dict[str, object]) -> None:
+    message = {"method": "tools/call", "params": {"meta": meta, "name": "x"}}
+    before = copy.deepcopy(message)
+    with_meta(message)
+    assert message == before
+
+
+@pytest.mark.parametrize("meta", [None, 1, "x", [1], True])
+def test_what_is_no_object_is_no_meta(meta: object) -> None:
+    message = {"method": "tools/call", "params": {"meta": meta}}
+    assert with_meta(message) is message
+
+
+@pytest.mark.parametrize("theirs", [None, 1, "x", [1], True])
+def test_the_older_meta_stands_for_one_that_is_no_object(theirs: object) -> None:
+    message = {"method": "tools/call", "params": {"meta": {"a": 1}, "_meta": theirs}}
+    assert with_meta(message) == {"method": "tools/call", "params": {"_meta": {"a": 1}}}
+
+
+def test_an_answer_s_params_are_nobody_s_business() -> None:
+    message = {"id": 1, "result": {}, "params": {"meta": {"a": 1}}}
+    assert with_meta(message) is message
