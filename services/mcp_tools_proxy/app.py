@@ -22,7 +22,6 @@ from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.assembly_mcp import build_connector, build_server
 from mcp_tools_proxy.facade.entrance import Entrance, caller_of
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
-from mcp_tools_proxy.gateway.health import remote_line
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.web.front import Front
@@ -61,8 +60,6 @@ def create_app(
     app.state.gateway = gateway
     app.state.facade = facade
     app.state.connector = connector
-    if connector is not None:
-        gateway.health.add("remote", lambda: remote_line(connector.status()))
     intake = Intake(gateway.metrics, max_request_bytes=settings.max_request_bytes)
     execute = ExecuteEndpoints(
         intake,

@@ -1,16 +1,23 @@
 """Builds what serves MCP over the gateway: the facade's server, and the connector under one."""
 
 import ssl
+from functools import partial
 
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
 from mcp_tools_proxy.connector.link import LinkRules
 from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.asked import CallerOf
 from mcp_tools_proxy.facade.conversation import Conversations
 from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.gateway.health import remote_line
 from mcp_tools_proxy.settings import Settings
+
+DISCOVERY_S = 5.0
+"""How long a client's first answer, or the first link, waits for servers that are still being
+connected to: many clients list once, and never ask again."""
 
 
 def build_server(settings: Settings, gateway: Gateway, caller_of: CallerOf) -> FacadeServer:
@@ -26,7 +33,10 @@ def build_server(settings: Settings, gateway: Gateway, caller_of: CallerOf) -> F
 
 
 def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
-    """Build the connector, None while no backend is named. Raises ValueError for a bad CA file."""
+    """Build the connector and its line in readiness reports, None while no backend is named.
+
+    Raises ValueError for a bad CA file.
+    """
     url = settings.remote_address
     if url is None:
         return None
@@ -48,8 +58,26 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         drop_grace_s=settings.remote_drop_grace_s,
         retry_max_s=settings.remote_retry_max_s,
     )
-    conversations = Conversations(build_server(settings, gateway, lambda _: caller), caller)
-    return Connector(rules, _token(settings), conversations, gateway.metrics)
+    connector = Connector(
+        rules,
+        _token(settings),
+        Conversations(build_server(settings, gateway, lambda _: caller), caller),
+        ready=partial(gateway.pool.settled, DISCOVERY_S),
+        metrics=gateway.metrics,
+    )
+    gateway.health.add(
+        "remote", lambda: remote_line(connector.status(), _problem_of(gateway, caller))
+    )
+    return connector
+
+
+def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
+    """Say why nothing can be listed or used by ``caller`` now, whatever the backend asks."""
+    try:
+        gateway.registry.current.access.viewer(caller)
+    except ProxyError as error:
+        return error.message
+    return None
 
 
 def _trust(settings: Settings, url: str) -> ssl.SSLContext | None:

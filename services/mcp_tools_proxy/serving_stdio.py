@@ -4,15 +4,11 @@ import asyncio
 import signal
 
 from mcp_tools_proxy.assembly import Gateway
-from mcp_tools_proxy.assembly_mcp import build_server
+from mcp_tools_proxy.assembly_mcp import DISCOVERY_S, build_server
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.facade.stdio import serve_stdio
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.settings import Settings
-
-DISCOVERY_S = 5.0
-"""How long the first answer waits for servers that are still being connected to: most clients list
-once, and never ask again."""
 
 LEFTOVER_GRACE_S = 1.0
 """How long the answers of calls that were cut off may take to go out."""

@@ -150,12 +150,22 @@ class RemoteSettings(BaseSettings):
                 )
 
     def _missing(self, url: str) -> Iterator[str]:
-        if (self.remote_token is None) == (self.remote_token_file is None):
+        if self.remote_token is None and self.remote_token_file is None:
             yield (
                 f"{variable('remote_token')}: this or {variable('remote_token_file')} is needed "
-                f"while {variable('remote_url')} is set, one of them"
+                f"while {variable('remote_url')} is set"
+            )
+        if self.remote_token is not None and self.remote_token_file is not None:
+            yield (
+                f"{variable('remote_token')}: is set as well as {variable('remote_token_file')}; "
+                "unset one of them"
             )
         parts = urlsplit(url)
+        if self.remote_ca_file is not None and parts.scheme == "ws":
+            yield (
+                f"{variable('remote_url')}: is ws://, which leaves {variable('remote_ca_file')} "
+                "unused; set it to wss://, or unset that"
+            )
         is_private = parts.scheme == "wss" or is_loopback(parts.hostname or "")
         if not is_private and not self.remote_allow_insecure:
             yield (

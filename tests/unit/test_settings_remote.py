@@ -34,6 +34,7 @@ def problem(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> str:
         (ON | {"REMOTE_SERVER_IDENTIFIER": ".."}, "REMOTE_SERVER_IDENTIFIER"),
         (ON | {"REMOTE_TENANT_ID": "secret\t"}, "REMOTE_TENANT_ID"),
         (ON | {"REMOTE_AGENT": "secret\t"}, "REMOTE_AGENT"),
+        (ON | {"REMOTE_URL": "ws://127.0.0.1", "REMOTE_CA_FILE": __file__}, "REMOTE_URL"),
         (ON | {"REMOTE_CA_FILE": "secret.pem"}, "REMOTE_CA_FILE"),
         (ON | {"REMOTE_CA_FILE": "."}, "REMOTE_CA_FILE"),
         (ON | {"REMOTE_MAX_FRAME_BYTES": "0"}, "REMOTE_MAX_FRAME_BYTES"),

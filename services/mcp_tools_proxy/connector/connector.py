@@ -1,7 +1,7 @@
 """The connector as one thing: sessions over a link that comes and goes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -65,8 +65,15 @@ class Connector:
     """
 
     def __init__(
-        self, rules: ConnectorRules, token: Token, conversations: Conversations, metrics: Metrics
+        self,
+        rules: ConnectorRules,
+        token: Token,
+        conversations: Conversations,
+        *,
+        ready: Callable[[], Awaitable[object]],
+        metrics: Metrics,
     ) -> None:
+        """``ready`` is waited for before the backend is dialled for the first time."""
         self._rules = rules
         self._conversations = conversations
         self._metrics = metrics
@@ -83,6 +90,7 @@ class Connector:
             partial(open_link, rules.link),
             token,
             self._serve,
+            ready=ready,
             metrics=metrics,
             retry_max_s=rules.retry_max_s,
         )

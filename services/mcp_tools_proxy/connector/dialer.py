@@ -25,8 +25,8 @@ log = structlog.get_logger()
 class Dialer:
     """Dials while ``run`` runs; ``state`` and what is beside it tell how that goes.
 
-    ``dial`` opens a link with a token, ``serve`` uses it until it ends; ``clock`` is monotonic, in
-    seconds.
+    ``dial`` opens a link with a token, ``serve`` uses it until it ends; ``ready`` is waited for
+    before the first; ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Dialer:
         token: Token,
         serve: Callable[[Link], Awaitable[None]],
         *,
+        ready: Callable[[], Awaitable[object]],
         metrics: Metrics,
         retry_max_s: float,
         clock: Callable[[], float] = time.monotonic,
@@ -42,6 +43,7 @@ class Dialer:
         self._dial = dial
         self._token = token
         self._serve = serve
+        self._ready = ready
         self._metrics = metrics
         self._retry_max_s = retry_max_s
         self._clock = clock
@@ -69,7 +71,8 @@ class Dialer:
         return None if self._next_at is None else max(0.0, self._next_at - self._clock())
 
     async def run(self) -> None:
-        """Dial, and dial again, until cancelled."""
+        """Dial as soon as there is something to serve, and dial again, until cancelled."""
+        await self._ready()
         while True:
             self._become(RemoteState.CONNECTING)
             token = await self._token.read()
@@ -84,7 +87,8 @@ class Dialer:
         """Dial and serve until the link ends; give why, and how many seconds it was up."""
         self.attempts += 1
         if token is None:
-            return LinkFault(FaultKind.UNAUTHORIZED, "there is no token to show"), 0.0
+            why = f"there is no token to show: its file {self._token.problem}"
+            return LinkFault(FaultKind.UNAUTHORIZED, why), 0.0
         try:
             async with self._dial(token) as link:
                 began = self._clock()

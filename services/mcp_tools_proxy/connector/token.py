@@ -17,6 +17,11 @@ log = structlog.get_logger()
 class Token(Protocol):
     """Where the token is."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why there was none when it was read last."""
+        ...
+
     async def read(self) -> str | None:
         """Give it; None while there is none."""
         ...
@@ -28,6 +33,8 @@ class Token(Protocol):
 
 class FixedToken:
     """A token of the settings: there will be no other before a restart."""
+
+    problem: str | None = None
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -46,17 +53,18 @@ class FileToken:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._problem: str | None = None
+        self.problem: str | None = None
+        """Why the file held none when it was read last; it does not name the file."""
 
     def __repr__(self) -> str:
-        return f"<FileToken problem={self._problem!r}>"
+        return f"<FileToken problem={self.problem!r}>"
 
     async def read(self) -> str | None:
         """Read the file; None when it holds no token, which is logged once."""
         token, problem = await asyncio.to_thread(self._look)
-        if problem is not None and problem != self._problem:
+        if problem is not None and problem != self.problem:
             log.error("remote.token_unreadable", source=str(self._path), reason=problem)
-        self._problem = problem
+        self.problem = problem
         return token
 
     async def other_than(self, refused: str | None) -> None:

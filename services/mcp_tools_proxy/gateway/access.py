@@ -37,7 +37,8 @@ class Access:
         if caller.agent is None:
             raise AgentRequired(
                 "the request names no agent: set agent (over MCP X-Agent-Id, the path "
-                "/mcp/agents/{agent} or the option --agent) to the name of a profile"
+                "/mcp/agents/{agent} or the option --agent; for a remote backend an operator sets "
+                "MCP_PROXY_REMOTE_AGENT) to the name of a profile"
             )
         visibility = self.agents.get(caller.agent)
         if visibility is None:

@@ -56,14 +56,19 @@ class Health:
         return Readiness("degraded" if degraded else "ready", checks)
 
 
-def remote_line(status: RemoteStatus) -> Line:
-    """Tell of the remote backend; one that is away degrades, other callers are served as before."""
+def remote_line(status: RemoteStatus, problem: str | None = None) -> Line:
+    """Tell of the remote backend; one that is away degrades, other callers are served as before.
+
+    ``problem`` is why all that it asks is refused.
+    """
     line = {
-        "status": "ok" if status.state is RemoteState.ONLINE else "degraded",
+        "status": "ok" if status.state is RemoteState.ONLINE and problem is None else "degraded",
         "state": status.state.value,
         "since": status.since,
+        "last_error": status.last_error,
+        "problem": problem,
     }
-    return line if status.last_error is None else {**line, "last_error": status.last_error}
+    return {key: value for key, value in line.items() if value is not None}
 
 
 def _server_line(server: ServerStatus) -> Line:

@@ -1,0 +1,24 @@
+"""What the backend meets when the gateway has just started."""
+
+import pytest
+
+from tests.configuration import Config, make_agent, make_preset
+from tests.connector.linking import linked, linked_to_one
+from tests.service import READY
+
+
+async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> None:
+    async with linked_to_one(discovered=False) as (_, backend, _):
+        listed = await backend.session().ask("tools/list")
+        assert "s1:whoami" in [tool["name"] for tool in listed["result"]["tools"]]
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem"), [(None, "MCP_PROXY_REMOTE_AGENT"), ("stranger", '"stranger"')]
+)
+async def test_readiness_tells_that_an_agent_is_missing(agent: str | None, problem: str) -> None:
+    config = Config(presets=[make_preset()], agents=[make_agent("reader")])
+    async with linked(config=config, remote_agent=agent) as (service, _):
+        line = (await service.get(READY))["checks"]["remote"]
+        assert (line["status"], line["state"]) == ("degraded", "online")
+        assert problem in line["problem"]
