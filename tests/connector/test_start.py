@@ -20,5 +20,5 @@ async def test_readiness_tells_that_an_agent_is_missing(agent: str | None, probl
     config = Config(presets=[make_preset()], agents=[make_agent("reader")])
     async with linked(config=config, remote_agent=agent) as (service, _):
         line = (await service.get(READY))["checks"]["remote"]
-        assert (line["status"], line["state"]) == ("degraded", "online")
+        assert line["status"] == "degraded"
         assert problem in line["problem"]
