@@ -95,14 +95,19 @@ class ScriptedToken:
 async def dialling(
     *steps: Step,
     token: ScriptedToken | None = None,
+    ready: asyncio.Event | None = None,
     retry_max_s: float = 0.001,
 ) -> AsyncIterator[tuple[Dialer, Backend]]:
     """Run a dialer until the last step is over."""
     backend = Backend(steps)
+    if ready is None:
+        ready = asyncio.Event()
+        ready.set()
     dialer = Dialer(
         backend.dial,
         token or ScriptedToken(),
         backend.serve,
+        ready=ready.wait,
         metrics=Metrics(),
         retry_max_s=retry_max_s,
         clock=backend.clock,
@@ -222,3 +227,14 @@ async def settled() -> None:
     """Let the dialer take in what the last dial came to."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def test_it_dials_only_once_there_is_something_to_serve() -> None:
+    ready = asyncio.Event()
+    async with dialling(ready=ready) as (dialer, backend):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await backend.dialled(1)
+        assert dialer.attempts == 0
+        ready.set()
+        await backend.dialled(1)
