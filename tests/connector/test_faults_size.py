@@ -17,6 +17,7 @@ from tests.connector.hostile import (
     unharmed,
     until_state,
 )
+from tests.connector.linking import begun
 from tests.remote_backend.backend import Backend
 from tests.remote_backend.session import ENVELOPE, LEGACY, MODERN
 from tests.service import REMOTE
@@ -116,6 +117,18 @@ async def test_no_frame_of_ours_is_over_the_limit_whatever_id_it_has_to_bear(era
         await session.ask("tools/list")
         assert max(map(len, backend.frames)) <= LIMIT
         assert (await service.get(REMOTE))["open_requests"] == 0
+
+
+async def test_a_question_over_the_limit_is_one_that_cannot_be_asked() -> None:
+    """Who asks is told so at once: nobody would ever answer."""
+    raw = {"era": "legacy", "sse": True}
+    question = {"method": "elicitation/create", "bytes": GENEROUS}
+    async with unharmed("ask", raw=raw, remote_max_frame_bytes=GENEROUS) as (_, backend, _):
+        session = await begun(backend, LEGACY, elicitation={})
+        result = await session.call("s1:ask", question)
+        (answer,) = result["structuredContent"]["answers"]
+        assert str(GENEROUS) in answer["error"]["message"]
+        assert [it for it in session.messages if "method" in it] == []
 
 
 async def test_a_frame_that_no_link_survives_is_given_up_and_holds_nobody_up() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 import structlog
 
@@ -85,7 +86,10 @@ class Exchange:
         if len(data) > self._max_frame_bytes:
             self._frames_out["too_large"].inc()
             log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
-            if "method" in message:  # nobody waits for it
+            if "method" in message:
+                if is_request(message):  # whoever asks would wait for ever
+                    with suppress(InvalidRequest):
+                        await self._hear(session_identifier, self._too_large(message))
                 return
             message = self._too_large(message)
             data = write_frame(session_identifier, self._server_identifier, message)
@@ -98,7 +102,7 @@ class Exchange:
 
     def _too_large(self, message: Message) -> Message:
         error = ResultTooLarge(
-            f"the answer is over {self._max_frame_bytes} bytes, the most of one frame"
+            f"this would be over {self._max_frame_bytes} bytes, the most of one frame"
         )
         return _refusal(error, message)
 
@@ -121,7 +125,7 @@ class Exchange:
 
 
 def _refusal(error: ProxyError, message: object) -> Message:
-    """Answer a request, or instead of its answer, with a JSON-RPC error."""
+    """Answer a request, be it the backend's or its session's own, with a JSON-RPC error."""
     id_ = message.get("id") if isinstance(message, Mapping) else None
     told = {"code": INTERNAL_ERROR, "message": error.message, "data": error.as_json}
     return {"jsonrpc": "2.0", "id": id_, "error": told}
