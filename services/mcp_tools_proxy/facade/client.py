@@ -157,8 +157,12 @@ class EnvelopeClient:
             told = {**params, "progressToken": self._progress_token}
         elif method == "notifications/message" and is_wanted(params.get("level"), self.log_level):
             told = params
-        if told is not None:
+        if told is None:
+            return
+        try:
             await self._tell({"jsonrpc": "2.0", "method": method, "params": told})
+        except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
+            log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Raise AskFailed."""

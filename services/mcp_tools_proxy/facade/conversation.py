@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +22,7 @@ from mcp.types import (
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
 from mcp_tools_proxy.facade.answers import Json, protocol_error
 from mcp_tools_proxy.facade.ids_in_use import message_of
 from mcp_tools_proxy.facade.listening import LISTEN
@@ -185,6 +186,8 @@ class Conversation:
             await self._send(answer)
         except Exception:
             log.exception("facade.answer_crashed", method=request.method)
+            with suppress(Exception):
+                await self._refuse(request.id, InternalError())
         if self._plain.pop(str(request.id), None):  # it was not closed meanwhile
             self._close(request.id)
 

@@ -45,8 +45,7 @@ READ_FURTHER_IN = frozenset(
         *(name.encode() for name in TRACE_CONTEXT),
     }
 )
-"""The headers that are read behind the entrance, besides mirrored arguments: no token gets there.
-"""
+"""The headers that the SDK is given, besides mirrored arguments: no token gets there."""
 
 STATUS: Mapping[str, int] = {
     "UNAUTHENTICATED": 401,
