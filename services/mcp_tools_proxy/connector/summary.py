@@ -192,7 +192,8 @@ def _few(names: Iterable[str]) -> str:
 def _listed(names: Collection[str], most: int = MOST_NAMES) -> str:
     if len(names) <= most:
         listed = ",".join(names)
-        if len(listed) <= NAME_CHARS and listed.isprintable():
+        is_short = len(listed) <= NAME_CHARS or max(map(len, names)) <= NAME_CHARS
+        if is_short and listed.isprintable():
             return listed
     listed = ",".join(map(_text, islice(names, most)))
     return f"{listed},..." if len(names) > most else listed
