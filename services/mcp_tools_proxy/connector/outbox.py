@@ -24,6 +24,8 @@ class Outbox:
         self._max_bytes = max_bytes
         self._frames: deque[bytes] = deque()
         self._filled, self._emptied, self._has_room = (asyncio.Event() for _ in range(3))
+        self._turn = asyncio.Lock()
+        """Whose turn it is when there is room: to wake all of a thousand each time takes long."""
         self._tries = 0
         """How often the first of the frames was begun."""
         self.waiting_bytes = 0
@@ -33,14 +35,17 @@ class Outbox:
         return f"<Outbox {len(self._frames)} frames, {self.waiting_bytes} bytes>"
 
     async def room(self, within_s: float | None = None) -> bool:
-        """Wait until there is room for one frame more, whatever its size, or the time is over."""
-        if self._has_room.is_set():
+        """Wait in turn for room for one frame more, whatever its size; tell whether there is some.
+
+        ``within_s`` bounds the wait, in seconds.
+        """
+        if self._has_room.is_set() and not self._turn.locked():
             return True
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                while not self._has_room.is_set():
-                    await self._has_room.wait()
-        return self._has_room.is_set()
+            async with asyncio.timeout(within_s), self._turn:
+                await self._has_room.wait()
+                return True
+        return False
 
     async def empty(self) -> None:
         """Wait until everything was handed over."""

@@ -101,6 +101,34 @@ async def test_of_many_who_wait_no_more_get_in_than_there_is_room_for() -> None:
     assert 10 <= most < 14
 
 
+async def test_thousands_who_wait_get_in_one_by_one_and_in_turn() -> None:
+    """Were each of them woken for each frame, this would take far longer than a test may."""
+    outbox, wire = Outbox(max_bytes=1), Wire()
+    frames = [b"%04d" % number for number in range(5000)]
+    async with asyncio.TaskGroup() as tasks:
+        leaving = [tasks.create_task(outbox.put(frame)) for frame in frames]
+        await asyncio.sleep(0)
+        async with draining(outbox, wire), bounded("all of them got in"):
+            await asyncio.gather(*leaving)
+            await outbox.empty()
+    assert wire.sent == frames
+
+
+async def test_who_waits_no_longer_keeps_nobody_waiting() -> None:
+    outbox, wire = Outbox(max_bytes=1), Wire()
+    await outbox.put(b"first")
+    async with asyncio.TaskGroup() as tasks:
+        leaving = [tasks.create_task(outbox.put(b"gone")) for _ in range(3)]
+        staying = tasks.create_task(outbox.put(b"last"))
+        await asyncio.sleep(0)
+        for task in leaving:
+            task.cancel()
+        async with draining(outbox, wire):
+            await staying
+            await emptied(outbox)
+    assert wire.sent == [b"first", b"last"]
+
+
 async def test_a_frame_larger_than_all_that_may_wait_is_sent() -> None:
     outbox, wire = Outbox(max_bytes=10), Wire()
     async with draining(outbox, wire):
