@@ -110,6 +110,16 @@ async def test_a_backend_that_never_reads_again_loses_the_link() -> None:
         assert (await sessions[0].result("tools/list"))["tools"]
 
 
+async def test_a_backend_that_reads_nothing_and_goes_on_talking_loses_the_link_too() -> None:
+    async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
+        sessions = await stall(linked)
+        for number in range(3000):
+            text = enveloped(request("ping", number), "session 0")
+            linked.backend.link().write(frame(TEXT, text))
+        await linked.backend.connected(count=2)
+        assert (await sessions[1].result("tools/list"))["tools"]
+
+
 async def test_what_still_waited_then_goes_over_the_next_link() -> None:
     """What the system had taken for the lost link is lost with it."""
     async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
