@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
+TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait half of their time
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-interop node check fmt lint types layers spell cov bench retrieval lock clean
@@ -20,7 +21,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 	$(BIN)/retrieval-service
 
 test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
 test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
