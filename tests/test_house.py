@@ -90,7 +90,8 @@ def test_the_example_file_has_no_setting_that_nothing_reads() -> None:
 
 
 READERS = ("app.py", "assembly.py", "assembly_identity.py", "assembly_mcp.py", "cli.py",
-           "cli_check.py", "serving.py", "settings.py", "settings_identity.py", "settings_remote.py")  # fmt: skip
+           "cli_check.py", "serving.py", "settings.py", "settings_identity.py",
+           "settings_remote.py")  # fmt: skip
 
 
 def test_every_setting_of_the_gateway_is_read() -> None:
