@@ -69,7 +69,8 @@ def create_app(
         max_batch_calls=settings.max_batch_calls,
     )
     catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry)
-    app.router.routes[:0] = (*execute.routes(), *catalog.routes())
+    asked_most = execute.routes()
+    app.router.routes[:0] = (*asked_most, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
@@ -79,7 +80,7 @@ def create_app(
     )
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
-    app.add_middleware(Front, routes=[*execute.routes(), *facade.routes()])
+    app.add_middleware(Front, routes=[*asked_most, *facade.routes()])
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -8,13 +8,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.policy.algorithms import ALGORITHMS
-from mcp_tools_proxy.policy.loopback import ANY_HOST, is_loopback
+from mcp_tools_proxy.policy.loopback import ANY_HOST
 from mcp_tools_proxy.settings_values import (
     ENV_PREFIX,
     OptionalPath,
     OptionalText,
     Words,
     empty_is_unset,
+    is_private,
     is_token,
     starting_with,
     variable,
@@ -124,7 +125,7 @@ class IdentitySettings(BaseSettings):
                 f"{variable('jwt_jwks_url')}: this or {variable('jwt_jwks_file')} is needed "
                 f"while {ENV_PREFIX}AUTH_MODE is jwt, one of them"
             )
-        if url is not None and not self.jwt_allow_http and not _is_private(url):
+        if url is not None and not self.jwt_allow_http and not is_private(url):
             yield (
                 f"{variable('jwt_jwks_url')}: should start with https://, or else "
                 f"{variable('jwt_allow_http')} be true"
@@ -140,12 +141,3 @@ class IdentitySettings(BaseSettings):
                 "jwt_jwks_file": self.jwt_jwks_file,
             },
         }
-
-
-def _is_private(url: str) -> bool:
-    """Tell whether nobody between here and there can change what is fetched."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme == "https" or is_loopback(parts.hostname or "")

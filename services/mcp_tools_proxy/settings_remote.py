@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.policy.identifiers import Identifier
-from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.policy.server_identifiers import (
     SERVER_IDENTIFIER_CHARS,
     is_server_identifier,
@@ -21,6 +20,7 @@ from mcp_tools_proxy.settings_values import (
     OptionalPath,
     Seconds,
     empty_is_unset,
+    is_private,
     is_token,
     starting_with,
     variable,
@@ -160,14 +160,12 @@ class RemoteSettings(BaseSettings):
                 f"{variable('remote_token')}: is set as well as {variable('remote_token_file')}; "
                 "unset one of them"
             )
-        parts = urlsplit(url)
-        if self.remote_ca_file is not None and parts.scheme == "ws":
+        if self.remote_ca_file is not None and url.startswith("ws:"):
             yield (
                 f"{variable('remote_url')}: is ws://, which leaves {variable('remote_ca_file')} "
                 "unused; set it to wss://, or unset that"
             )
-        is_private = parts.scheme == "wss" or is_loopback(parts.hostname or "")
-        if not is_private and not self.remote_allow_insecure:
+        if not self.remote_allow_insecure and not is_private(url):
             yield (
                 f"{variable('remote_url')}: should start with wss://, or else "
                 f"{variable('remote_allow_insecure')} be true"

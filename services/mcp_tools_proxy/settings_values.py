@@ -2,10 +2,14 @@
 
 from pathlib import Path
 from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import from_json
 from pydantic_settings import NoDecode
+
+from mcp_tools_proxy.policy.identifiers import is_visible_ascii
+from mcp_tools_proxy.policy.loopback import is_loopback
 
 ENV_PREFIX = "MCP_PROXY_"
 
@@ -61,10 +65,19 @@ def starting_with(*prefixes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def is_private(url: str) -> bool:
+    """Tell whether nobody between here and there can read or change what is sent."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"https", "wss"} or is_loopback(parts.hostname or "")
+
+
 def is_token(value: SecretStr | None) -> SecretStr | None:
     """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
     text = value.get_secret_value() if value is not None else ""
-    if any(not "!" <= char <= "~" for char in text):
+    if not is_visible_ascii(text):
         raise ValueError("should be printable ASCII without spaces")
     return value
 

@@ -76,7 +76,6 @@ class Connector:
         """``ready`` is waited for before the backend is dialled for the first time."""
         self._rules = rules
         self._conversations = conversations
-        self._metrics = metrics
         self._exchange = Exchange(
             conversations.begin,
             server_identifier=rules.server_identifier,

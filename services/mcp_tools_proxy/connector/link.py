@@ -7,13 +7,13 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import aiohttp
 import structlog
 from aiohttp import AddrInfoType
 
 from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
+from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
 
 SUBPROTOCOL = "mcp"
 
@@ -118,7 +118,7 @@ async def open_link(rules: LinkRules, token: str) -> AsyncIterator[Link]:
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(socket_factory=_watched(rules), force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_no_redirects()],
+        trace_configs=[refuse_redirects(_redirected)],
     ) as http:
         link = Link(await _dial(http, rules, token), rules)
         try:
@@ -192,22 +192,11 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _no_redirects() -> aiohttp.TraceConfig:
-    """Keep a handshake, and the token, from being sent on to another address."""
-
-    async def refuse(
-        _session: aiohttp.ClientSession,
-        _context: SimpleNamespace,
-        redirect: aiohttp.TraceRequestRedirectParams,
-    ) -> None:
-        status = redirect.response.status
-        raise LinkFault(
-            FaultKind.REFUSED, f"the backend answered with HTTP status {status}, a redirect"
-        )
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(refuse)
-    return trace
+def _redirected(status: int) -> LinkFault:
+    """Say so of a redirect, which is not followed: the token is for one address."""
+    return LinkFault(
+        FaultKind.REFUSED, f"the backend answered with HTTP status {status}, a redirect"
+    )
 
 
 def _watched(rules: LinkRules) -> SocketFactory:

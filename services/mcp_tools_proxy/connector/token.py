@@ -7,6 +7,7 @@ from typing import Protocol
 import structlog
 
 from mcp_tools_proxy.identity.watching import changes
+from mcp_tools_proxy.policy.identifiers import is_visible_ascii
 
 MAX_BYTES = 64 * 1024
 """What is larger holds no token."""
@@ -80,6 +81,6 @@ class FileToken:
         except OSError as error:
             return None, f"cannot be read: {error.strerror}"
         text = content.strip().decode("ascii", errors="replace")
-        if not text or len(content) > MAX_BYTES or any(not "!" <= char <= "~" for char in text):
+        if not text or len(content) > MAX_BYTES or not is_visible_ascii(text):
             return None, "should hold one token, printable ASCII without spaces"
         return text, None

@@ -36,6 +36,11 @@ def has_control_character(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
+def is_visible_ascii(text: str) -> bool:
+    """Tell whether ``text`` is printable ASCII without spaces, as an ``Authorization`` carries."""
+    return all("!" <= char <= "~" for char in text)
+
+
 def is_trace_id(text: str) -> bool:
     """Tell whether ``text`` may serve as a trace_id."""
     return _TRACE_ID.fullmatch(text) is not None

@@ -5,6 +5,7 @@ import socket
 import aiohttp
 from aiohttp import AddrInfoType
 
+from mcp_tools_proxy.downstream.transports.failures import Refused
 from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
 
 CONNECT_S = 5.0
@@ -45,7 +46,9 @@ class Web:
     def websockets(self) -> aiohttp.ClientSession:
         """For WebSockets, whose handshakes follow redirects unless they are kept from it."""
         if self._websockets is None:
-            self._websockets = _session(self.http.connector, self._timeout, refuse_redirects())
+            self._websockets = _session(
+                self.http.connector, self._timeout, refuse_redirects(Refused)
+            )
         return self._websockets
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """WebSocket, subprotocol ``mcp``: one JSON-RPC message a frame."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -9,22 +9,25 @@ import anyio
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.transports.entry import address_of, headers_of
-from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, from_aiohttp
+from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, from_aiohttp
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 
 _CLOSE_S = 1.0
 _HEARTBEAT_S = 20.0  # a peer that is gone without a word is noticed after this and a half
 
 
-def refuse_redirects() -> aiohttp.TraceConfig:
-    """Make what keeps a WebSocket's handshake from being sent on to another address."""
+def refuse_redirects(refused: Callable[[int], Exception]) -> aiohttp.TraceConfig:
+    """Make what keeps a WebSocket's handshake from being sent on to another address.
+
+    ``refused`` makes what is raised instead, of the HTTP status.
+    """
 
     async def refuse(
         _session: aiohttp.ClientSession,
         _context: SimpleNamespace,
         redirect: aiohttp.TraceRequestRedirectParams,
     ) -> None:
-        raise Refused(redirect.response.status)
+        raise refused(redirect.response.status)
 
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(refuse)
