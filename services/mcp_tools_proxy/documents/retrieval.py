@@ -3,24 +3,27 @@
 import re
 import ssl
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import anyio
 import httpx
-from pydantic import BaseModel, Field
-from pydantic_core import from_json
+import structlog
 
+from mcp_tools_proxy.documents.retrieval_answers import (
+    WantedWindow,
+    no_such_chunk,
+    read_chunks,
+    unavailable,
+)
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
-    ChunkNotFound,
     InvalidArguments,
     ProxyError,
     RetrievalNotConfigured,
     RetrievalUnavailable,
 )
-from mcp_tools_proxy.policy.bounds import quote
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, printable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -29,7 +32,7 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
 TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
 
-_EXCERPT_CHARS = 200  # of Retrieval's own words in a refusal (T-03)
+_EXCERPT_CHARS = 200  # of the text of a 400 answer, in the log (T-03)
 _CONNECTIONS = 256  # counted here: httpcore's own queue takes time by the square of its length
 _LIMITS = httpx.Limits(
     max_keepalive_connections=_CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
@@ -37,25 +40,8 @@ _LIMITS = httpx.Limits(
 )
 
 LastCall = Literal["unknown", "ok", "failed"]
-_Place = Annotated[int, Field(ge=0, lt=2**31)]
 
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    doc_id: str
-    anchor_chunk_id: str
-    most: int  # chunks
-
-
-class _ChunkBody(BaseModel, strict=True):
-    chunk_id: Annotated[str, Field(min_length=1)]
-    page: _Place
-    chunk_index: _Place
-    text: str
-
-
-class _WindowBody(BaseModel, strict=True):
-    chunks: list[_ChunkBody]
+log = structlog.get_logger()
 
 
 class RetrievalClient:
@@ -114,7 +100,7 @@ class RetrievalClient:
         after: int,
         trace_id: str,
     ) -> tuple[RetrievedChunk, ...]:
-        """Read the anchor with ``before`` and ``after`` chunks around it, ordered by chunk_index.
+        """Read the anchor with ``before`` and ``after`` chunks around it, in reading order.
 
         At the document's edge fewer come back. Raises RetrievalNotConfigured, ChunkNotFound,
         InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A cancelled call gives its
@@ -125,7 +111,13 @@ class RetrievalClient:
                 "Reading chunk windows needs a Retrieval Service and none is configured; "
                 "use read_doc_pages or read_doc_section instead."
             )
-        wanted = _Wanted(doc_id, anchor_chunk_id, most=before + after + 1)
+        wanted = WantedWindow(
+            tenant_id=tenant_id,
+            doc_id=doc_id,
+            anchor_chunk_id=anchor_chunk_id,
+            most=before + after + 1,
+            trace_id=trace_id,
+        )
         body = {
             "tenant_id": tenant_id,
             "doc_id": doc_id,
@@ -140,9 +132,7 @@ class RetrievalClient:
         )
         with self._metrics.retrieval_seconds.time():
             try:
-                chunks = _read_chunks(
-                    await self._exchange(self._transport, request, wanted), wanted
-                )
+                chunks = read_chunks(await self._exchange(self._transport, request, wanted), wanted)
             except ProxyError as error:
                 self._record(error.code)
                 raise
@@ -155,7 +145,7 @@ class RetrievalClient:
             await self._transport.aclose()
 
     async def _exchange(
-        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: _Wanted
+        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
     ) -> bytes:
         """Give the body of a 200 answer within the deadline.
 
@@ -175,14 +165,14 @@ class RetrievalClient:
                 async with anyio.create_task_group() as group:
                     group.start_soon(work)
         except TimeoutError as error:
-            raise _unavailable(f"did not finish within {self._timeout_s:g} s") from error
+            raise unavailable(f"did not finish within {self._timeout_s:g} s") from error
         answer = done[0]
         if isinstance(answer, ProxyError):
             raise answer
         return answer
 
     async def _answer(
-        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: _Wanted
+        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
     ) -> bytes:
         try:
             async with self._places, aclosing(await _send(transport, request)) as response:
@@ -190,26 +180,33 @@ class RetrievalClient:
                     case 200:
                         return await _read_body(response)
                     case 400:
-                        raise self._refusal(await _read_body(response))
+                        raise self._refusal(await _read_body(response), wanted)
                     case 403 if self._hide_foreign_documents:
-                        raise _no_such_chunk(wanted)
+                        raise no_such_chunk(wanted)
                     case 403:
                         raise AccessDenied("Retrieval refused this tenant the document.")
                     case 404:
-                        raise _no_such_chunk(wanted)
+                        raise no_such_chunk(wanted)
                     case status:
-                        raise _unavailable(f"answered with HTTP status {status}")
+                        raise unavailable(f"answered with HTTP status {status}")
         except httpx.HTTPError as error:
-            raise _unavailable("could not be reached, or broke off its answer") from error
+            raise unavailable("could not be reached, or broke off its answer") from error
 
-    def _refusal(self, body: bytes) -> InvalidArguments:
-        theirs = body.decode(errors="replace")
+    def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
+        """Log the text of a 400 answer, which may name anything, and return an error of ours."""
         if self._token:
-            theirs = theirs.replace(self._token, "…")
-        printable = "".join(char if char.isprintable() else " " for char in theirs)
-        excerpt = " ".join(printable.split())[:_EXCERPT_CHARS]
+            body = body.replace(self._token.encode(), b"***")
+        excerpt = body[: 4 * _EXCERPT_CHARS].decode(errors="replace")[:_EXCERPT_CHARS]
+        log.warning(
+            "retrieval.refused",
+            trace_id=wanted.trace_id,
+            tenant_id=wanted.tenant_id,
+            doc_id=wanted.doc_id[:QUOTE_CHARS],
+            answer=printable(excerpt),
+        )
         return InvalidArguments(
-            f"Retrieval refused doc_id, anchor_chunk_id or the window's size; it says: {excerpt}"
+            "Retrieval does not accept this doc_id, this anchor_chunk_id or a window of this size; "
+            "take the ids from doc_local_search, or ask for fewer chunks."
         )
 
     def _record(self, code: str) -> None:
@@ -261,38 +258,10 @@ async def _read_body(response: httpx.Response) -> bytes:
     httpx unpacks a whole read at once: counting the unpacked bytes would come too late.
     """
     if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise _unavailable("sent a compressed answer")
+        raise unavailable("sent a compressed answer")
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
         if len(body) > MAX_BODY_BYTES:
-            raise _unavailable(f"sent more than {MAX_BODY_BYTES} bytes")
+            raise unavailable(f"sent more than {MAX_BODY_BYTES} bytes")
     return bytes(body)
-
-
-def _read_chunks(body: bytes, wanted: _Wanted) -> tuple[RetrievedChunk, ...]:
-    """Take the chunks from the body of a 200 answer."""
-    try:
-        answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
-    except ValueError as error:  # of either step
-        raise _unavailable("sent an answer of the wrong shape") from error
-    if not answer.chunks:
-        raise _no_such_chunk(wanted)
-    if len(answer.chunks) > wanted.most:
-        raise _unavailable(f"sent more than the {wanted.most} chunks asked for")
-    ids = {chunk.chunk_id for chunk in answer.chunks}
-    if len(ids) < len(answer.chunks) or wanted.anchor_chunk_id not in ids:
-        raise _unavailable("sent a chunk twice, or a window without its anchor")
-    chunks = [RetrievedChunk(**chunk.model_dump()) for chunk in answer.chunks]
-    return tuple(sorted(chunks, key=lambda chunk: chunk.chunk_index))
-
-
-def _no_such_chunk(wanted: _Wanted) -> ChunkNotFound:
-    return ChunkNotFound(
-        f"Retrieval has no chunk {quote(wanted.anchor_chunk_id)} in document "
-        f"{quote(wanted.doc_id)}; take a chunk_id from doc_local_search."
-    )
-
-
-def _unavailable(what_it_did: str) -> RetrievalUnavailable:
-    return RetrievalUnavailable(f"The Retrieval Service {what_it_did}; try again later.")

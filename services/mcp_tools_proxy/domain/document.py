@@ -71,9 +71,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievedChunk:
-    """One chunk of a window, as Retrieval gave it; ``chunk_index`` is its place in the document."""
+    """One chunk of a window, as Retrieval gave it.
+
+    ``chunk_index`` is its place in the document; None where Retrieval does not say it, as ``page``.
+    """
 
     chunk_id: str
-    page: int
-    chunk_index: int
+    page: int | None
+    chunk_index: int | None
     text: str

@@ -59,9 +59,12 @@ class LocalTool(Generic[ArgumentsT]):
             return problem_of(error)
         if error["type"] == "extra_forbidden":
             name = quote(str(error["loc"][0]))
-            known = ", ".join(self.model.model_fields) or "none"
+            known = ", ".join(self._shown_arguments()) or "none"
             return f"{name} is not an argument of {self.spec.name}, which takes: {known}"
         return f"{error['loc'][0]}: {problem_of(error)}"
+
+    def _shown_arguments(self) -> list[str]:
+        return [name for name in self.model.model_fields if name in self.spec.argument_names]
 
 
 def bind(

@@ -1,9 +1,10 @@
 """read_chunk_window: a chunk and its neighbours, from the Retrieval Service."""
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol, Self
+from typing import Annotated, NotRequired, Protocol, Self
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.repository import DocumentRepository
@@ -43,6 +44,8 @@ class WindowArguments(Arguments):
     anchor_chunk_id: Annotated[
         Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
     ]
+    section_id: SkipJsonSchema[Identifier | None] = None
+    """Has no effect and is not shown: existing callers send it with every call."""
     window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
     window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
     radius: Annotated[
@@ -65,11 +68,11 @@ class WindowArguments(Arguments):
 
 
 class ChunkText(TypedDict):
-    """One chunk; ``chunk_index`` is its place in the document."""
+    """One chunk; ``page`` and ``chunk_index`` are there where Retrieval says them."""
 
     chunk_id: str
-    page: int
-    chunk_index: int
+    page: NotRequired[int]
+    chunk_index: NotRequired[int]
     text: str
 
 
@@ -158,12 +161,13 @@ def _trim(
 ) -> list[ChunkText]:
     anchor = next(i for i, chunk in enumerate(chunks) if chunk.chunk_id == anchor_chunk_id)
     kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
-    return [
-        {
-            "chunk_id": chunks[place].chunk_id,
-            "page": chunks[place].page,
-            "chunk_index": chunks[place].chunk_index,
-            "text": text,
-        }
-        for place, text in kept.items()
-    ]
+    return [_entry(chunks[place], text) for place, text in kept.items()]
+
+
+def _entry(chunk: RetrievedChunk, text: str) -> ChunkText:
+    entry: ChunkText = {"chunk_id": chunk.chunk_id, "text": text}
+    if chunk.page is not None:
+        entry["page"] = chunk.page
+    if chunk.chunk_index is not None:
+        entry["chunk_index"] = chunk.chunk_index
+    return entry

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.documents.retrieval import MAX_BODY_BYTES
+from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from tests.unit.documents.retrieving import Parts, answer, ask, chunk, client_of, raw
 
@@ -42,11 +43,13 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         {"chunk_id": ""},
         {"page": "1"},
         {"page": True},
-        {"page": 1.0},
+        {"page": 1.5},
+        {"page": 1e300},
+        {"page": -1.0},
         {"page": 10**400},
         {"chunk_index": -1},
-        {"chunk_index": None},
-        {"text": None},
+        {"chunk_index": "1.0"},
+        {"chunk_index": False},
         {"text": ["a"]},
     ],
     ids=str,
@@ -56,9 +59,38 @@ async def test_a_chunk_of_the_wrong_shape_is_unavailable(change: dict[str, objec
         await ask(client_of(answer(chunk(0), chunk(1) | change)), anchor="c0")
 
 
-async def test_a_chunk_without_a_key_is_unavailable() -> None:
+async def test_a_chunk_without_an_id_is_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer({"chunk_id": "c1", "page": 1, "text": ""})))
+        await ask(client_of(answer({"chunk_index": 1, "page": 1, "text": ""})))
+
+
+@pytest.mark.parametrize(
+    ("sent", "page", "chunk_index", "text"),
+    [
+        ({}, None, None, ""),
+        ({"page": None, "chunk_index": None, "text": None}, None, None, ""),
+        ({"page": 3.0, "chunk_index": 0.0, "text": "a"}, 3, 0, "a"),
+        ({"page": 1e3, "text": "a"}, 1000, None, "a"),
+        ({"chunk_index": -0.0}, None, 0, ""),
+    ],
+    ids=str,
+)
+async def test_what_a_chunk_lacks_is_left_out_and_whole_floats_are_integers(
+    sent: dict[str, object], page: int | None, chunk_index: int | None, text: str
+) -> None:
+    (read,) = await ask(client_of(answer({"chunk_id": "c1"} | sent)))
+    assert read == RetrievedChunk(chunk_id="c1", page=page, chunk_index=chunk_index, text=text)
+    assert type(read.page) in {int, type(None)}
+
+
+async def test_chunks_are_ordered_by_their_index() -> None:
+    read = await ask(client_of(answer(chunk(2), chunk(0), chunk(1, chunk_index=1.0))))
+    assert [part.chunk_id for part in read] == ["c0", "c1", "c2"]
+
+
+async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() -> None:
+    read = await ask(client_of(answer(chunk(2), chunk(0, chunk_index=None), chunk(1))))
+    assert [part.chunk_id for part in read] == ["c2", "c0", "c1"]
 
 
 async def test_more_chunks_than_asked_for_are_unavailable() -> None:
