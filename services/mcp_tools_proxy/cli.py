@@ -2,18 +2,30 @@
 
 import gc
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli_documents import documents_app
 from mcp_tools_proxy.cli_tokens import identifier, tokens_app
-from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
+from mcp_tools_proxy.settings import DocumentsPathSettings, Settings, SettingsError, load
+from mcp_tools_proxy.settings_identity import TokensFileSettings
+from mcp_tools_proxy.settings_values import EnvironmentSettings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
+S = TypeVar("S", bound=EnvironmentSettings)
+
 USAGE_ERROR = 2
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mcp-tools-proxy {version('mcp-tools-proxy')}")
+        raise typer.Exit
+
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")]
 ConfigDir = Annotated[
@@ -43,6 +55,10 @@ McpAgent = Annotated[
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
 ]
@@ -57,7 +73,9 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def default(context: typer.Context, host: Host = None, port: Port = None) -> None:
+def default(
+    context: typer.Context, host: Host = None, port: Port = None, show_version: Version = False
+) -> None:
     """Serve when no command is given."""
     if context.invoked_subcommand is None:
         serve_command(host, port)
@@ -68,7 +86,7 @@ def default(context: typer.Context, host: Host = None, port: Port = None) -> Non
 @app.command("serve")
 def serve_command(host: Host = None, port: Port = None) -> None:
     """Serve HTTP until SIGTERM or Ctrl+C; settings come from MCP_PROXY_* and .env."""
-    settings = _settings()
+    settings = _load(Settings)
     given = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
     configure_logging(settings.log_level, sys.stdout)
@@ -91,7 +109,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 @app.command("stdio")
 def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent = None) -> None:
     """Serve MCP over stdin and stdout to one local client; the log goes to stderr."""
-    settings = _settings()
+    settings = _load(Settings)
     configure_logging(settings.log_level, sys.stderr)
     from mcp_tools_proxy.serving_stdio import run_stdio  # noqa: PLC0415 - only stdio needs it
 
@@ -112,7 +130,7 @@ def check_command(
 
     Exits with 1 when anything is wrong; warnings alone are well.
     """
-    settings = _settings()
+    settings = _load(Settings)
     from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it
 
     folder = config_dir or settings.config_dir
@@ -124,13 +142,13 @@ def check_command(
         raise typer.Exit(1)
 
 
-app.add_typer(tokens_app(lambda: _settings().tokens_file), name="tokens")
-app.add_typer(documents_app(lambda: _settings().documents_path), name="documents")
+app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
+app.add_typer(documents_app(lambda: _load(DocumentsPathSettings).documents_path), name="documents")
 
 
-def _settings() -> Settings:
+def _load(kind: type[S]) -> S:
     try:
-        return load_settings()
+        return load(kind)
     except SettingsError as error:
         _fail(str(error))
 

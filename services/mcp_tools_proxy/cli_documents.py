@@ -14,9 +14,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
+from mcp_tools_proxy.cli_table import folded, print_table, whole
 from mcp_tools_proxy.documents.files import (
     DocumentExists,
     InvalidDocument,
@@ -205,6 +204,15 @@ def _page_bar(label: str) -> Iterator[PageProgress]:
         yield lambda pages, total: bar.update(task, completed=pages, total=total)
 
 
+_COLUMNS = (
+    whole("tenant"),
+    whole("doc_id"),
+    folded("title"),
+    whole("pages", right=True),
+    whole("sections", right=True),
+)
+
+
 def _show(documents: Iterable[Document]) -> None:
     rows = [
         (
@@ -216,14 +224,4 @@ def _show(documents: Iterable[Document]) -> None:
         )
         for document in documents
     ]
-    console = Console()
-    if not console.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    table = Table("tenant", "doc_id", "title", box=None)
-    table.add_column("pages", justify="right")
-    table.add_column("sections", justify="right")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+    print_table(_COLUMNS, rows)

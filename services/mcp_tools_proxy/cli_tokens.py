@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from mcp_tools_proxy.cli_table import folded, is_terminal, print_table, whole
 from mcp_tools_proxy.domain.principal import Principal
 from mcp_tools_proxy.identity.token_file import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.identity.token_lines import TokenEntry, parse_moment, read_lines
@@ -121,7 +119,8 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         """
         with _failures():
             read = read_lines(_path(tokens_file, default_path).read_bytes())
-        _show([_row(entry) for entry in read.entries])
+        shown = _minutes if is_terminal() else _seconds
+        print_table(_COLUMNS, [_row(entry, shown) for entry in read.entries])
         for number, problem in read.problems.items():
             typer.echo(f"line {number}: {problem}", err=True)
 
@@ -173,7 +172,19 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
     return moment
 
 
-def _row(entry: TokenEntry) -> tuple[str, ...]:
+_COLUMNS = (
+    whole("id"),
+    folded("tenant"),
+    folded("user"),
+    folded("agents"),
+    folded("admin"),
+    whole("created"),
+    whole("expires"),
+    folded("note"),
+)
+
+
+def _row(entry: TokenEntry, shown: Callable[[datetime], str]) -> tuple[str, ...]:
     who = entry.principal
     cells = (
         entry.id,
@@ -181,27 +192,24 @@ def _row(entry: TokenEntry) -> tuple[str, ...]:
         who.user_id or "-",
         "-" if who.agents is None else ",".join(sorted(who.agents)),
         "admin" if who.is_admin else "-",
-        entry.created.isoformat(timespec="seconds") if entry.created else "-",
-        _expiry(entry),
+        shown(entry.created) if entry.created else "-",
+        _expiry(entry, shown),
         entry.note,
     )
     return tuple(printable(cell) for cell in cells)
 
 
-def _expiry(entry: TokenEntry) -> str:
+def _expiry(entry: TokenEntry, shown: Callable[[datetime], str]) -> str:
     if entry.expires is None:
         return "never"
     over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
-    return entry.expires.isoformat(timespec="seconds") + over
+    return shown(entry.expires) + over
 
 
-def _show(rows: list[tuple[str, ...]]) -> None:
-    console = Console()
-    if not console.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    table = Table("id", "tenant", "user", "agents", "admin", "created", "expires", "note", box=None)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+def _seconds(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _minutes(moment: datetime) -> str:
+    """Spell a time so short that two of them fit into 80 columns."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

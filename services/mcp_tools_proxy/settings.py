@@ -4,11 +4,10 @@ The only reader of the environment (contract §4). Sizes are in bytes, times in 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import SettingsConfigDict
 
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
@@ -16,9 +15,9 @@ from mcp_tools_proxy.policy.windows import window_radius
 from mcp_tools_proxy.settings_identity import IdentitySettings
 from mcp_tools_proxy.settings_remote import RemoteSettings
 from mcp_tools_proxy.settings_values import (
-    ENV_PREFIX,
     Budget,
     Count,
+    EnvironmentSettings,
     OptionalText,
     Radius,
     Seconds,
@@ -30,17 +29,22 @@ from mcp_tools_proxy.settings_values import (
     variable,
 )
 
+S = TypeVar("S", bound=EnvironmentSettings)
+
 
 class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-class Settings(IdentitySettings, RemoteSettings):
-    """Everything that an operator can set (contract §4)."""
+class DocumentsPathSettings(EnvironmentSettings):
+    """All that the ``documents`` commands need: they work whatever else is wrong."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
-    )
+    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
+    """Folder of document files (contract §5); it may not exist yet."""
+
+
+class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
+    """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
     """Name of the service in the OpenAPI document and towards MCP clients."""
@@ -55,8 +59,6 @@ class Settings(IdentitySettings, RemoteSettings):
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
 
-    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
-    """Folder of document files (contract §5); it may not exist yet."""
     mock_mode: bool = True
     """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
@@ -150,9 +152,14 @@ class Settings(IdentitySettings, RemoteSettings):
 
 
 def load_settings() -> Settings:
-    """Read the environment. Raises SettingsError naming each bad variable, in one line."""
+    """Read every setting. Raises SettingsError naming each bad variable, in one line."""
+    return load(Settings)
+
+
+def load(kind: type[S]) -> S:
+    """Read the settings of one kind, and look at no other. Raises SettingsError."""
     try:
-        return Settings()
+        return kind()
     except ValidationError as error:
         raise SettingsError("; ".join(map(_problem, error.errors()))) from None
     except UnicodeDecodeError:

@@ -5,12 +5,12 @@ from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.policy.algorithms import ALGORITHMS
 from mcp_tools_proxy.policy.loopback import ANY_HOST
 from mcp_tools_proxy.settings_values import (
     ENV_PREFIX,
+    EnvironmentSettings,
     OptionalPath,
     OptionalText,
     Words,
@@ -58,7 +58,14 @@ def _are_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
 ClaimName = Annotated[str, Field(min_length=1)]
 
 
-class IdentitySettings(BaseSettings):
+class TokensFileSettings(EnvironmentSettings):
+    """All that the ``tokens`` commands need: they work whatever else is wrong."""
+
+    tokens_file: OptionalPath = None
+    """File of hashed bearer tokens, for auth_mode token; it may not exist yet."""
+
+
+class IdentitySettings(TokensFileSettings):
     """Who may call, and how callers prove who they are."""
 
     auth_mode: Literal["none", "token", "jwt"] = "none"
@@ -67,8 +74,6 @@ class IdentitySettings(BaseSettings):
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
     """Bearer token that operators switch presets with; unset allows it on loopback only."""
-    tokens_file: OptionalPath = None
-    """File of hashed bearer tokens, for auth_mode token; it may not exist yet."""
 
     jwt_issuer: OptionalText = None
     """The ``iss`` of every JWT, for auth_mode jwt."""

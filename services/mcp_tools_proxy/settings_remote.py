@@ -7,7 +7,6 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.server_identifiers import (
@@ -17,6 +16,7 @@ from mcp_tools_proxy.policy.server_identifiers import (
 )
 from mcp_tools_proxy.settings_values import (
     Count,
+    EnvironmentSettings,
     OptionalPath,
     Seconds,
     empty_is_unset,
@@ -74,7 +74,7 @@ def _is_there(path: Path | None) -> Path | None:
     return path
 
 
-class RemoteSettings(BaseSettings):
+class RemoteSettings(EnvironmentSettings):
     """Which backend is dialled, and who its sessions act for."""
 
     remote_url: Annotated[

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import from_json
-from pydantic_settings import NoDecode
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_tools_proxy.policy.identifiers import is_visible_ascii
 from mcp_tools_proxy.policy.loopback import is_loopback
@@ -14,6 +14,14 @@ from mcp_tools_proxy.policy.loopback import is_loopback
 ENV_PREFIX = "MCP_PROXY_"
 
 T = TypeVar("T")
+
+
+class EnvironmentSettings(BaseSettings):
+    """Settings that are read from ``MCP_PROXY_*`` and ``.env``, and are frozen then."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+    )
 
 
 def variable(name: str) -> str:

@@ -1,31 +1,77 @@
 """The ``retrieval-service`` program."""
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
+import typer
 import uvicorn
+from typer.exceptions import TyperException
 
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from retrieval_service.app import create_app
 from retrieval_service.settings import SettingsError, load_settings
 
+USAGE_ERROR = 2
 
-def main() -> None:
-    """Serve until stopped. A bad setting ends with one line on stderr and exit code 2."""
+_Host = Annotated[str | None, typer.Option(help="Address to listen on [RETRIEVAL_HOST].")]
+_Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port to listen on [RETRIEVAL_PORT].")
+]
+
+app = typer.Typer(
+    name="retrieval-service",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"retrieval-service {version('mcp-tools-proxy')}")
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+]
+
+
+@app.command()
+def serve(host: _Host = None, port: _Port = None, show_version: _Version = False) -> None:
+    """Serve chunk windows of a documents folder; settings come from RETRIEVAL_* and .env."""
     try:
         settings = load_settings()
     except SettingsError as error:
-        sys.exit(_usage_error(error))
+        _print_error(str(error))
+        raise typer.Exit(USAGE_ERROR) from None
     configure_logging(settings.log_level, sys.stdout)
     uvicorn.run(
         create_app(settings),
-        host=settings.host,
-        port=settings.port,
+        host=settings.host if host is None else host,
+        port=settings.port if port is None else port,
         log_config=None,
         access_log=False,
         server_header=False,
     )
 
 
-def _usage_error(error: SettingsError) -> int:
-    sys.stderr.write(f"retrieval-service: {error}\n")
-    return 2
+def main() -> None:
+    """Run the command line; bad usage and a bad setting are one line on stderr, exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(130)
+    except TyperException as error:
+        _print_error(error.format_message())
+        sys.exit(error.exit_code)
+
+
+def _print_error(message: str) -> None:
+    typer.echo(f"retrieval-service: {message}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The program on a terminal: what a person sees, and may answer."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the terminal showed, without colours, and how the program ended."""
+
+    text: str
+    exit_code: int
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.text.splitlines()]
+
+
+def run_on_terminal(
+    folder: Path,
+    *arguments: str,
+    columns: int = 80,
+    typed: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Seen:
+    """Run ``mcp-tools-proxy`` in ``folder`` on a terminal; ``typed`` is there from the start."""
+    ours, its = pty.openpty()
+    try:
+        termios.tcsetwinsize(its, (25, columns))
+        os.write(ours, typed.encode())
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "mcp_tools_proxy.cli", *arguments],
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin", "TERM": "xterm", **(environment or {})},
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        )
+    finally:
+        os.close(its)
+    try:
+        shown = _read_to_the_end(ours)
+        return Seen(text=_ESCAPES.sub("", shown), exit_code=process.wait(TIMEOUT_S))
+    finally:
+        os.close(ours)
+        process.kill()
+
+
+def _read_to_the_end(terminal: int) -> str:
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # Linux says so when the last process left the terminal
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts).decode()

@@ -1,0 +1,168 @@
+"""The programs' commands that serve nothing: which settings they need, help, version, tables."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.domain.document import Document
+from tests.e2e.program import free_port, wait_until
+from tests.e2e.terminal import run_on_terminal
+
+SETTINGS_OF_SERVING = {
+    "MCP_PROXY_PORT": "http",
+    "MCP_PROXY_AUTH_MODE": "jwt",
+    "MCP_PROXY_JWT_JWKS_FILE": "not there.json",
+    "MCP_PROXY_RETRIEVAL_WINDOW_URL": "ftp://retrieval",
+    "MCP_PROXY_RATE_LIMIT_CALLS": "-1",
+    "MCP_PROXY_REMOTE_URL": "nowhere",
+}
+"""Values that stop ``serve``, each by itself."""
+
+PROGRAMS = {"mcp-tools-proxy": "mcp_tools_proxy.cli", "retrieval-service": "retrieval_service.main"}
+
+
+def run(
+    folder: Path, module: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def gateway(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, "mcp_tools_proxy.cli", *arguments, **environment)
+
+
+def document(tenant_id: str, doc_id: str) -> Document:
+    return Document(tenant_id=tenant_id, doc_id=doc_id, title="A title " * 12, pages=("text",))
+
+
+@pytest.mark.e2e
+def test_a_token_is_revoked_whatever_is_wrong_with_the_settings_of_serving(tmp_path: Path) -> None:
+    settings = {**SETTINGS_OF_SERVING, "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    assert gateway(tmp_path, "serve", **settings).returncode == 2
+    made = gateway(tmp_path, "tokens", "create", "--tenant", "acme", **settings)
+    token_id = made.stderr.split()[1]
+    revoked = gateway(tmp_path, "tokens", "revoke", token_id, **settings)
+    listed = gateway(tmp_path, "tokens", "list", **settings)
+    assert (made.returncode, revoked.returncode, listed.returncode) == (0, 0, 0)
+    assert (tmp_path / "tokens.jsonl").read_bytes() == b""
+
+
+@pytest.mark.e2e
+def test_a_document_is_imported_whatever_is_wrong_with_the_settings_of_serving(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "note.md").write_text("# A note\n")
+    settings = {**SETTINGS_OF_SERVING, "MCP_PROXY_DOCUMENTS_PATH": "papers"}
+    imported = gateway(tmp_path, "documents", "import", "note.md", "--tenant", "acme", **settings)
+    listed = gateway(tmp_path, "documents", "list", **settings)
+    assert (imported.returncode, listed.returncode) == (0, 0)
+    assert listed.stdout == "acme\tnote\tA note\t1\t1\n"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("command", "variable"), [("tokens", "TOKENS_FILE"), ("documents", "DOCUMENTS_PATH")]
+)
+def test_a_setting_of_the_command_itself_is_read_from_the_env_file(
+    tmp_path: Path, command: str, variable: str
+) -> None:
+    (tmp_path / ".env").write_text(f"MCP_PROXY_PORT=http\nMCP_PROXY_{variable}=./here\n")
+    (tmp_path / "here").touch()
+    assert gateway(tmp_path, command, "list").returncode == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_and_version_serve_nothing_and_read_no_setting(tmp_path: Path, program: str) -> None:
+    bad = {"MCP_PROXY_PORT": "http", "RETRIEVAL_PORT": "http"}
+    helped = run(tmp_path, PROGRAMS[program], "--help", **bad)
+    versioned = run(tmp_path, PROGRAMS[program], "--version", **bad)
+    assert (helped.returncode, "--host" in helped.stdout, helped.stderr) == (0, True, "")
+    assert (versioned.returncode, versioned.stdout) == (
+        0,
+        f"{program} {version('mcp-tools-proxy')}\n",
+    )
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("option", ["--port=http", "--port=70000", "--nonsense"])
+def test_bad_usage_of_the_retrieval_service_is_one_line(tmp_path: Path, option: str) -> None:
+    result = run(tmp_path, "retrieval_service.main", option)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("retrieval-service: ")
+
+
+@pytest.mark.e2e
+def test_a_bad_setting_of_the_retrieval_service_is_one_line(tmp_path: Path) -> None:
+    result = run(tmp_path, "retrieval_service.main", RETRIEVAL_MAX_WINDOW="0")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("retrieval-service: RETRIEVAL_MAX_WINDOW: ")
+
+
+@pytest.mark.e2e
+def test_a_list_of_tokens_has_whole_ids_and_dates_on_a_terminal_of_80_columns(
+    tmp_path: Path,
+) -> None:
+    settings = {"MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    agents = [word for name in ("reader", "writer", "searcher") for word in ("--agent", name)]
+    for _ in range(2):
+        options = ["--tenant", "a-tenant-with-a-name", "--expires", "90d", "--note", "chat service"]
+        gateway(tmp_path, "tokens", "create", *agents, *options, **settings)
+    rows = [
+        line.split("\t")
+        for line in gateway(tmp_path, "tokens", "list", **settings).stdout.splitlines()
+    ]
+    seen = run_on_terminal(tmp_path, "tokens", "list", environment=settings)
+    times = [f"{row[at][:10]} {row[at][11:16]}Z" for row in rows for at in (5, 6)]
+    ids = [line.split()[0] for line in seen.lines if line[:1].strip()][1:]
+    assert ids == [row[0] for row in rows]
+    assert [time for time in times if time not in seen.text] == []
+    assert max(map(len, seen.lines)) <= 80
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("size", [20, 60])
+def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
+    tmp_path: Path, size: int
+) -> None:
+    names = [letter * size for letter in "ab"]
+    for name in names:
+        write_document(tmp_path / "documents", document(name.upper(), name), replace=False)
+    seen = run_on_terminal(tmp_path, "documents", "list")
+    assert [f"{name.upper()} {name}" in seen.text for name in names] == [True, True]
+
+
+@pytest.mark.e2e
+def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> None:
+    port = free_port()
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "retrieval_service.main", "--port", str(port)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "RETRIEVAL_PORT": str(free_port())},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: answers(port), timeout_s=60)
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health").text == '{"status":"ok"}'
+    except httpx.TransportError:
+        return False
