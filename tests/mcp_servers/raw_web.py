@@ -3,12 +3,13 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler
 
 from tests.mcp_servers.behaviours import GARBAGE, HALF, Fault, Json
 from tests.mcp_servers.conversation import Conversation
@@ -18,6 +19,8 @@ from tests.mcp_servers.wire import Crash, Outbox, commit, event_stream, headers_
 
 TRANSPORTS = {"http": "streamable-http", "sse": "sse", "ws": "websocket"}
 PATH = "/mcp"
+MOVED_PATH = "/moved"
+"""Where the server is as well."""
 HALF_FRAME = b"\x81\x7e" + (1000).to_bytes(2, "big") + HALF.encode()
 """A text frame that announces 1000 bytes and has fewer."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -43,6 +46,8 @@ class RawServer:
         self.port = port
         self._host = host
         self._crash = crash
+        self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
+        """Answers a request that the server itself is not to see."""
         self._runner: web.AppRunner | None = None
         self._http = StreamableHttp(script, crash)
         self._streams: dict[str, Conversation] = {}
@@ -65,8 +70,13 @@ class RawServer:
         return 0 if server is None else len(server.connections)
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_routes(self._routes())
+        @web.middleware
+        async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return self.instead(request) or await handler(request)
+
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[instead])
+        for path in (PATH, MOVED_PATH):
+            app.router.add_routes(self._routes(path))
         self._runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
@@ -98,17 +108,17 @@ class RawServer:
         if self._runner is not None:
             _abort_all(self._runner)
 
-    def _routes(self) -> list[web.RouteDef]:
+    def _routes(self, path: str) -> list[web.RouteDef]:
         match self.transport:
             case "sse":
-                message = web.post(f"{PATH}/message", self._sse_message)
-                return [web.get(PATH, self._sse, allow_head=False), message]
+                message = web.post(f"{path}/message", self._sse_message)
+                return [web.get(path, self._sse, allow_head=False), message]
             case "ws":
-                return [web.get(PATH, self._websocket, allow_head=False)]
+                return [web.get(path, self._websocket, allow_head=False)]
         return [
-            web.post(PATH, self._http.post),
-            web.get(PATH, self._http.get, allow_head=False),
-            web.delete(PATH, self._http.delete),
+            web.post(path, self._http.post),
+            web.get(path, self._http.get, allow_head=False),
+            web.delete(path, self._http.delete),
         ]
 
     # Legacy HTTP+SSE

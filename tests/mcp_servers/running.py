@@ -22,8 +22,11 @@ PATH = "/mcp"
 class ThreadedServer:
     """The SDK's server over http, sse or ws in a thread; it keeps its port when restarted."""
 
-    def __init__(self, mode: str, *, era: str, json_response: bool, extras: Extras) -> None:
+    def __init__(
+        self, mode: str, *, path: str, era: str, json_response: bool, extras: Extras
+    ) -> None:
         self.mode = mode
+        self._path = path
         self.port = 0
         self._era = era
         self._json_response = json_response
@@ -34,7 +37,7 @@ class ThreadedServer:
 
     @property
     def url(self) -> str:
-        return url_of(self.mode, "127.0.0.1", self.port, PATH)
+        return url_of(self.mode, "127.0.0.1", self.port, self._path)
 
     @property
     def entry(self) -> Json:
@@ -47,7 +50,7 @@ class ThreadedServer:
         self.port = listening.getsockname()[1]
         server = build_server(self.mode, self._extras)
         app = build_app(
-            self.mode, server, path=PATH, era=self._era, json_response=self._json_response
+            self.mode, server, path=self._path, era=self._era, json_response=self._json_response
         )
         self._uvicorn = configured(app)
         self._thread = threading.Thread(target=self._run, args=(listening,), daemon=True)
@@ -96,10 +99,12 @@ class ThreadedServer:
 
 @asynccontextmanager
 async def running_server(
-    mode: str, *, era: str = "both", json_response: bool = False, **extras: Any
+    mode: str, *, path: str = PATH, era: str = "both", json_response: bool = False, **extras: Any
 ) -> AsyncIterator[ThreadedServer]:
     """Run the SDK's server (http, sse, ws; for stdio see stdio_entry); ``extras`` are Extras'."""
-    server = ThreadedServer(mode, era=era, json_response=json_response, extras=Extras(**extras))
+    server = ThreadedServer(
+        mode, path=path, era=era, json_response=json_response, extras=Extras(**extras)
+    )
     await server.start()
     try:
         yield server

@@ -192,10 +192,10 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _redirected(status: int) -> LinkFault:
+def _redirected(response: aiohttp.ClientResponse) -> LinkFault:
     """Say so of a redirect, which is not followed: the token is for one address."""
     return LinkFault(
-        FaultKind.REFUSED, f"the backend answered with HTTP status {status}, a redirect"
+        FaultKind.REFUSED, f"the backend answered with HTTP status {response.status}, a redirect"
     )
 
 

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.conversation import Wire, converse
 from mcp_tools_proxy.downstream.first_cause import first_cause
 from mcp_tools_proxy.downstream.link import Link, LinkFault, OnListChanged
-from mcp_tools_proxy.downstream.transports.failures import Ended, Refused
+from mcp_tools_proxy.downstream.transports.failures import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.transports.http import open_http
 from mcp_tools_proxy.downstream.transports.legacy_sse import open_sse
 from mcp_tools_proxy.downstream.transports.stdio import open_process
@@ -59,12 +59,12 @@ class Dialer(AsyncResource):
     async def _connect(
         self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
     ) -> Link:
-        """Enter the first way that works. Raises what the best of those that do not says."""
+        """Enter the first way that works. Raises the fault of the one that got furthest."""
         known, way = self._worked.pop(config.server_id, (None, None))
         ways = _ways(config.transport)
         if way is not None and known == config:
             ways = [way, *(other for other in ways if other != way)]
-        first_fault: LinkFault | None = None
+        furthest: LinkFault | None = None
         refused: set[Transport] = set()
         for way in ways:
             if way.transport in refused:
@@ -72,15 +72,15 @@ class Dialer(AsyncResource):
             try:
                 link = await stack.enter_async_context(self._open(config, way, on_list_changed))
             except LinkFault as fault:
-                if first_fault is None and not _calls_for_another_way(fault):
+                if furthest is None and not _calls_for_another_way(fault):
                     raise
-                first_fault = first_fault or fault
+                furthest = max(furthest or fault, fault, key=_progress_of)
                 if not isinstance(fault, Ended):
                     refused.add(way.transport)
             else:
                 self._worked[config.server_id] = (config, way)
                 return link
-        raise first_fault or LinkFault("there is no way to connect to this server")
+        raise furthest or LinkFault("there is no way to connect to this server")
 
     @asynccontextmanager
     async def _open(
@@ -136,6 +136,19 @@ def _ways(transport: Transport) -> list[_Way]:
             return [_Way(Transport.STREAMABLE_HTTP), *_ways(Transport.SSE)]
         case _:
             return [_Way(transport), _Way(transport, probe=False)]
+
+
+def _progress_of(fault: LinkFault) -> int:
+    """Rank how far an attempt got: to no connection, to a refusal, to a conversation."""
+    match fault:
+        case Unreachable():
+            return 0
+        case Refused() if fault.status in _NOT_STREAMABLE:
+            return 1
+        case Refused():
+            return 2
+        case _:
+            return 3
 
 
 def _calls_for_another_way(fault: LinkFault) -> bool:

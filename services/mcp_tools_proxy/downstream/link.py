@@ -23,12 +23,15 @@ class PeerError(Exception):
 class LinkFault(Exception):
     """A request got no usable answer: refused, cut off, garbage; ``reason`` names no secret.
 
+    ``for_operators`` may say more than callers are told, such as an address of the inner network.
+
     Only the request that meets it is affected; whether the link is lost as well, ``down`` tells.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.for_operators = for_operators or reason
 
 
 class AnswerTooLarge(Exception):

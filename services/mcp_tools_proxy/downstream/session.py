@@ -154,7 +154,7 @@ class Session:
                 failure = fault
             pause_s = pause_before_connecting(setbacks, self._jitter)
             if failure is not None:
-                self._connect_failed(failure.reason, pause_s)
+                self._connect_failed(failure, pause_s)
             elif setbacks:
                 self.current.given_up_until(self.clock() + pause_s)
             setbacks += 1
@@ -187,6 +187,8 @@ class Session:
                 dialled = self._dial(self.config, self._lists_changed.set)
                 link = await stack.enter_async_context(hold(dialled))
                 snapshot = await discover(link, self.snapshot, timeout_s=timeout_s)
+        except LinkFault:
+            raise
         except FAULTS as fault:
             raise LinkFault(reason_of(fault, timeout_s=timeout_s)) from fault
         again = self._status.state is ServerState.RECONNECTING
@@ -265,15 +267,15 @@ class Session:
             self.current.doubt(self.current.link)
         self._show()
 
-    def _connect_failed(self, reason: str, pause_s: float) -> None:
-        self.current.lost(reason)
+    def _connect_failed(self, fault: LinkFault, pause_s: float) -> None:
+        self.current.lost(fault.reason, for_operators=fault.for_operators)
         self.current.given_up_until(self.clock() + pause_s)
         self.tried.set()
         self._show()
         log.warning(
             "server.connect_failed",
             server_id=self.config.server_id,
-            reason=reason,
+            reason=fault.for_operators,
             next_try_s=round(pause_s, 2),
         )
 

@@ -39,10 +39,14 @@ class Ended(LinkFault):
 
 
 class Refused(LinkFault):
-    """The server answered with an HTTP status that is no answer, and without a JSON-RPC error."""
+    """The server answered with an HTTP status that is no answer, and without a JSON-RPC error.
 
-    def __init__(self, status: int) -> None:
-        super().__init__(_reason_of(status))
+    ``more`` is what operators are told beside that, such as where a redirect points.
+    """
+
+    def __init__(self, status: int, *, more: str | None = None) -> None:
+        reason = _reason_of(status)
+        super().__init__(reason, for_operators=more and f"{reason}; {more}")
         self.status = status
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from mcp_tools_proxy.downstream.transports.failures import (
     from_aiohttp,
 )
 from mcp_tools_proxy.downstream.transports.http_body import EVENT_STREAM
+from mcp_tools_proxy.downstream.transports.redirects import Address, send_following
 
 SESSION = "Mcp-Session-Id"
 VERSION = "mcp-protocol-version"
@@ -34,7 +36,7 @@ class Endpoint:
 
     def __init__(self, http: aiohttp.ClientSession, config: ServerConfig) -> None:
         self._http = http
-        self._url = address_of(config)
+        self._address = Address(address_of(config))
         self._headers = headers_of(config) | {
             "Accept": f"application/json, {EVENT_STREAM}",
             "Content-Type": "application/json",
@@ -62,11 +64,13 @@ class Endpoint:
     ) -> aiohttp.ClientResponse:
         """Send one message and give the answer's beginning. Raises LinkFault."""
         try:
-            return await self._http.post(
-                self._url,
-                data=to_json(message),
-                headers={**self._headers, **headers},
-                allow_redirects=False,
+            return await self._address.send(
+                partial(
+                    self._http.post,
+                    data=to_json(message),
+                    headers={**self._headers, **headers},
+                    allow_redirects=False,
+                )
             )
         except PydanticSerializationError:
             raise LinkFault("the request has text that is not Unicode") from None
@@ -79,7 +83,8 @@ class Endpoint:
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         try:
-            return await self._http.get(self._url, headers=headers, allow_redirects=False)
+            send = partial(self._http.get, headers=headers, allow_redirects=False)
+            return (await send_following(send, self._address.url))[0]
         except (*HTTP_ERRORS, ValueError) as error:
             raise self.fault(error) from None
 
@@ -88,10 +93,11 @@ class Endpoint:
         if not self._has_session or self.is_lost:
             return
         headers = self._headers | self.beside
-        with suppress(*HTTP_ERRORS):
+        send = partial(self._http.delete, headers=headers, allow_redirects=False)
+        with suppress(*HTTP_ERRORS, Refused):
             async with asyncio.timeout(_FAREWELL_S):
-                async with self._http.delete(self._url, headers=headers, allow_redirects=False):
-                    pass
+                response, _ = await send_following(send, self._address.url)
+                response.release()
 
     def begin_session(self, response: aiohttp.ClientResponse) -> None:
         """Take the id that the server may have given its session."""

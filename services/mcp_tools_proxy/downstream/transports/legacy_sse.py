@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import aiohttp
 import anyio
@@ -21,6 +22,7 @@ from mcp_tools_proxy.downstream.transports.http_body import (
     read_events,
 )
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
+from mcp_tools_proxy.downstream.transports.redirects import Address, send_following, shown
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
 _POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
@@ -45,9 +47,10 @@ async def open_sse(
 ) -> AsyncIterator["EventStream"]:
     """Open the stream, learn where to POST, and yield the connection. Raises LinkFault."""
     url, headers = address_of(config), headers_of(config)
+    accept = headers | {"Accept": EVENT_STREAM}
     try:
-        response = await http.get(
-            url, headers=headers | {"Accept": EVENT_STREAM}, allow_redirects=False
+        response, url = await send_following(
+            partial(http.get, headers=accept, allow_redirects=False), url
         )
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
@@ -81,18 +84,18 @@ class EventStream:
         self._tasks = tasks
         self._posts: set[_Post] = set()
         """Those on their way."""
-        self._endpoint = URL()
+        self._endpoint = Address(URL())
         self._reason = "the server closed its event stream"
 
     def __repr__(self) -> str:
-        return f"<EventStream to {self._endpoint.host}>"
+        return f"<EventStream to {self._endpoint.url.host}>"
 
     async def learn_endpoint(self, url: URL) -> None:
         """Read the first event. Raises LinkFault unless it names an address of ``url``'s origin."""
         try:
             async with asyncio.timeout(_ENDPOINT_S):
                 first = await anext(self._events)
-            self._endpoint = url.join(URL(first.data.decode()))
+            endpoint = url.join(URL(first.data.decode()))
         except StopAsyncIteration:
             raise LinkFault("the server's event stream ended at its start") from None
         except HTTP_ERRORS as error:
@@ -101,8 +104,10 @@ class EventStream:
             raise LinkFault("the server does not say where to POST to") from None
         if first.name != "endpoint":
             raise LinkFault("the server does not say where to POST to")
-        if self._endpoint.origin() != url.origin():
-            raise LinkFault("the server wants messages POSTed to another origin than its own")
+        if endpoint.origin() != url.origin():
+            reason = "the server wants messages POSTed to another origin than its own"
+            raise LinkFault(reason, for_operators=f"{reason}: {shown(endpoint)}")
+        self._endpoint = Address(endpoint)
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
         """Yield the server's messages until the stream ends."""
@@ -147,9 +152,8 @@ class EventStream:
             post.done.set()
 
     async def _post(self, data: bytes) -> None:
-        async with self._http.post(
-            self._endpoint, data=data, headers=self._headers, allow_redirects=False
-        ) as response:
+        send = partial(self._http.post, data=data, headers=self._headers, allow_redirects=False)
+        async with await self._endpoint.send(send) as response:
             if response.status >= 300:
                 raise Refused(response.status)
 

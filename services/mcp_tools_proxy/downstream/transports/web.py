@@ -1,4 +1,4 @@
-"""The HTTP connections to all servers: one pool, one TLS context, no cookies, no redirects."""
+"""The HTTP connections to all servers: one pool, one TLS context, no cookies."""
 
 import socket
 
@@ -6,6 +6,7 @@ import aiohttp
 from aiohttp import AddrInfoType
 
 from mcp_tools_proxy.downstream.transports.failures import Refused
+from mcp_tools_proxy.downstream.transports.redirects import redirect_refused
 from mcp_tools_proxy.downstream.transports.websocket import refuse_redirects
 
 CONNECT_S = 5.0
@@ -47,7 +48,7 @@ class Web:
         """For WebSockets, whose handshakes follow redirects unless they are kept from it."""
         if self._websockets is None:
             self._websockets = _session(
-                self.http.connector, self._timeout, refuse_redirects(Refused)
+                self.http.connector, self._timeout, refuse_redirects(_redirected)
             )
         return self._websockets
 
@@ -57,6 +58,10 @@ class Web:
             if session is not None:
                 await session.close()
         self._http = self._websockets = None
+
+
+def _redirected(response: aiohttp.ClientResponse) -> Refused:
+    return redirect_refused(response, response.url)
 
 
 def _session(

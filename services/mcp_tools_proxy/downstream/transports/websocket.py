@@ -16,10 +16,10 @@ _CLOSE_S = 1.0
 _HEARTBEAT_S = 20.0  # a peer that is gone without a word is noticed after this and a half
 
 
-def refuse_redirects(refused: Callable[[int], Exception]) -> aiohttp.TraceConfig:
+def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> aiohttp.TraceConfig:
     """Make what keeps a WebSocket's handshake from being sent on to another address.
 
-    ``refused`` makes what is raised instead, of the HTTP status.
+    ``refused`` makes what is raised instead, of the answer that redirects.
     """
 
     async def refuse(
@@ -27,7 +27,7 @@ def refuse_redirects(refused: Callable[[int], Exception]) -> aiohttp.TraceConfig
         _context: SimpleNamespace,
         redirect: aiohttp.TraceRequestRedirectParams,
     ) -> None:
-        raise refused(redirect.response.status)
+        raise refused(redirect.response)
 
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(refuse)
