@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.capability import Snapshot
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.prompt import Prompt, PromptSpec
 from mcp_tools_proxy.domain.resource import Resource, ResourceSpec, ResourceTemplate
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -61,7 +61,7 @@ class FakeClient:
             raise
 
 
-class FakeTool:
+class FakeTool(NamesNoDocument):
     """A Tool that answers with ``answer``, or does what ``run`` does."""
 
     def __init__(
@@ -96,7 +96,7 @@ class FakeTool:
         return self._result if self._run is None else await self._run(call)
 
 
-class FakeCompletion:
+class FakeCompletion(NamesNoDocument):
     """What completes an argument by saying what it was asked."""
 
     def __init__(self, spec: PromptSpec | ResourceSpec) -> None:
@@ -111,7 +111,7 @@ class FakeCompletion:
         return Result(value={"completion": {"values": [self.spec.name]}}, tokens=0)
 
 
-class FakePrompt:
+class FakePrompt(NamesNoDocument):
     """A Prompt of server ``s`` that answers with no message."""
 
     def __init__(
@@ -138,7 +138,7 @@ class FakePrompt:
         return Result(value={"messages": []}, tokens=0)
 
 
-class FakeResource:
+class FakeResource(NamesNoDocument):
     """A Resource of server ``s`` that answers with its URI."""
 
     def __init__(

@@ -226,9 +226,15 @@ async def test_blocked_content_comes_before_a_rate_limit() -> None:
 
 async def test_a_rate_limit_comes_before_document_errors() -> None:
     async with running(rate_limit_calls=1) as service:
-        await service.execute("read_doc_metadata", {"doc_id": "nobody's"})
-        code = await service.code("read_doc_metadata", {"doc_id": "nobody's"})
-        assert code == "RATE_LIMIT_EXCEEDED"
+        arguments = {"doc_id": "doc_1", "section_id": "none"}
+        seen = [await service.code("read_doc_section", arguments) for _ in range(2)]
+        assert seen == ["SECTION_NOT_FOUND", "RATE_LIMIT_EXCEEDED"]
+
+
+async def test_a_tenants_rate_limit_comes_before_a_missing_document() -> None:
+    async with running(rate_limit_tenant_calls=1) as service:
+        seen = [await service.code("read_doc_metadata", {"doc_id": "nobody's"}) for _ in range(2)]
+        assert seen == ["DOCUMENT_NOT_FOUND", "RATE_LIMIT_EXCEEDED"]
 
 
 async def test_document_errors_come_before_a_missing_retrieval(service: Service) -> None:

@@ -78,6 +78,23 @@ class Component(Protocol):
         """
         ...
 
+    async def check_document(self, parsed: object, call: Call) -> None:
+        """Check that the document which the arguments name is there for ``call.caller``.
+
+        Raises AccessDenied, DocumentNotFound. Does nothing where that is not ours to know: for a
+        server's tools, whatever they call ``doc_id``.
+        """
+        ...
+
     async def run(self, parsed: object, call: Call) -> Result:
         """Do the work for ``call.caller``. Raises ProxyError; cancelling stops the work."""
         ...
+
+
+class NamesNoDocument:
+    """Base of components that name no document of ours."""
+
+    __slots__ = ()
+
+    async def check_document(self, parsed: object, call: Call) -> None:
+        """Check nothing."""

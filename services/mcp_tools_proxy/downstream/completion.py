@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, Result
+from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.downstream.content import encodable
 from mcp_tools_proxy.downstream.exchange import Exchange, decoded, refused
@@ -18,7 +18,7 @@ MAX_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(NamesNoDocument):
     """Has a server complete an argument of what ``ref`` names; it may be asked again."""
 
     spec: ComponentSpec

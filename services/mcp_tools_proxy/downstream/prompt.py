@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.prompt import PromptSpec
 from mcp_tools_proxy.domain.view import Route
@@ -22,7 +22,7 @@ MAX_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RemotePrompt:
+class RemotePrompt(NamesNoDocument):
     """Fetches one prompt of one server; fetching changes nothing, so it may be sent again."""
 
     spec: PromptSpec

@@ -7,7 +7,7 @@ from typing import Any, Self
 from mcp.shared.uri_template import UriTemplate
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,
@@ -28,7 +28,7 @@ NOT_FOUND_CODES = frozenset({-32002, -32602})
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteResource:
+class RemoteResource(NamesNoDocument):
     """Reads ``uri`` from one server; reading may be sent again."""
 
     spec: ResourceSpec

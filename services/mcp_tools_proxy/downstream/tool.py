@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.capability import Check
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.domain.view import Route
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteTool:
+class RemoteTool(NamesNoDocument):
     """Runs one tool of one server. ``repeatable``: it may be sent again when nothing came back."""
 
     spec: ToolSpec

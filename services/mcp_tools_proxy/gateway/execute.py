@@ -10,7 +10,9 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
     ContentBlocked,
+    DocumentNotFound,
     InternalError,
     ProxyError,
     ResultTooLarge,
@@ -64,7 +66,8 @@ class Executor:
         """Run one call; every failure but cancelling is an outcome, and each call leaves a record.
 
         Up to and including RATE_LIMIT_EXCEEDED nothing is charged; after it one call is charged,
-        whatever happens, and its tokens when it is done.
+        whatever happens, and its tokens when it is done. ACCESS_DENIED and DOCUMENT_NOT_FOUND come
+        between the tenant's budgets and the document's, and charge the tenant alone.
         """
         return await self._execute(call, self._registry.current.resolve)
 
@@ -108,7 +111,13 @@ class Executor:
         parsed = component.parse(call.arguments)
         if await self._is_blocked(call.arguments):  # a resource's URI is a name, no argument
             raise ContentBlocked("an argument holds a blocked keyword; rephrase it")
-        admission = await self._limiter.admit(call.caller.tenant_id, _scope(spec, call))
+        scope = _scope(spec, call)
+        refusal = None if scope is None else await _document_refusal(component, parsed, call)
+        admission = await self._limiter.admit(
+            call.caller.tenant_id, scope if refusal is None else None
+        )
+        if refusal is not None:
+            raise refusal
         result = await component.run(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
@@ -136,6 +145,23 @@ class Executor:
         if self._blocklist.is_long(arguments):
             return await asyncio.to_thread(self._blocklist.blocks, arguments)
         return self._blocklist.blocks(arguments)
+
+
+async def _document_refusal(
+    component: Component, parsed: object, call: Call
+) -> AccessDenied | DocumentNotFound | None:
+    """Return why the document is not there for this caller, None when it is.
+
+    Such a call is charged to the tenant alone, and its caller is told only once the tenant's
+    budgets let it pass. So polling for an import does not drain the document's budget, and no
+    answer depends on a budget of a document that the caller may not read. Looking first costs a
+    look into a dictionary and lets all budgets be read and charged in one go.
+    """
+    try:
+        await component.check_document(parsed, call)
+    except (AccessDenied, DocumentNotFound) as error:
+        return error
+    return None
 
 
 def _scope(spec: ComponentSpec, call: Call) -> str | None:

@@ -50,10 +50,12 @@ class Counting:
     async def take_call(self, budgets: Sequence[Budget]) -> Refusal | None:
         """Charge one call to every call budget, or none to any and say which has nothing left.
 
-        Of several such budgets the one whose window ends last is named (T-09).
+        The tenant's budgets come before the document's (contract §1, order of checks); of several
+        of one owner the one whose window ends last is named (T-09).
         """
         spent = await self._spent(budgets) or await self._hit_calls(budgets)
-        return await self._refusal(spent) if spent else None
+        tenants = [budget for budget in spent if budget.owner == "tenant"]
+        return await self._refusal(tenants or spent) if spent else None
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
         """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""

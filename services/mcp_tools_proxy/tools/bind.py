@@ -32,6 +32,7 @@ class LocalTool(Generic[ArgumentsT]):
     model: type[ArgumentsT]
     check: Callable[[ArgumentsT], None] | None
     function: Callable[[ArgumentsT, Call], Awaitable[Result]]
+    find_document: Callable[[ArgumentsT, Call], Awaitable[object]] | None
 
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
@@ -43,6 +44,11 @@ class LocalTool(Generic[ArgumentsT]):
         if self.check is not None:
             self.check(parsed)
         return parsed
+
+    async def check_document(self, parsed: object, call: Call) -> None:
+        """Look the document up. Raises AccessDenied, DocumentNotFound."""
+        if self.find_document is not None:
+            await self.find_document(cast("ArgumentsT", parsed), call)
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Run the function on what ``parse`` returned."""
@@ -75,13 +81,15 @@ def bind(
     result: type[Mapping[str, object]],
     function: Callable[[ArgumentsT, Call], Awaitable[Result]],
     check: Callable[[ArgumentsT], None] | None = None,
+    find_document: Callable[[ArgumentsT, Call], Awaitable[object]] | None = None,
     needs_tenant: bool = True,
 ) -> LocalTool[ArgumentsT]:
     """Make a local tool.
 
     ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
-    TypedDict that describes the result's JSON. A local name is its own alias. One that works
-    without documents does not need a tenant.
+    TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
+    DocumentNotFound; a tool without it charges the document's budget, whatever comes of the call. A
+    local name is its own alias. A tool that works without documents does not need a tenant.
     """
     spec = ToolSpec(
         name=name,
@@ -92,7 +100,9 @@ def bind(
         annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
         needs_tenant=needs_tenant,
     )
-    return LocalTool(spec=spec, model=arguments, check=check, function=function)
+    return LocalTool(
+        spec=spec, model=arguments, check=check, function=function, find_document=find_document
+    )
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, object]:

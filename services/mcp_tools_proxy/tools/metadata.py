@@ -8,14 +8,13 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import estimate_tokens
-from mcp_tools_proxy.tools.arguments import DocId, Tokens
-from mcp_tools_proxy.tools.bind import Arguments, bind
+from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.arguments import Tokens
+from mcp_tools_proxy.tools.bind import bind
 
 
-class MetadataArguments(Arguments):
+class MetadataArguments(DocumentArguments):
     """Which document to describe."""
-
-    doc_id: DocId
 
 
 class SectionEntry(TypedDict):
@@ -41,9 +40,10 @@ class Metadata(TypedDict):
 
 def metadata_tool(repository: DocumentRepository) -> Tool:
     """Build read_doc_metadata (contract §2)."""
+    find = document_finder(repository)
 
     async def read_metadata(arguments: MetadataArguments, call: Call) -> Result:
-        document = await repository.get(call.caller.tenant_id, arguments.doc_id)
+        document = await find(arguments, call)
         result: Metadata = {
             "doc_id": document.doc_id,
             "title": document.title,
@@ -74,4 +74,5 @@ def metadata_tool(repository: DocumentRepository) -> Tool:
         arguments=MetadataArguments,
         result=Metadata,
         function=read_metadata,
+        find_document=find,
     )

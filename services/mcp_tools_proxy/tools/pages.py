@@ -12,21 +12,20 @@ from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_text, estimate_tokens
 from mcp_tools_proxy.policy.reading import page_parts
+from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.arguments import (
-    DocId,
     NextStartChar,
     Positive,
     StartChar,
     Tokens,
     Truncated,
 )
-from mcp_tools_proxy.tools.bind import Arguments, bind
+from mcp_tools_proxy.tools.bind import bind
 
 
-class PagesArguments(Arguments):
+class PagesArguments(DocumentArguments):
     """Which pages to read (1-based, inclusive), and from where."""
 
-    doc_id: DocId
     page_start: Annotated[Positive, Field(description="First page, counted from 1.")]
     page_end: Annotated[Positive, Field(description="Last page, included.")]
     start_char: StartChar = 0
@@ -54,6 +53,7 @@ def pages_tool(
     repository: DocumentRepository, *, max_pages_per_call: int, max_text_bytes: int
 ) -> Tool:
     """Build read_doc_pages (contract §2)."""
+    find = document_finder(repository)
 
     def check_span(arguments: PagesArguments) -> None:
         span = arguments.page_end - arguments.page_start + 1
@@ -64,7 +64,7 @@ def pages_tool(
             )
 
     async def read_pages(arguments: PagesArguments, call: Call) -> Result:
-        document = await repository.get(call.caller.tenant_id, arguments.doc_id)
+        document = await find(arguments, call)
         if arguments.page_start > len(document.pages):
             raise PagesNotFound(
                 f"page_start is {arguments.page_start}, the document has "
@@ -102,5 +102,6 @@ def pages_tool(
         arguments=PagesArguments,
         result=PagesText,
         function=read_pages,
+        find_document=find,
         check=check_span,
     )

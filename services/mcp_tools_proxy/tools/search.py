@@ -12,8 +12,9 @@ from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_utf8, estimate_tokens, utf8_len
-from mcp_tools_proxy.tools.arguments import DocId, Positive, Tokens
-from mcp_tools_proxy.tools.bind import Arguments, bind
+from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.arguments import Positive, Tokens
+from mcp_tools_proxy.tools.bind import bind
 
 MAX_QUERY_CHARS = 1000
 MAX_RESULTS = 5
@@ -26,10 +27,9 @@ def _query(text: str) -> str:
     return trimmed[:MAX_QUERY_CHARS]
 
 
-class SearchArguments(Arguments):
+class SearchArguments(DocumentArguments):
     """Where to look, for what, and how many places to give."""
 
-    doc_id: DocId
     query: Annotated[
         str,
         AfterValidator(_query),
@@ -98,6 +98,7 @@ def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
         arguments=SearchArguments,
         result=Snippets,
         function=search,
+        find_document=document_finder(repository),
     )
 
 

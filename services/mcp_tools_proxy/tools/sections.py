@@ -14,22 +14,21 @@ from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import cut_text, estimate_tokens, quote
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.reading import section_parts
+from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.arguments import (
-    DocId,
     NextStartChar,
     StartChar,
     Tokens,
     Truncated,
 )
-from mcp_tools_proxy.tools.bind import Arguments, bind
+from mcp_tools_proxy.tools.bind import bind
 
 SHOWN_SECTION_IDS = 50
 
 
-class SectionArguments(Arguments):
+class SectionArguments(DocumentArguments):
     """Which section to read, and from where."""
 
-    doc_id: DocId
     section_id: Annotated[
         Identifier, Field(description="A section_id that read_doc_metadata lists.")
     ]
@@ -52,9 +51,10 @@ class SectionText(TypedDict):
 
 def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_section (contract §2)."""
+    find = document_finder(repository)
 
     async def read_section(arguments: SectionArguments, call: Call) -> Result:
-        document = await repository.get(call.caller.tenant_id, arguments.doc_id)
+        document = await find(arguments, call)
         section = document.sections.get(arguments.section_id)
         if section is None:
             raise _no_section(document, arguments.section_id)
@@ -88,6 +88,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         arguments=SectionArguments,
         result=SectionText,
         function=read_section,
+        find_document=find,
     )
 
 

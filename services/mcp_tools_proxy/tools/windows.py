@@ -16,8 +16,9 @@ from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.policy.bounds import estimate_tokens
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.windows import trim_window
-from mcp_tools_proxy.tools.arguments import DocId, Natural, Tokens, Truncated
-from mcp_tools_proxy.tools.bind import Arguments, bind
+from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
+from mcp_tools_proxy.tools.bind import bind
 
 
 class Retrieval(Protocol):
@@ -37,10 +38,9 @@ class Retrieval(Protocol):
         ...
 
 
-class WindowArguments(Arguments):
+class WindowArguments(DocumentArguments):
     """Which chunk to read around, and how far."""
 
-    doc_id: DocId
     anchor_chunk_id: Annotated[
         Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
     ]
@@ -98,7 +98,12 @@ def window_tool(
     mock_mode: bool,
     max_text_bytes: int,
 ) -> Tool:
-    """Build read_chunk_window (T-02 … T-04)."""
+    """Build read_chunk_window (T-02 … T-04).
+
+    Where Retrieval decides whether a document is there for a tenant, that is known only after the
+    request was sent, so such a call is charged to the document's budget whatever comes back.
+    """
+    find = document_finder(repository) if mock_mode else None
 
     def check_sides(arguments: WindowArguments) -> None:
         before, after = arguments.sides
@@ -115,8 +120,8 @@ def window_tool(
 
     async def read_window(arguments: WindowArguments, call: Call) -> Result:
         tenant_id = call.caller.tenant_id
-        if mock_mode:
-            await repository.get(tenant_id, arguments.doc_id)
+        if find is not None:
+            await find(arguments, call)
         before, after = arguments.sides
         chunks = await retrieval.window(
             tenant_id=tenant_id,
@@ -152,6 +157,7 @@ def window_tool(
         arguments=WindowArguments,
         result=ChunkWindow,
         function=read_window,
+        find_document=find,
         check=check_sides,
     )
 

@@ -157,11 +157,21 @@ async def test_retry_after_is_the_time_to_the_windows_end() -> None:
 @pytest.mark.requirement("T-09")
 async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
     clock = Clock()
+    limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)
+    admission = await limit.admit("a", "b")
+    clock.now += 10
+    await limit.charge(admission, 5)
+    assert "tokens" in (await refusal(limit, "a", "b")).message
+
+
+@pytest.mark.requirement("T-09")
+async def test_the_tenants_budget_is_named_before_the_documents() -> None:
+    clock = Clock()
     limit = limiter(budgets(document_calls=1, tenant_calls=2), clock=clock)
     await limit.admit("a", "first")
     clock.now += 10
     await limit.admit("a", "second")
-    assert "document" in (await refusal(limit, "a", "second")).message
+    assert "tenant" in (await refusal(limit, "a", "second")).message
 
 
 @pytest.mark.requirement("T-09")
