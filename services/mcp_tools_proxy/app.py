@@ -24,6 +24,7 @@ from mcp_tools_proxy.facade.entrance import Entrance, caller_of
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.front import Front
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
@@ -45,8 +46,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with gateway.run(), facade.run(), connector.run() if connector else nullcontext():
-            yield
+        try:
+            async with gateway.run(), facade.run(), connector.run() if connector else nullcontext():
+                yield
+        finally:
+            flush_logs()  # the server that runs this may end the process by the signal that came
 
     app = FastAPI(
         title=settings.app_name,

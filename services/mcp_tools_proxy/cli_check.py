@@ -24,7 +24,7 @@ from mcp_tools_proxy.gateway.inspection import (
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.settings import Settings, SettingsError
-from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
 
 PLAIN_WIDTH = 200
 """Columns where the output is no terminal."""
@@ -55,6 +55,7 @@ def check(
         findings = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
+    flush_logs()  # no line of the log between those of a table
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
     show(findings, console, offers=offers)

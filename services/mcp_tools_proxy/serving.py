@@ -6,6 +6,8 @@ import gc
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import structlog
@@ -16,6 +18,7 @@ from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.telemetry.logging import flush_logs
 
 log = structlog.get_logger()
 
@@ -113,6 +116,18 @@ class GracefulServer(uvicorn.Server):
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             log.info("service.started", host=host, port=port)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Write the last log lines before uvicorn ends the process by the signal that stopped it.
+
+        uvicorn raises that signal again when all is done: then no ``finally`` runs, no ``atexit``.
+        """
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                flush_logs()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop; uvicorn installs this for SIGINT and SIGTERM."""

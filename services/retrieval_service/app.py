@@ -25,6 +25,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.problems import place_of, problem_of
+from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.settings import RetrievalSettings
 from retrieval_service.tables import ChunkTables
@@ -104,6 +105,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
             watching = tasks.create_task(folder.watch())
             yield
             watching.cancel()
+        flush_logs()  # the server that runs this may end the process by the signal that came
 
     async def window(request: Request) -> WindowAnswer:
         _check_token(request, settings.token)

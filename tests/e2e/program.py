@@ -42,14 +42,23 @@ class Program:
 
 
 @contextmanager
-def started(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Program]:
-    """Start the program in ``folder`` and wait until it answers; it is gone afterwards."""
+def started(
+    folder: Path, environment: Mapping[str, str] | None = None, *, output: int | None = None
+) -> Iterator[Program]:
+    """Start the program in ``folder`` and wait until it answers; it is gone afterwards.
+
+    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log.
+    """
     port = free_port()
     log = folder / "service.log"
     command = [sys.executable, "-m", "mcp_tools_proxy.cli", "serve", "--port", str(port)]
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own program
-            command, cwd=folder, env={"PATH": "/usr/bin:/bin", **(environment or {})}, stdout=out
+            command,
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin", **(environment or {})},
+            stdout=out if output is None else output,
+            stderr=output,
         )
     program = Program(process, port, log)
     try:

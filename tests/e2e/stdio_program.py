@@ -101,9 +101,16 @@ class StdioProgram:
 
 @contextmanager
 def stdio_program(
-    folder: Path, environment: Mapping[str, str] | None = None, *, stdin: int = subprocess.PIPE
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    stdin: int = subprocess.PIPE,
+    stderr: int | None = None,
 ) -> Iterator[StdioProgram]:
-    """Start the program in ``folder``; it is gone afterwards."""
+    """Start the program in ``folder``; it is gone afterwards.
+
+    ``stderr`` is a descriptor for its stderr, instead of a file for its log.
+    """
     log = folder / "stdio.log"
     with log.open("wb") as err:
         process = subprocess.Popen(  # noqa: S603 - our own program
@@ -112,7 +119,7 @@ def stdio_program(
             env={"PATH": "/usr/bin:/bin", **UNLIMITED, **(environment or {})},
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=err,
+            stderr=err if stderr is None else stderr,
         )
     program = StdioProgram(process, log)
     try:

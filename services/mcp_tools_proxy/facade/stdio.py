@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -44,8 +45,10 @@ async def serve_stdio(
     ):
         tasks = [chores.create_task(it) for it in (server.tell_changes(), stop_reading())]
         try:
-            async with unanswered.watched(*streams) as (reader, writer):
-                await server.run(reader, writer, server.options)
+            # What is printed by mistake lands in stderr, which is written to without waiting.
+            with redirect_stdout(sys.stderr):
+                async with unanswered.watched(*streams) as (reader, writer):
+                    await server.run(reader, writer, server.options)
         finally:
             for task in tasks:
                 task.cancel()

@@ -1,15 +1,15 @@
 """One JSON object a line: timestamp, level, event, payload, trace_id (contract §7)."""
 
-import json
 import logging
-import time
-from datetime import UTC, datetime
-from functools import lru_cache
+import sys
 from typing import TextIO, cast
 
 import structlog
-from pydantic_core import PydanticSerializationError, to_json
-from structlog.typing import EventDict, WrappedLogger
+
+from mcp_tools_proxy.telemetry.log_lines import render_line
+from mcp_tools_proxy.telemetry.log_writer import flush_logs, open_stream
+
+__all__ = ["configure_logging", "flush_logs"]
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -17,13 +17,13 @@ _LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-_LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
-
-_encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
 
 
 class _Stream:
-    """A text stream whose reader may go away: log lines are lost then, calls are not."""
+    """A text stream without a descriptor, say one in memory: it is written to at once.
+
+    When it is closed log lines are lost, calls are not.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -37,44 +37,6 @@ class _Stream:
 
     def flush(self) -> None:
         """Do nothing: each line is flushed as it is written."""
-
-
-def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
-    """Render an event: what it was logged with is its payload, but for ``trace_id``."""
-    name = event.pop("event", "")
-    trace_id = event.pop("trace_id", None)
-    return _to_ascii_json(
-        {
-            "timestamp": _now(),
-            "level": _LEVEL_OF_METHOD.get(method, method),
-            "event": name,
-            "payload": event,
-            "trace_id": trace_id,
-        }
-    )
-
-
-def _now() -> str:
-    second, fraction_ns = divmod(time.time_ns(), 10**9)
-    return f"{_spelt(second)}.{fraction_ns // 1000:06}Z"
-
-
-@lru_cache(maxsize=1)
-def _spelt(second: int) -> str:
-    """Spell a second since 1970: most lines have that of the line before."""
-    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
-
-
-def _to_ascii_json(line: dict[str, object]) -> str:
-    """Encode to ASCII, so that nothing a caller sends can break a line or hide in it.
-
-    Most lines are ASCII anyway: then the faster encoder's answer is as good.
-    """
-    try:
-        data = to_json(line, fallback=str)
-    except PydanticSerializationError:  # a lone surrogate, say of a file's name
-        return _encode_ascii(line)
-    return data.decode() if data.isascii() else _encode_ascii(line)
 
 
 def _without_texts(record: logging.LogRecord) -> bool:
@@ -94,8 +56,10 @@ def configure_logging(level: str, stream: TextIO) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
     The one place that touches the process-wide logging state; programs call it once at start.
+    Whoever reads a standard stream, or does not, is never waited for; that holds for all that is
+    written to ``sys.stderr`` as well: tracebacks, warnings.
     """
-    stream = cast("TextIO", _Stream(stream))
+    stream = _unwaiting(stream)
     structlog.configure(
         processors=[structlog.processors.format_exc_info, render_line],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -120,3 +84,13 @@ def configure_logging(level: str, stream: TextIO) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     for talkative in ("mcp.client", "mcp.shared", "aiohttp"):  # they log what servers send
         logging.getLogger(talkative).setLevel(logging.CRITICAL)
+
+
+def _unwaiting(stream: TextIO) -> TextIO:
+    """Return what writes to ``stream`` without waiting; do the same for ``sys.stderr``."""
+    found = open_stream(stream)
+    if found is None:
+        return cast("TextIO", _Stream(stream))
+    if sys.stderr is not None:
+        sys.stderr = open_stream(sys.stderr) or sys.stderr
+    return found

@@ -1,5 +1,7 @@
 """Every metric of the gateway, in one registry of its own."""
 
+from collections.abc import Iterator
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -9,6 +11,10 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from mcp_tools_proxy.telemetry.log_writer import dropped_lines
 
 _SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -22,6 +28,17 @@ UNKNOWN_TOOL = "unknown"
 """The ``tool`` label of a call that named no tool in the registry."""
 
 
+class _DroppedLines(Collector):
+    """Counts for the process, whose log is there before any metrics are."""
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "mcp_proxy_log_lines_dropped",
+            "Log lines that were dropped because nobody read them in time.",
+            value=dropped_lines(),
+        )
+
+
 class Metrics:
     """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds."""
 
@@ -29,6 +46,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        self.registry.register(_DroppedLines())
         r = self.registry
         self.calls = Counter(
             "mcp_proxy_calls", "Tool calls by outcome code.", ["tool", "code"], registry=r

@@ -1,0 +1,51 @@
+"""One event as one line of JSON: timestamp, level, event, payload, trace_id (contract §7)."""
+
+import json
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from pydantic_core import PydanticSerializationError, to_json
+from structlog.typing import EventDict, WrappedLogger
+
+_LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
+
+_encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
+
+
+def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Render an event: what it was logged with is its payload, but for ``trace_id``."""
+    name = event.pop("event", "")
+    trace_id = event.pop("trace_id", None)
+    return _to_ascii_json(
+        {
+            "timestamp": _now(),
+            "level": _LEVEL_OF_METHOD.get(method, method),
+            "event": name,
+            "payload": event,
+            "trace_id": trace_id,
+        }
+    )
+
+
+def _now() -> str:
+    second, fraction_ns = divmod(time.time_ns(), 10**9)
+    return f"{_spelt(second)}.{fraction_ns // 1000:06}Z"
+
+
+@lru_cache(maxsize=1)
+def _spelt(second: int) -> str:
+    """Spell a second since 1970: most lines have that of the line before."""
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+def _to_ascii_json(line: dict[str, object]) -> str:
+    """Encode to ASCII, so that nothing a caller sends can break a line or hide in it.
+
+    Most lines are ASCII anyway: then the faster encoder's answer is as good.
+    """
+    try:
+        data = to_json(line, fallback=str)
+    except PydanticSerializationError:  # a lone surrogate, say of a file's name
+        return _encode_ascii(line)
+    return data.decode() if data.isascii() else _encode_ascii(line)

@@ -1,0 +1,227 @@
+"""Writes to a pipe or a file without ever waiting for whoever reads it.
+
+A program whose stdout or stderr is a pipe stops in the middle of a line when nobody reads it: with
+a pipe of 4 kB the service hung after ten calls, SIGTERM included. So lines are queued and one
+thread writes them; what does not fit into the queue is dropped and counted.
+"""
+
+import atexit
+import io
+import os
+import select
+import sys
+import threading
+import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TextIO
+
+from mcp_tools_proxy.telemetry.log_lines import render_line
+
+MAX_WAITING_BYTES = 4 * 1024 * 1024
+"""Bytes that wait for the reader of one descriptor; what comes after them is dropped."""
+
+GATHER_S = 0.02
+"""How long the thread waits for more lines after the first: waking it for each would cost more
+than writing the line."""
+
+WRITE_BYTES = select.PIPE_BUF
+"""Largest write that a pipe takes whole, so that no other writer's line lands inside of ours."""
+
+DRAIN_S = 1.0
+"""Longest wait at exit, in seconds, for what is still queued."""
+
+
+class LogWriter:
+    """Queues what is written to ``descriptor``; one thread of its own writes it.
+
+    ``write`` never waits and never raises. It may be called while it runs, by a signal handler or a
+    destructor: the lock is reentrant, and so is the queue.
+    """
+
+    def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
+        self._descriptor = descriptor
+        self._max_bytes = max_bytes
+        self._queue: SimpleQueue[bytes | threading.Event] = SimpleQueue()
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._added = 0  # bytes, changed by who holds the lock
+        self._written = 0  # bytes, changed by the thread alone
+        self._dropping = 0  # items since dropping began
+        self._gave_up_at: int | None = None
+        self.dropped = 0
+
+    def write(self, data: bytes) -> None:
+        """Queue ``data``, one line or a part of one; drop it when too much waits."""
+        with self._lock:
+            if self._dropping or self._added - self._written + len(data) > self._max_bytes:
+                self._drop()
+            else:
+                self._add(data)
+
+    def begin_flush(self) -> threading.Event:
+        """Return what is set as soon as all that was queued until now is written."""
+        done = threading.Event()
+        if self._thread is None or self._gave_up_at == self._written != self._added:
+            done.set()  # nothing to wait for, or nobody has read since the last time
+        else:
+            self._queue.put(done)
+        return done
+
+    def give_up(self) -> None:
+        """Do not wait again for a reader that takes nothing from now on."""
+        self._gave_up_at = self._written
+
+    def _add(self, data: bytes) -> None:
+        self._added += len(data)
+        self._queue.put(data)
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        with suppress(RuntimeError):  # the interpreter is ending
+            thread.start()
+            self._thread = thread
+
+    def _drop(self) -> None:
+        if not self._dropping:
+            self._add(_notice("log.dropping", waiting_bytes=self._added - self._written))
+        self._dropping += 1
+        self.dropped += 1
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            time.sleep(GATHER_S)
+            self._write_queued(first)
+
+    def _write_queued(self, item: bytes | threading.Event | None) -> None:
+        """Write ``item`` and all that is queued behind it, as many lines at once as fit."""
+        batch = bytearray()
+        while item is not None:
+            if isinstance(item, threading.Event):
+                self._send(batch)
+                item.set()
+                batch = bytearray()
+            else:
+                if len(batch) + len(item) > WRITE_BYTES:
+                    self._send(batch)
+                    batch = bytearray()
+                batch += item
+            item = self._next()
+        self._send(batch)
+
+    def _next(self) -> bytes | threading.Event | None:
+        try:
+            return self._queue.get_nowait()
+        except Empty:
+            return None
+
+    def _send(self, batch: bytearray) -> None:
+        """Write all of ``batch``, however long its reader takes; lose it if there is none."""
+        if not batch:
+            return
+        rest = memoryview(batch)
+        try:
+            while rest:
+                rest = rest[self._write_some(rest) :]
+        except OSError:
+            with self._lock:
+                self.dropped += batch.count(b"\n")
+        self._written += len(batch)
+        if self._dropping and self._added - self._written <= self._max_bytes // 2:
+            self._resume()
+
+    def _write_some(self, data: memoryview) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:  # whoever made the pipe shares it with us, and its mode
+            waiting = select.poll()
+            waiting.register(self._descriptor, select.POLLOUT)
+            waiting.poll()
+            return 0
+
+    def _resume(self) -> None:
+        with self._lock:
+            dropped, self._dropping = self._dropping, 0
+            self._add(_notice("log.resumed", dropped_lines=dropped))
+
+
+class LogStream(io.TextIOBase):
+    """A text stream in front of a LogWriter, in the place of ``stream``."""
+
+    def __init__(self, stream: TextIO, writer: LogWriter) -> None:
+        super().__init__()
+        self._stream = stream
+        self._writer = writer
+        self._encoding = stream.encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return the encoding of the stream whose place it takes."""
+        return self._encoding
+
+    def write(self, text: str) -> int:
+        """Queue ``text``."""
+        self._writer.write(text.encode(self._encoding, "backslashreplace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: the thread writes what is queued."""
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return whether a person reads it."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is written to."""
+        return self._stream.fileno()
+
+
+_writers: dict[int, LogWriter] = {}
+
+
+def open_stream(stream: TextIO) -> TextIO | None:
+    """Return what writes to the same place without waiting; None for one without a descriptor."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # one in memory, or closed
+        return None
+    if not _writers:
+        atexit.register(_end)
+    writer = _writers.setdefault(descriptor, LogWriter(descriptor))
+    return LogStream(stream, writer)  # type: ignore[return-value]
+
+
+def dropped_lines() -> int:
+    """Return how many log lines of this process nobody took."""
+    return sum(writer.dropped for writer in _writers.values())
+
+
+def flush_logs(timeout_s: float = DRAIN_S) -> bool:
+    """Wait until every queued line is written; return whether all were in time."""
+    give_up_at = time.monotonic() + timeout_s
+    pending = [(writer, writer.begin_flush()) for writer in _writers.values()]
+    late = [writer for writer, done in pending if not _is_set_by(done, give_up_at)]
+    for writer in late:
+        writer.give_up()
+    return not late
+
+
+def _is_set_by(done: threading.Event, moment: float) -> bool:
+    return done.wait(max(0.0, moment - time.monotonic()))
+
+
+def _end() -> None:
+    """Write what is queued; what the interpreter itself still says goes out without us."""
+    if flush_logs() and sys.__stderr__ is not None:
+        sys.stderr = sys.__stderr__
+
+
+def _notice(event: str, **payload: object) -> bytes:
+    return (render_line(None, "warning", {"event": event, **payload}) + "\n").encode()

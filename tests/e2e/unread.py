@@ -1,0 +1,20 @@
+"""A pipe of the smallest size that nobody reads, for a program to write to."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PIPE_BYTES = 4096
+
+
+@contextmanager
+def unread_pipe() -> Iterator[int]:
+    """Give the end to write to; nobody reads the other one while this is open."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    try:
+        yield writing
+    finally:
+        os.close(reading)
+        os.close(writing)
