@@ -110,7 +110,7 @@ class Gateway:
                 max_pages_per_call=settings.max_pages_per_call,
                 max_text_bytes=max_text_bytes,
             ),
-            metadata_tool(self.repository),
+            metadata_tool(self.repository, max_text_bytes=max_text_bytes),
             search_tool(self.repository, max_text_bytes=max_text_bytes),
             window_tool(
                 self.repository,

@@ -100,6 +100,8 @@ async def test_metadata_describes_the_document(service: Service) -> None:
                 {"section_id": "top", "title": "Top", "page_start": 2, "page_end": 2},
                 {"section_id": "rest", "title": "Rest", "page_start": 2, "page_end": 3},
             ],
+            "section_count": 3,
+            "truncated": False,
             "tags": ["a", "b"],
             "tenant_id": "tenant_1",
         },
