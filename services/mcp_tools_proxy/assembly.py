@@ -225,11 +225,12 @@ def _documents_check(
     repository: InMemoryRepository, folder: DocumentFolder
 ) -> Mapping[str, object]:
     ignored = len(folder.errors)
+    state = "vanished" if folder.vanished else "present" if folder.present else "missing"
     return {
-        "status": "degraded" if ignored else "ok",
+        "status": "degraded" if ignored or folder.vanished else "ok",
         "documents": len(repository),
         "files_ignored": ignored,
-        "folder": "present" if folder.present else "missing",
+        "folder": state,
     }
 
 

@@ -1,11 +1,11 @@
-"""The ``documents`` commands: import files into the documents folder, list what lies there.
+"""The ``documents`` commands: import files; ``cli_document_files`` has list, show and remove.
 
 Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
 names the file; the other files go on, and the exit code is 1.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,26 +15,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mcp_tools_proxy.cli_table import folded, print_table, whole
+from mcp_tools_proxy.cli_document_files import Folder, add_folder_commands, counted, identifier
 from mcp_tools_proxy.documents.files import (
     DocumentExists,
     InvalidDocument,
     write_document,
 )
-from mcp_tools_proxy.documents.folder import scan_folder, select_documents
 from mcp_tools_proxy.documents.importing.source import ImportFailed, Origin, one_line
 from mcp_tools_proxy.documents.importing.source import Progress as PageProgress
+from mcp_tools_proxy.documents.scan import scan_folder, select_documents
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.policy.identifiers import is_identifier
-
-_FOLDER_HELP = "The documents folder; by default the setting documents_path."
-
-
-def _identifier(value: str | None) -> str | None:
-    if value is not None and not is_identifier(value):
-        raise typer.BadParameter("it must be 1-256 characters without control characters")
-    return value
-
 
 _Files = Annotated[
     list[Path],
@@ -45,17 +35,15 @@ _Files = Annotated[
     ),
 ]
 _Tenant = Annotated[
-    str, typer.Option("--tenant", callback=_identifier, help="The tenant who will own them.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant who will own them.")
 ]
 _DocId = Annotated[
     str | None,
-    typer.Option("--doc-id", callback=_identifier, help="By default the file's name, no suffix."),
+    typer.Option("--doc-id", callback=identifier, help="By default the file's name, no suffix."),
 ]
 _Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
 _Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
 _Replace = Annotated[bool, typer.Option("--replace", help="Overwrite documents that exist.")]
-_Folder = Annotated[Path | None, typer.Option("--documents-path", help=_FOLDER_HELP)]
-_OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 
 
 def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
@@ -66,7 +54,7 @@ def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
     """
     app = typer.Typer(
         name="documents",
-        help="Import documents and list them.",
+        help="Import documents, list, show and remove them.",
         rich_markup_mode=None,
     )
 
@@ -78,7 +66,7 @@ def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
         title: _Title = None,
         tags: _Tags = None,
         replace: _Replace = False,
-        documents_path: _Folder = None,
+        documents_path: Folder = None,
     ) -> None:
         """Make documents of PDF, Markdown and plain text files."""
         if len(files) > 1 and (doc_id is not None or title is not None):
@@ -90,22 +78,7 @@ def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
         if not _import_all(files, wanted, root, replace=replace):
             raise typer.Exit(1)
 
-    @app.command("list")
-    def list_documents(tenant: _OnlyTenant = None, documents_path: _Folder = None) -> None:
-        """Show the documents: tenant, doc_id, title, pages, sections.
-
-        When the output is no terminal, these are separated by tabs.
-        """
-        root = (documents_path or default_path()).absolute()
-        selection = select_documents(root, scan_folder(root, {}))
-        _show(
-            document
-            for (owner, _), document in sorted(selection.documents.items())
-            if tenant in (None, owner)
-        )
-        for name, reason in sorted(selection.errors.items()):
-            typer.echo(f"{name}: {reason}", err=True)
-
+    add_folder_commands(app, default_path)
     return app
 
 
@@ -129,7 +102,7 @@ class _Wanted:
 def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
     """Import each file and print what came of it; say whether all went well."""
     # Here, because the importers' libraries are slow to load and serving needs none of them.
-    from mcp_tools_proxy.documents.importing.kinds import import_file  # noqa: PLC0415
+    from mcp_tools_proxy.documents.importing.kinds import import_file, warning_about  # noqa: PLC0415
 
     held = set() if replace else _held_in(root.absolute())
     done: set[str] = set()
@@ -151,14 +124,12 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
             continue
         done.add(origin.doc_id)
         typer.echo(
-            f"{document.doc_id}  {document.title}  {_count(len(document.pages), 'page')}  "
-            f"{_count(len(document.sections), 'section')}  -> {written}"
+            f"{document.doc_id}  {document.title}  {counted(len(document.pages), 'page')}  "
+            f"{counted(len(document.sections), 'section')}  -> {written}"
         )
+        if warning := warning_about(path, document):
+            typer.echo(f"{path}: {warning}", err=True)
     return not failed
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _held_in(root: Path) -> set[tuple[str, str]]:
@@ -202,26 +173,3 @@ def _page_bar(label: str) -> Iterator[PageProgress]:
     with bar:
         task = bar.add_task(label, total=None)
         yield lambda pages, total: bar.update(task, completed=pages, total=total)
-
-
-_COLUMNS = (
-    whole("tenant"),
-    whole("doc_id"),
-    folded("title"),
-    whole("pages", right=True),
-    whole("sections", right=True),
-)
-
-
-def _show(documents: Iterable[Document]) -> None:
-    rows = [
-        (
-            document.tenant_id,
-            document.doc_id,
-            one_line(document.title),
-            str(len(document.pages)),
-            str(len(document.sections)),
-        )
-        for document in documents
-    ]
-    print_table(_COLUMNS, rows)

@@ -1,8 +1,11 @@
 """Health, readiness, metrics, the tools list."""
 
+import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from structlog.testing import capture_logs
@@ -59,6 +62,53 @@ async def test_a_broken_document_file_degrades_but_stays_ready(tmp_path: Path) -
     async with running(documents_path=tmp_path / "documents") as service:
         response = await service.http.get("/health/ready")
         assert (response.status_code, response.json()["status"]) == (200, "degraded")
+
+
+async def test_a_file_in_another_tenants_folder_is_not_served_and_degrades(tmp_path: Path) -> None:
+    folder = tmp_path / "documents" / "mallory"
+    folder.mkdir(parents=True)
+    foreign = {"doc_id": "d", "tenant_id": "tenant_1", "title": "Forged", "pages": ["forged"]}
+    (folder / "d.json").write_text(json.dumps(foreign))
+    async with running(documents_path=tmp_path / "documents") as service:
+        response = await service.http.get("/health/ready")
+        body = response.json()
+        assert (response.status_code, body["status"]) == (200, "degraded")
+        assert (body["checks"]["documents"]["files_ignored"]) == 1
+        read = await service.execute("read_doc_metadata", {"doc_id": "d"})
+        assert read["error"]["code"] == "DOCUMENT_NOT_FOUND"
+        assert "mcp_proxy_document_errors 1.0" in (await service.http.get("/metrics")).text
+
+
+async def test_a_documents_folder_that_vanished_degrades_and_its_documents_are_served(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "documents" / "tenant_1"
+    folder.mkdir(parents=True)
+    document = {"doc_id": "d", "tenant_id": "tenant_1", "title": "D", "pages": ["text"]}
+    (folder / "d.json").write_text(json.dumps(document))
+    async with running(documents_path=tmp_path / "documents") as service:
+
+        async def state() -> tuple[object, object]:
+            line = (await service.http.get("/health/ready")).json()["checks"]["documents"]
+            return line["status"], line["folder"]
+
+        assert await state() == ("ok", "present")
+        shutil.rmtree(tmp_path / "documents")
+        with anyio.fail_after(60):
+            while await state() != ("degraded", "vanished"):  # noqa: ASYNC110 - readiness is asked
+                await anyio.sleep(0.05)
+        read = await service.execute("read_doc_metadata", {"doc_id": "d"})
+        assert read["status"] == "ok"
+        folder.mkdir(parents=True)
+        with anyio.fail_after(60):
+            while await state() != ("ok", "present"):  # noqa: ASYNC110 - readiness is asked
+                await anyio.sleep(0.05)
+
+
+async def test_a_documents_folder_that_was_never_there_is_well(tmp_path: Path) -> None:
+    async with running(documents_path=tmp_path / "none") as service:
+        line = (await service.http.get("/health/ready")).json()["checks"]["documents"]
+        assert (line["status"], line["folder"]) == ("ok", "missing")
 
 
 async def test_a_failed_retrieval_degrades_but_stays_ready() -> None:

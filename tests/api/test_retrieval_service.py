@@ -9,10 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.documents.files import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document
 from retrieval_service.app import MAX_REQUEST_BYTES, WINDOW_PATH, create_app
-from retrieval_service.main import main
 from retrieval_service.settings import RetrievalSettings, SettingsError, load_settings
 
 SEED = {"tenant_id": "tenant_1", "doc_id": "doc_1", "anchor_chunk_id": "p3-c1"}
@@ -169,6 +168,18 @@ async def test_a_document_of_the_folder_is_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("T-05")
+async def test_a_file_in_the_folder_of_another_tenant_is_not_served(tmp_path: Path) -> None:
+    foreign = Document(tenant_id="t", doc_id="d", title="Forged", pages=("forged",))
+    place = document_path(tmp_path, "mallory", "d")
+    place.parent.mkdir()
+    place.write_bytes(dump_document(foreign))
+    response = await post(
+        {"tenant_id": "t", "doc_id": "d", "anchor_chunk_id": "p1-c1"},
+        settings=RetrievalSettings(documents_path=tmp_path),
+    )
+    assert (response.status_code, code_of(response)) == (404, "DOCUMENT_NOT_FOUND")
+
+
 async def test_without_mock_mode_there_is_no_seed_document(tmp_path: Path) -> None:
     settings = RetrievalSettings(documents_path=tmp_path, mock_mode=False)
     assert (await post(SEED, settings=settings)).status_code == 404
@@ -188,10 +199,3 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVAL_PORT", "eighty")
     with pytest.raises(SettingsError, match="RETRIEVAL_PORT"):
         load_settings()
-
-
-def test_a_bad_setting_stops_the_start_with_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVAL_MAX_WINDOW", "0")
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 2

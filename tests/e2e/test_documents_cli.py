@@ -38,6 +38,17 @@ def note(tmp_path: Path) -> Path:
     return path
 
 
+def pdf_with_text_on(numbers: set[int], *, pages: int) -> bytes:
+    pdf = FPDF()
+    pdf.set_font("helvetica", size=12)
+    for number in range(1, pages + 1):
+        pdf.add_page()
+        pdf.rect(10, 10, 100, 100)
+        if number in numbers:
+            pdf.cell(text=f"page {number}")
+    return bytes(pdf.output())
+
+
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
     pdf = FPDF()
@@ -58,6 +69,38 @@ def test_import_makes_one_document_of_each_file(
     assert result.exit_code == 0
     assert read_document(root / "t" / "note.json").tags == ("a", "b")
     assert len(read_document(root / "t" / "book.json").sections) == 3
+
+
+def test_pages_of_a_pdf_without_text_are_named_with_the_way_to_get_it(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    scan = tmp_path / "a scan.pdf"
+    scan.write_bytes(pdf_with_text_on({1, 5, 7}, pages=8))
+    result = run("import", scan, "--tenant", "t")
+    document = read_document(document_path(root, "t", "a scan"))
+    assert (result.exit_code, len(document.pages)) == (0, 8)
+    assert result.stderr.count("\n") == 1
+    assert "pages 2-4, 6, 8 of 8 have no text" in result.stderr
+    assert f"ocrmypdf --skip-text '{scan}' '{tmp_path / 'a scan-ocr.pdf'}'" in result.stderr
+    assert "--doc-id 'a scan' --replace" in result.stderr
+
+
+def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    scan = tmp_path / "scan.pdf"
+    scan.write_bytes(pdf_with_text_on(set(), pages=2))
+    result = run("import", scan, "--tenant", "t")
+    assert (result.exit_code, root.exists(), "ocrmypdf" in result.stderr) == (1, False, True)
+
+
+def test_a_text_file_with_an_empty_page_is_imported_without_a_word(
+    run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "note.txt"
+    path.write_text("one\f\fthree")
+    result = run("import", path, "--tenant", "t")
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_import_prints_one_line_for_each_document(run: Run, root: Path, note: Path) -> None:

@@ -6,7 +6,7 @@ This is the only module that knows the file format.
 import os
 from pathlib import Path
 from typing import Annotated, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -97,6 +97,21 @@ def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
     script stand for themselves. Raises InvalidDocument when a name is over 255 bytes even so.
     """
     return root / _file_name("tenant_id", tenant_id) / _file_name("doc_id", doc_id, ".json")
+
+
+def tenant_of_folder(root: Path, path: Path) -> str | None:
+    """Return whose folder a file lies in: the first one below ``root``, decoded.
+
+    None for a file in ``root`` itself, which only the operator can write. A name that decodes to no
+    UTF-8 is nobody's, and given as it is.
+    """
+    first, *rest = path.relative_to(root).parts
+    if not rest:
+        return None
+    try:
+        return unquote(first, errors="strict")
+    except UnicodeDecodeError:
+        return first
 
 
 def write_document(root: Path, document: Document, *, replace: bool) -> Path:

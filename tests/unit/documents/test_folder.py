@@ -39,9 +39,10 @@ async def test_every_file_below_the_folder_is_loaded(
     root: Path, folder: DocumentFolder, shelf: Shelf
 ) -> None:
     rewrite(root, document("a"))
-    place(root / "any" / "where.json", dump_document(document("b", tenant_id="u")))
+    place(root / "u" / "any" / "where.json", dump_document(document("b", tenant_id="u")))
+    place(root / "at the root.json", dump_document(document("c", tenant_id="v")))
     await folder.load()
-    assert shelf.titles == {("t", "a"): "one", ("u", "b"): "one"}
+    assert shelf.titles == {("t", "a"): "one", ("u", "b"): "one", ("v", "c"): "one"}
 
 
 async def test_a_folder_that_does_not_exist_holds_nothing(tmp_path: Path, shelf: Shelf) -> None:
@@ -57,6 +58,51 @@ async def test_a_broken_file_is_reported_and_the_others_load(
     await folder.load()
     assert shelf.titles == {("t", "d"): "one"}
     assert list(folder.errors) == ["t/bad.json"]
+
+
+@pytest.mark.parametrize("place_of_file", ["t/d.json", "t/x.json", "t/u/d.json", "u%2F/d.json"])
+async def test_a_file_in_the_folder_of_another_tenant_is_ignored_and_reported(
+    root: Path, folder: DocumentFolder, shelf: Shelf, metrics: Metrics, place_of_file: str
+) -> None:
+    rewrite(root, document(tenant_id="u", title="its own"))
+    place(root / place_of_file, dump_document(document(tenant_id="u", title="smuggled")))
+    with capture_logs() as lines:
+        await folder.load()
+    assert shelf.titles == {("u", "d"): "its own"}
+    assert list(folder.errors) == [place_of_file]
+    assert [line["file"] for line in lines if line["event"] == "documents.file_ignored"] == [
+        place_of_file
+    ]
+    assert "mcp_proxy_document_errors 1.0" in metrics.exposition().decode()
+
+
+async def test_a_file_that_names_another_tenant_later_keeps_its_last_good_version(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    rewrite(root, document())
+    await folder.load()
+    place(document_path(root, "t", "d"), dump_document(document(tenant_id="u")))
+    await folder.load()
+    assert (shelf.titles, list(folder.errors)) == ({("t", "d"): "one"}, ["t/d.json"])
+
+
+@pytest.mark.parametrize(
+    "tenant_id", ["a/b", ".", "..", "компания", "ж" * 100, "%41", "\N{SNOWMAN}"]
+)
+async def test_any_tenant_has_a_folder_of_its_own(
+    root: Path, folder: DocumentFolder, shelf: Shelf, tenant_id: str
+) -> None:
+    rewrite(root, document(tenant_id=tenant_id))
+    await folder.load()
+    assert (shelf.titles, dict(folder.errors)) == ({(tenant_id, "d"): "one"}, {})
+
+
+async def test_a_folder_whose_name_is_no_utf8_is_nobodys(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    place(root / "%FF" / "d.json", dump_document(document(tenant_id="\ufffd")))
+    await folder.load()
+    assert (shelf.titles, list(folder.errors)) == ({}, ["%FF/d.json"])
 
 
 async def test_a_broken_file_is_logged_once(root: Path, folder: DocumentFolder) -> None:

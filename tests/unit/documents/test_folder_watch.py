@@ -162,13 +162,20 @@ async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shel
 
 
 @pytest.mark.usefixtures("watching")
-async def test_a_folder_that_vanishes_and_comes_back_is_followed(root: Path, shelf: Shelf) -> None:
+async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_it_is_back(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
     shutil.rmtree(root)
-    await shelf.until({})
+    with anyio.fail_after(60):
+        while not folder.vanished:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+    await folder.load()
+    assert shelf.titles == {("t", "d"): "one"}
     rewrite(root, document(title="back"))
     await shelf.until({("t", "d"): "back"})
     rewrite(root, document(title="again"))
     await shelf.until({("t", "d"): "again"})
+    assert (folder.present, folder.vanished) == (True, False)
 
 
 @pytest.mark.usefixtures("watching")

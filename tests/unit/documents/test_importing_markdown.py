@@ -162,7 +162,14 @@ def test_an_empty_file_is_refused(data: bytes) -> None:
         import_markdown(data, ORIGIN)
 
 
-@pytest.mark.parametrize("data", [b"caf\xe9", "текст".encode("utf-16")])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_unicode_with_a_byte_order_mark_is_read_and_the_mark_dropped(encoding: str) -> None:
+    mark = "\ufeff" if encoding[-3:] in {"-le", "-be"} else ""
+    document = import_markdown(f"{mark}# Заголовок 😀\r\nтекст\r\n".encode(encoding), ORIGIN)
+    assert (document.title, document.pages) == ("Заголовок 😀", ("# Заголовок 😀\nтекст\n",))
+
+
+@pytest.mark.parametrize("data", [b"caf\xe9", "текст".encode("cp1251")])
 def test_bytes_that_are_not_utf8_are_refused_saying_so(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_markdown(data, ORIGIN)

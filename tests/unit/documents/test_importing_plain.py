@@ -52,6 +52,26 @@ def test_text_that_is_not_utf8_is_refused_saying_so() -> None:
     assert "UTF-8" in refused.value.reason
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_text_with_a_byte_order_mark_is_read(encoding: str) -> None:
+    data = "\ufeffстраница 1\r\n\fстраница 2 😀".encode(encoding)
+    assert import_plain(data, ORIGIN).pages == ("страница 1\n", "страница 2 😀")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfea", b"\xff\xfe\x00\xd8a\x00", b"\xfe\xff\xdc\x00"])
+def test_a_mark_of_utf16_before_something_else_is_refused_saying_so(data: bytes) -> None:
+    with pytest.raises(ImportFailed) as refused:
+        import_plain(data, ORIGIN)
+    assert "UTF-16" in refused.value.reason
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"])
+def test_a_byte_order_mark_alone_is_an_empty_text(data: bytes) -> None:
+    with pytest.raises(ImportFailed) as refused:
+        import_plain(data, ORIGIN)
+    assert "empty" in refused.value.reason
+
+
 @pytest.mark.parametrize(
     ("name", "sections"), [("a.txt", ["notes"]), ("A.MD", ["h"]), ("a.markdown", ["h"])]
 )

@@ -1,5 +1,6 @@
 """Choosing the importer for a file."""
 
+import shlex
 from pathlib import Path
 
 from mcp_tools_proxy.documents.importing.markdown import import_markdown
@@ -11,6 +12,7 @@ from mcp_tools_proxy.documents.importing.source import (
     Progress,
     no_progress,
 )
+from mcp_tools_proxy.documents.importing.textless import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
 
 
@@ -32,3 +34,18 @@ def import_file(path: Path, origin: Origin, progress: Progress = no_progress) ->
             return import_plain(data, origin)
         case _:
             raise ImportFailed("is no .pdf, .md, .markdown, .txt or .text file")
+
+
+def warning_about(path: Path, document: Document) -> str | None:
+    """Say in one line which pages of an imported PDF have no text, and how to get it."""
+    pages = pages_without_text(document)
+    if path.suffix.lower() != ".pdf" or not pages:
+        return None
+    noun, verb = ("page", "has") if len(pages) == 1 else ("pages", "have")
+    result = path.with_name(f"{path.stem}-ocr.pdf")
+    command = shlex.join(["ocrmypdf", "--skip-text", str(path), str(result)])
+    return (
+        f"{noun} {spell_pages(pages)} of {len(document.pages)} {verb} no text and cannot be "
+        f"searched. Where they are pictures, as in a scan, make text of them ({command}) and "
+        f"import {result.name} with --doc-id {shlex.quote(document.doc_id)} --replace"
+    )

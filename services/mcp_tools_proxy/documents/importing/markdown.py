@@ -38,7 +38,8 @@ def import_markdown(data: bytes, origin: Origin) -> Document:
 
     Front matter gives the title and is left out; without one the first heading is the title. A
     heading inside a quote, a list or code starts no section, and the text before the first heading
-    belongs to none. Raises ImportFailed when ``data`` is empty or not UTF-8.
+    belongs to none. Raises ImportFailed when ``data`` is empty or no text that
+    ``decode_text`` knows.
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)

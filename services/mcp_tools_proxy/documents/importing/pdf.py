@@ -29,7 +29,10 @@ def import_pdf(data: bytes, origin: Origin, progress: Progress = no_progress) ->
         with closing(PdfDocument(data)) as pdf:
             pages = tuple(_page_texts(pdf, progress))
             if not any(page.strip() for page in pages):
-                raise ImportFailed("has no text: its pages are pictures, run OCR on it first")
+                raise ImportFailed(
+                    "has no text: its pages are pictures; make text of them first, for example "
+                    "with: ocrmypdf scan.pdf text.pdf"
+                )
             headings = _place_headings(_outline(pdf), pages)
             title = _text_of(lambda: pdf.get_metadata_value("Title"))
     except PdfiumError as error:

@@ -18,7 +18,7 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 def import_plain(data: bytes, origin: Origin) -> Document:
     """Make a document of plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
 
-    Raises ImportFailed when ``data`` is empty or not UTF-8.
+    Raises ImportFailed when ``data`` is empty or no text that ``decode_text`` knows.
     """
     text = decode_text(data)
     if not clean(text).strip():

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from bisect import bisect_right
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,11 +60,20 @@ def no_progress(done: int, total: int) -> None:
 
 
 def decode_text(data: bytes) -> str:
-    """Decode UTF-8, drop a byte order mark, end lines with ``\\n``. Raises ImportFailed."""
+    """Decode UTF-8, or UTF-16 that begins with a byte order mark; end lines with ``\\n``.
+
+    The mark itself is dropped. Raises ImportFailed.
+    """
+    is_utf_16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ImportFailed(f"is not UTF-8 text (byte {error.start})") from error
+        where = f"(byte {error.start})"
+        if is_utf_16:
+            reason = f"begins with the mark of UTF-16 and is no UTF-16 text {where}"
+        else:
+            reason = f"is not UTF-8 text {where}; save it as UTF-8, or as UTF-16 with its mark"
+        raise ImportFailed(reason) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

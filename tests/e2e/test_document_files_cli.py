@@ -1,0 +1,180 @@
+"""``documents show`` and ``documents remove``, as a person at a shell meets them (contract §8)."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli_documents import documents_app
+from mcp_tools_proxy.documents.files import document_path, dump_document, write_document
+from mcp_tools_proxy.domain.document import Document, Section
+from tests.e2e.program import UNLIMITED, Program, started, wait_until
+from tests.e2e.terminal import run_on_terminal
+
+Run = Callable[..., Result]
+
+BOOK = Document(
+    tenant_id="acme",
+    doc_id="book",
+    title="The\x1b[31m book",
+    pages=("one", "", "", "four", "", "шесть"),
+    sections={
+        "a": Section(section_id="a", title="Part A", page_start=1, page_end=4),
+        "b": Section(section_id="b", title="Part B", page_start=6, page_end=6),
+    },
+    tags=("vpn", "manual"),
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "documents"
+    write_document(root, BOOK, replace=False)
+    return root
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    app = typer.Typer()
+    app.add_typer(documents_app(lambda: root))
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, ["documents", *map(str, arguments)])
+
+
+def another(doc_id: str, tenant_id: str = "acme") -> Document:
+    return Document(tenant_id=tenant_id, doc_id=doc_id, title="Another", pages=("text",))
+
+
+def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
+    path = document_path(root, "acme", "book")
+    assert run("show", "book", "--tenant", "acme").stdout.splitlines() == [
+        "doc_id    book",
+        "tenant    acme",
+        "title     The[31m book",
+        "tags      vpn, manual",
+        "pages     6 (no text: 2-3, 5)",
+        f"size      12 characters of text, {path.stat().st_size} bytes of file",
+        f"file      {path}",
+        "sections  2",
+        "  a  Part A  pages 1-4",
+        "  b  Part B  page 6",
+    ]
+
+
+def test_show_can_give_json(run: Run, root: Path) -> None:
+    path = document_path(root, "acme", "book")
+    assert json.loads(run("show", "book", "--tenant", "acme", "--json").stdout) == {
+        "doc_id": "book",
+        "tenant_id": "acme",
+        "title": "The\x1b[31m book",
+        "tags": ["vpn", "manual"],
+        "pages": 6,
+        "pages_without_text": [2, 3, 5],
+        "sections": [
+            {"section_id": "a", "title": "Part A", "page_start": 1, "page_end": 4},
+            {"section_id": "b", "title": "Part B", "page_start": 6, "page_end": 6},
+        ],
+        "text_chars": 12,
+        "file": str(path),
+        "file_bytes": path.stat().st_size,
+    }
+
+
+@pytest.mark.parametrize("command", ["show", "remove"])
+@pytest.mark.parametrize(("doc_id", "tenant"), [("none", "acme"), ("book", "other"), ("", "acme")])
+def test_what_is_not_there_is_one_line_and_exit_code_1(
+    run: Run, root: Path, command: str, doc_id: str, tenant: str
+) -> None:
+    result = run(command, doc_id, "--tenant", tenant)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert f"tenant {tenant} has no such document" in result.stderr
+    assert document_path(root, "acme", "book").exists()
+
+
+@pytest.mark.parametrize("command", ["show", "remove"])
+def test_a_tenant_has_to_be_named(run: Run, command: str) -> None:
+    assert run(command, "book").exit_code == 2
+
+
+def test_show_says_what_is_wrong_with_a_broken_file(run: Run, root: Path) -> None:
+    document_path(root, "acme", "book").write_text("{")
+    result = run("show", "book", "--tenant", "acme")
+    assert (result.exit_code, "is not strict JSON" in result.stderr) == (1, True)
+
+
+def test_remove_takes_several_and_names_what_is_not_there(run: Run, root: Path) -> None:
+    for document in (another("x"), another("y"), another("x", "other")):
+        write_document(root, document, replace=False)
+    result = run("remove", "x", "none", "book", "x", "--tenant", "acme")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stdout.splitlines() == [
+        f"{doc_id}  removed  {document_path(root, 'acme', doc_id)}" for doc_id in ("x", "book")
+    ]
+    assert run("list").stdout == "acme\ty\tAnother\t1\t0\nother\tx\tAnother\t1\t0\n"
+
+
+def test_a_removed_document_has_no_copy_that_takes_its_place(run: Run, root: Path) -> None:
+    (root / "acme" / "copy.json").write_bytes(dump_document(BOOK))
+    (root / "copy.json").write_bytes(dump_document(BOOK))
+    assert run("remove", "book", "--tenant", "acme").exit_code == 0
+    assert run("list").stdout == ""
+
+
+@pytest.mark.parametrize("content", [b"{", dump_document(another("book", "other"))])
+def test_a_file_that_cannot_be_used_is_removed_by_its_place(
+    run: Run, root: Path, content: bytes
+) -> None:
+    document_path(root, "acme", "book").write_bytes(content)
+    assert run("remove", "book", "--tenant", "acme").exit_code == 0
+    assert not document_path(root, "acme", "book").exists()
+
+
+def test_a_file_in_the_folder_of_another_tenant_is_not_that_tenants_document(
+    run: Run, root: Path
+) -> None:
+    smuggled = root / "acme" / "smuggled.json"
+    smuggled.write_bytes(dump_document(another("x", "other")))
+    listed = run("list")
+    assert (listed.stdout.count("\n"), listed.stderr.startswith("acme/smuggled.json: ")) == (
+        1,
+        True,
+    )
+    assert run("remove", "x", "--tenant", "other").exit_code == 1
+    assert smuggled.exists()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("options", "typed", "removed"),
+    [((), "n\n", False), ((), "\n", False), ((), "y\n", True), (("--yes",), "", True)],
+)
+def test_on_a_terminal_it_asks_before(
+    tmp_path: Path, root: Path, options: tuple[str, ...], typed: str, removed: bool
+) -> None:
+    seen = run_on_terminal(
+        tmp_path, "documents", "remove", "book", "--tenant", "acme", *options, typed=typed
+    )
+    asked = 'Remove 1 document of tenant "acme": "book"?' in seen.text
+    gone = not document_path(root, "acme", "book").exists()
+    assert (asked, gone, seen.exit_code) == (not options, removed, 0 if removed else 1)
+
+
+@pytest.mark.e2e
+def test_a_running_service_forgets_a_removed_document(tmp_path: Path, root: Path, run: Run) -> None:
+    with started(tmp_path, UNLIMITED) as program:
+        wait_until(lambda: answer(program) == "ok", timeout_s=60)
+        run("remove", "book", "--tenant", "acme")
+        wait_until(lambda: answer(program) == "DOCUMENT_NOT_FOUND", timeout_s=60)
+
+
+def answer(program: Program) -> object:
+    call = {
+        "tool_name": "read_doc_metadata",
+        "arguments": {"doc_id": "book"},
+        "user": {"user_id": "u", "tenant_id": "acme"},
+    }
+    said = program.http.post("/internal/mcp/execute", json=call).json()
+    return said["error"]["code"] if "error" in said else said["status"]
