@@ -54,7 +54,7 @@ def local_specs() -> list[ToolSpec]:
     tools = (
         section_tool(repository, max_text_bytes=1_000),
         pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),
-        metadata_tool(repository),
+        metadata_tool(repository, max_text_bytes=1_000),
         search_tool(repository, max_text_bytes=1_000),
         window_tool(repository, retrieval, radius=2, mock_mode=True, max_text_bytes=1_000),
     )
