@@ -1,10 +1,8 @@
 """Runs the service under uvicorn and stops it gracefully."""
 
-import asyncio
 import errno
 import gc
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,88 +10,21 @@ from types import FrameType
 
 import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.web.http_protocol import BoundedProtocol
 
 log = structlog.get_logger()
-
-ARRIVAL_TIMEOUT_S = 30.0
-"""Seconds for a request to arrive with its body, from its first byte or the connection's begin."""
-
-MAX_HEAD_BYTES = 64 * 1024
-"""Largest request line with its headers."""
 
 COLLECT_AFTER = 20_000
 """Objects made, less those that went again, before the collector looks at the young ones."""
 
 LEFTOVER_GRACE_S = 1
 """Seconds for answers still being sent when the calls themselves are over."""
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """Hangs up on a request that is not there in time, or whose head is over MAX_HEAD_BYTES.
-
-    Neither uvicorn nor httptools has such a bound. A timer on the connection costs a tenth of what
-    a time-out around the reading would.
-    """
-
-    arrival_timeout_s = ARRIVAL_TIMEOUT_S
-    _head_bytes = 0
-    _arriving: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
-        super().connection_made(transport)
-        self._await_request()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._request_is_there()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what arrived; uvicorn's protocol does the rest."""
-        self._head_bytes += len(data)
-        super().data_received(data)
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._hang_up("its head is too large")
-
-    def on_message_begin(self) -> None:
-        """Wait for the rest of a request that has begun."""
-        super().on_message_begin()
-        self._await_request()
-
-    def on_headers_complete(self) -> None:
-        """Stop counting: what follows is a body, until the next request begins."""
-        self._head_bytes = -sys.maxsize
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Count anew for the next request."""
-        self._head_bytes = 0
-        self._request_is_there()
-        super().on_message_complete()
-
-    def _await_request(self) -> None:
-        if self._arriving is None:
-            self._arriving = self.loop.call_later(
-                self.arrival_timeout_s, self._hang_up, "it did not arrive in time"
-            )
-
-    def _request_is_there(self) -> None:
-        if self._arriving is not None:
-            self._arriving.cancel()
-            self._arriving = None
-
-    def _hang_up(self, reason: str) -> None:
-        if not self.transport.is_closing():
-            log.warning("request.dropped", reason=reason)
-            self.transport.close()
 
 
 class GracefulServer(uvicorn.Server):
@@ -174,6 +105,7 @@ def build_server(settings: Settings) -> GracefulServer:
         ws="none",
         http=BoundedProtocol,
         server_header=False,
+        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
     return GracefulServer(config, gateway.lifecycle, grace_s=settings.shutdown_grace_s)

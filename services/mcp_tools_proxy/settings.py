@@ -56,6 +56,8 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
         "info"
     )
     """Least severe level to log."""
+    keep_alive_s: Seconds = 75.0
+    """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
 

@@ -1,0 +1,116 @@
+"""Raw sockets at the started program: what one connection can take from the others."""
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import UNLIMITED, Program, started
+from tests.service import EXECUTE, request_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+FLOOD_BYTES = 3_300_000
+CHUNKED = "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
+PINGED = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    with started(tmp_path_factory.mktemp("hostile"), UNLIMITED) as running:
+        yield running
+
+
+def rss_bytes(program: Program) -> int:
+    """Give the memory that the program has resident."""
+    status = Path(f"/proc/{program.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def connect(program: Program) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", program.port), timeout=60)
+
+
+def send_all_that_is_taken(connection: socket.socket, data: bytes) -> None:
+    """Send until it is all sent or the other side has had enough."""
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        connection.sendall(data)
+
+
+def answered(connection: socket.socket) -> bytes:
+    """Read until the connection ends."""
+    data = bytearray()
+    with contextlib.suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            data += piece
+    return bytes(data)
+
+
+@pytest.mark.parametrize("connections", [1, 10])
+def test_requests_sent_ahead_without_end_cost_no_memory(program: Program, connections: int) -> None:
+    before = rss_bytes(program)
+    opened = [connect(program) for _ in range(connections)]
+    for connection in opened:
+        send_all_that_is_taken(connection, HEALTH * (FLOOD_BYTES // len(HEALTH)))
+    assert program.http.get("/health").status_code == 200
+    grown = rss_bytes(program) - before
+    answers = [answered(connection).count(b"HTTP/1.1 200") for connection in opened]
+    for connection in opened:
+        connection.close()
+    assert grown < 20_000_000
+    assert max(answers) <= 8
+
+
+def trailers_to(method: str, path: str, body: object) -> bytes:
+    """Make a request that names a tenant after its body only."""
+    content = json.dumps(body).encode()
+    head = CHUNKED.format(method=method, path=path).encode()
+    trailers = b"X-Tenant-Id: tenant_1\r\nX-User-Id: u\r\n\r\n"
+    return b"%b%x\r\n%b\r\n0\r\n%b" % (head, len(content), content, trailers)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", EXECUTE, {**SECTION, "user": None}),
+        ("POST", "/internal/mcp/execute/batch", {"calls": [{"tool_name": "x"}]}),
+        ("GET", "/internal/mcp/tools", {}),
+        ("POST", "/mcp", PINGED),
+        ("POST", "/mcp/sse?sessionId=x", PINGED),
+    ],
+)
+def test_trailers_name_no_tenant(program: Program, method: str, path: str, body: object) -> None:
+    with connect(program) as connection:
+        connection.sendall(trailers_to(method, path, body) + HEALTH.replace(
+            b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
+        ))  # fmt: skip
+        first, _, second = answered(connection).rpartition(b"HTTP/1.1 ")
+    assert second.startswith(b"200 ")
+    assert b"sec_intro" not in first
+    if path.startswith("/internal") and method == "POST":
+        assert first.startswith(b"HTTP/1.1 422 ")
+
+
+def test_trailers_without_end_end_the_connection_and_cost_no_memory(program: Program) -> None:
+    before = rss_bytes(program)
+    head = CHUNKED.format(method="POST", path=EXECUTE).encode()
+    with connect(program) as connection:
+        connection.sendall(head + b"2\r\n{}\r\n0\r\n")
+        for _ in range(500):
+            send_all_that_is_taken(connection, b"X-T: 1\r\n" * 10_000)
+        assert b" 200 " not in answered(connection)
+    assert rss_bytes(program) - before < 20_000_000
+
+
+def test_an_idle_connection_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
+    with (
+        started(tmp_path, {"MCP_PROXY_KEEP_ALIVE_S": "0.2"}) as program,
+        connect(program) as connection,
+    ):
+        connection.sendall(HEALTH)
+        assert answered(connection).startswith(b"HTTP/1.1 200")
