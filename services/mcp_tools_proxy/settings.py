@@ -94,16 +94,12 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Bytes of one result as JSON."""
     max_batch_calls: Count = 32
     """Calls in one batch."""
-    blocklist_keywords: Words = (
-        "leak",
-        "dump",
-        "exfiltrate",
-    )
+    blocklist_keywords: Words = ()
     """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
 
     rate_limit_calls: Budget = 10
     """Calls for one document of one tenant in each window; 0 is off."""
-    rate_limit_tokens: Budget = 2000
+    rate_limit_tokens: Budget = 51_200
     """Tokens for one document of one tenant in each window; 0 is off."""
     rate_limit_tenant_calls: Budget = 600
     """Calls for one tenant in each window; 0 is off."""

@@ -128,3 +128,17 @@ async def test_a_result_that_is_not_delivered_costs_no_tokens() -> None:
     async with running(rate_limit_tenant_tokens=1, max_result_bytes=300) as service:
         codes = [await service.code("list_available_tools") for _ in range(2)]
         assert codes == ["RESULT_TOO_LARGE"] * 2
+
+
+async def test_by_default_ten_full_answers_of_a_document_fit_into_a_minute() -> None:
+    page = "x" * (11 * 20480)
+    async with running(make_document(doc_id="long", pages=[page]), unlimited=False) as service:
+        seen = [
+            await service.execute(
+                "read_doc_pages",
+                {"doc_id": "long", "page_start": 1, "page_end": 1, "start_char": n * 20480},
+            )
+            for n in range(11)
+        ]
+        assert [one["result"]["tokens"] for one in seen[:10]] == [5120] * 10
+        assert seen[10]["error"]["code"] == "RATE_LIMIT_EXCEEDED"

@@ -24,7 +24,7 @@ class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
     ``details`` is JSON-able. ``retryable`` says that the very same call may succeed later, and
-    ``retry_after_s`` (seconds) when.
+    ``retry_after_s`` (seconds) when. ``reason`` is for the log: no caller is told.
     """
 
     code: ClassVar[str]
@@ -36,11 +36,13 @@ class ProxyError(Exception):
         *,
         details: Mapping[str, object] | None = None,
         retry_after_s: float | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.details = details
         self.retry_after_s = retry_after_s
+        self.reason = reason
 
     @property
     def as_json(self) -> dict[str, object]:
@@ -141,11 +143,7 @@ class ToolNotFound(ProxyError):
 
 
 class NotAllowed(ProxyError):
-    """What the caller asks for is not for this caller; ``reason`` says why, to operators only."""
-
-    def __init__(self, message: str, *, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+    """What the caller asks for is not for this caller; ``reason`` says why."""
 
 
 class ToolNotAllowed(NotAllowed):
@@ -197,7 +195,7 @@ class WindowTooLarge(ProxyError):
 
 
 class ContentBlocked(ProxyError):
-    """An argument holds a blocked keyword (T-06)."""
+    """An argument holds a blocked keyword, which is the ``reason`` (T-06)."""
 
     code = "CONTENT_BLOCKED"
 

@@ -18,10 +18,11 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.registry import RegistryHolder
-from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
+from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
+from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 
 BUDGET_ARGUMENT = "doc_id"
@@ -109,8 +110,11 @@ class Executor:
         if spec.server_id is not None:
             self._entered(call, spec)
         parsed = component.parse(call.arguments)
-        if await self._is_blocked(call.arguments):  # a resource's URI is a name, no argument
-            raise ContentBlocked("an argument holds a blocked keyword; rephrase it")
+        blocked = await self._find_blocked(
+            call.arguments
+        )  # a resource's URI is a name, no argument
+        if blocked is not None:
+            raise _content_blocked(spec, blocked)
         scope = _scope(spec, call)
         refusal = None if scope is None else await _document_refusal(component, parsed, call)
         admission = await self._limiter.admit(
@@ -141,10 +145,25 @@ class Executor:
             details={"bytes": size, "max_result_bytes": max_bytes},
         )
 
-    async def _is_blocked(self, arguments: JsonObject) -> bool:
+    async def _find_blocked(self, arguments: JsonObject) -> Blocked | None:
         if self._blocklist.is_long(arguments):
-            return await asyncio.to_thread(self._blocklist.blocks, arguments)
-        return self._blocklist.blocks(arguments)
+            return await asyncio.to_thread(self._blocklist.find, arguments)
+        return self._blocklist.find(arguments)
+
+
+def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
+    """Build the refusal: it names the argument to the caller, and the keyword to operators only."""
+    if isinstance(spec, ToolSpec):
+        schema = spec.input_schema
+    else:
+        schema = {"properties": {name: {} for name in spec.argument_names}}
+    argument = declared_path(blocked.path, schema)
+    named = f"the argument {quote(argument)}" if argument else "an argument"
+    return ContentBlocked(
+        f"{named} holds a word that is blocked here; say it in other words",
+        details={"argument": argument[:QUOTE_CHARS]} if argument else None,
+        reason=blocked.keyword,
+    )
 
 
 async def _document_refusal(

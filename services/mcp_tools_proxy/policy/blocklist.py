@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from mcp_tools_proxy.policy.unicode import normalize
 
@@ -14,6 +15,16 @@ IDENTIFIER_ARGUMENTS = frozenset(
 LONG_CHARS = 20_000
 """NFKC makes up to 18 characters of one."""
 
+Path = tuple[str | int, ...]
+"""Where a value stands in the arguments: keys, and places in lists."""
+
+
+class Blocked(NamedTuple):
+    """The first keyword found; ``path`` is where."""
+
+    path: Path
+    keyword: str
+
 
 class Blocklist:
     """Finds keywords as whole words, after NFKC and casefold; no keywords means off."""
@@ -24,32 +35,55 @@ class Blocklist:
         self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
 
     def is_long(self, arguments: Mapping[str, object]) -> bool:
-        """Tell whether searching ``arguments`` may take more than some milliseconds."""
-        return sum(len(text) for text in self._texts(arguments)) > LONG_CHARS
+        """Return whether searching ``arguments`` may take more than some milliseconds."""
+        if self._pattern is None:
+            return False
+        return sum(len(text) for _, text in self._texts(arguments)) > LONG_CHARS
 
-    def blocks(self, arguments: Mapping[str, object]) -> bool:
-        """Tell whether a string in ``arguments``, however nested, holds a keyword."""
-        pattern = self._pattern
-        return pattern is not None and any(
-            pattern.search(_fold(text)) for text in self._texts(arguments)
-        )
+    def find(self, arguments: Mapping[str, object]) -> Blocked | None:
+        """Return the first keyword that a string in ``arguments``, however nested, holds."""
+        if self._pattern is None:
+            return None
+        for path, text in self._texts(arguments):
+            if found := self._pattern.search(_fold(text)):
+                return Blocked(path, found[0])
+        return None
 
-    def _texts(self, arguments: Mapping[str, object]) -> Iterator[str]:
+    def _texts(self, arguments: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
         for name, value in arguments.items():
             if name not in IDENTIFIER_ARGUMENTS:
-                yield from _strings(value)
+                yield from _strings(value, (name,))
 
 
 def _fold(text: str) -> str:
     return normalize("NFKC", text).casefold()
 
 
-def _strings(value: object) -> Iterator[str]:
+def _strings(value: object, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
-        yield value
+        yield path, value
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
+        for key, item in value.items():
+            yield from _strings(item, (*path, key))
     elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
+        for place, item in enumerate(value):
+            yield from _strings(item, (*path, place))
+
+
+def declared_path(path: Path, schema: Mapping[str, object]) -> str:
+    """Spell ``path`` as far as a tool's input schema declares it: ``filter.names[2]``.
+
+    Keys that the schema does not declare are a caller's data, which belongs in no log line. Empty
+    when not even the first is declared.
+    """
+    spelt = ""
+    for part in path:
+        parts = schema.get("items" if isinstance(part, int) else "properties")
+        if isinstance(part, int):
+            declared, spelt = parts, f"{spelt}[{part}]"
+        elif isinstance(parts, Mapping) and part in parts:
+            declared, spelt = parts[part], f"{spelt}.{part}" if spelt else part
+        else:
+            break
+        schema = declared if isinstance(declared, Mapping) else {}
+    return spelt

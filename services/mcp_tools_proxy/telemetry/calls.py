@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec
-from mcp_tools_proxy.domain.errors import NotAllowed
+from mcp_tools_proxy.domain.errors import ContentBlocked, NotAllowed
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
@@ -140,6 +140,9 @@ def _payload(event: str, record: CallRecord, denial: NotAllowed | None) -> dict[
         doc_id = call.arguments.get("doc_id")
         if isinstance(doc_id, str) and "doc_id" in spec.argument_names:
             payload["doc_id"] = _shown(doc_id)
+    if isinstance(record.outcome, Failed) and isinstance(record.outcome.error, ContentBlocked):
+        blocked = record.outcome.error
+        payload |= {**(blocked.details or {}), "keyword": blocked.reason}
     if isinstance(record.outcome, Ok):
         payload["result_bytes"] = len(record.outcome.result_json)
         payload["tokens"] = record.outcome.tokens
