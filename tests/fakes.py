@@ -1,7 +1,7 @@
 """One fake for each protocol of ours."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
@@ -208,6 +208,15 @@ class FakePool:
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Run the servers of ``wanted`` that are enabled, and no others."""
         self.applied.append(wanted)
+
+    @property
+    def pending(self) -> Sequence[str]:
+        """None: here a server is discovered at once, or never."""
+        return ()
+
+    async def first_attempt(self, server_id: str, waited_s: float) -> None:
+        """Nobody waits here."""
+        raise AssertionError("no server is pending")
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:

@@ -72,7 +72,7 @@ def create_app(
         gateway.lifecycle,
         max_batch_calls=settings.max_batch_calls,
     )
-    catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry)
+    catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry, gateway.first_attempts)
     asked_most = execute.routes()
     app.router.routes[:0] = (*asked_most, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None

@@ -23,11 +23,13 @@ from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.health import Check, Health
 from mcp_tools_proxy.gateway.in_force import ConfigFolder
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.gateway.startup import Startup
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.tool_names import ToolNaming
@@ -88,9 +90,11 @@ class Gateway:
         self.pool = Pool(self.dialer.dial, self.metrics, on_change=self._servers_changed)
         self.files = _config_folder(settings, local_tools)
         self.reloader = self._build_reloader(settings, local_tools)
+        self.first_attempts = FirstAttempts(self.registry, self.pool)
+        self.startup = Startup(settings.startup_wait_s)
         telemetry = CallTelemetry(self.metrics)
         self.executor = Executor(
-            registry=self.registry,
+            first_attempts=self.first_attempts,
             limiter=self.limiter,
             blocklist=Blocklist(settings.blocklist_keywords),
             lifecycle=self.lifecycle,
@@ -98,8 +102,15 @@ class Gateway:
             record=telemetry,
             entered=telemetry.entered,
         )
-        self.subscriptions = Subscriptions(registry=self.registry, lifecycle=self.lifecycle)
-        self.health = Health(self.lifecycle, self._checks(), lambda: self.pool.statuses)
+        self.subscriptions = Subscriptions(
+            registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
+        )
+        self.health = Health(
+            self.lifecycle,
+            self._checks(),
+            lambda: self.pool.statuses,
+            started=lambda: self.startup.is_over,
+        )
 
     def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
         max_text_bytes = settings.max_text_bytes
@@ -158,11 +169,13 @@ class Gateway:
     async def run(self) -> AsyncIterator[None]:
         """Load documents and configuration, then serve until left; what was opened is closed.
 
-        The downstream servers are connected to meanwhile: nothing waits for them.
+        The downstream servers are connected to meanwhile: only readiness waits for them, and calls
+        that need one.
         """
         try:
             await self.folder.load()
             await self.reloader.load()
+            self.startup.begin(self.pool.first_attempts())
             if self.tokens is not None:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:

@@ -15,10 +15,6 @@ from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.gateway.health import remote_line
 from mcp_tools_proxy.settings import Settings
 
-DISCOVERY_S = 5.0
-"""How long a client's first answer, or the first link, waits for servers that are still being
-connected to: many clients list once, and never ask again."""
-
 
 def build_server(settings: Settings, gateway: Gateway, caller_of: CallerOf) -> FacadeServer:
     """Build a server over the gateway; ``caller_of`` tells who sent a request."""
@@ -62,7 +58,8 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         rules,
         _token(settings),
         Conversations(build_server(settings, gateway, lambda _: caller), caller),
-        ready=partial(gateway.pool.settled, DISCOVERY_S),
+        # many backends list once, and never ask again
+        ready=partial(gateway.pool.settled, settings.startup_wait_s),
         metrics=gateway.metrics,
     )
     gateway.health.add(

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from mcp_tools_proxy.assembly import Gateway
-from mcp_tools_proxy.assembly_mcp import DISCOVERY_S, build_server
+from mcp_tools_proxy.assembly_mcp import build_server
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.facade.stdio import serve_stdio
 from mcp_tools_proxy.gateway.lifecycle import Phase
@@ -26,7 +26,8 @@ async def _serve(settings: Settings, caller: Caller) -> None:
     gateway = Gateway(settings)
     server = build_server(settings, gateway, lambda _: caller)
     async with gateway.run(), asyncio.TaskGroup() as tasks:
-        await gateway.pool.settled(DISCOVERY_S)
+        # many clients list once, and never ask again
+        await gateway.pool.settled(settings.startup_wait_s)
         serving = tasks.create_task(
             serve_stdio(server, gateway.lifecycle, max_request_bytes=settings.max_request_bytes)
         )

@@ -72,6 +72,8 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
+    startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
+    """Seconds after a start that readiness, stdio and the connector wait for servers at most."""
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
     """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
 

@@ -30,8 +30,9 @@ from mcp_tools_proxy.api.models import (
     ToolsQuery,
 )
 from mcp_tools_proxy.api.requests import validate
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.gateway.registry import RegistryHolder
 from mcp_tools_proxy.gateway.tool_lists import etag_of
@@ -52,10 +53,17 @@ class Listed:
 class CatalogEndpoints:
     """The endpoints that list what may be used; a list that a client has already is not sent."""
 
-    def __init__(self, intake: Intake, identity: Identity, registry: RegistryHolder) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        identity: Identity,
+        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
+    ) -> None:
         self._intake = intake
         self._identity = identity
         self._registry = registry
+        self._first_attempts = first_attempts
 
     def routes(self) -> Sequence[DirectRoute]:
         """Describe and route the endpoints."""
@@ -110,11 +118,15 @@ class CatalogEndpoints:
         asked = validate(ToolsQuery, _once_each(query) | {"names": names})
         caller = await lister_of(self._identity, request, asked)
         tools = await self._registry.list_tools(caller, asked.format, asked.names)
+        if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
+            body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
+            return Listed(etag_of(body), lambda: body)
         return Listed(tools.etag, lambda: tools.body)
 
     async def _list_prompts(self, request: Request) -> Listed:
         caller = await self._lister(request)
-        return _listed({"prompts": self._registry.current.prompts_visible_to(caller)})
+        prompts = self._registry.current.prompts_visible_to(caller)
+        return self._listed(caller, Kind.PROMPT, {"prompts": prompts})
 
     async def _lister(self, request: Request) -> Caller:
         asked = validate(CallerQuery, _once_each(request.query_params))
@@ -123,12 +135,17 @@ class CatalogEndpoints:
     async def _list_resources(self, request: Request) -> Listed:
         caller = await self._lister(request)
         current = self._registry.current
-        return _listed(
-            {
-                "resources": current.resources_visible_to(caller),
-                "resource_templates": current.templates_visible_to(caller),
-            }
-        )
+        listed = {
+            "resources": current.resources_visible_to(caller),
+            "resource_templates": current.templates_visible_to(caller),
+        }
+        return self._listed(caller, Kind.RESOURCE, listed)
+
+    def _listed(self, caller: Caller, kind: Kind, content: Mapping[str, object]) -> Listed:
+        """Make a list, with the servers of which nothing is known yet, where there are any."""
+        pending = self._first_attempts.pending_for(caller, kind)
+        body = to_json({**content, "pending": pending} if pending else content)
+        return Listed(etag_of(body), lambda: body)
 
 
 async def _answer(
@@ -156,11 +173,6 @@ def _has_already(headers: Headers, etag: str) -> bool:
         return False
     told = ",".join(headers.getlist("if-none-match"))
     return told.strip() == "*" or etag in _ENTITY_TAG.findall(told)
-
-
-def _listed(content: Mapping[str, object]) -> Listed:
-    body = to_json(content)
-    return Listed(etag_of(body), lambda: body)
 
 
 _IF_NONE_MATCH = {

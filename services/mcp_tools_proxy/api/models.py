@@ -173,18 +173,24 @@ class OpenAiTool(BaseModel):
     function: OpenAiFunction
 
 
+Pending = list[str] | None
+"""Servers that are being connected to for the first time: what they offer is not here yet."""
+
+
 class ToolsAnswer(BaseModel):
     """What the caller may run, in the format asked for."""
 
     tools: list[McpTool] | list[OpenAiTool] | list[AnthropicTool]
     format: ToolFormat
     warnings: list[ToolWarning] | None = None
+    pending: Pending = None
 
 
 class PromptsAnswer(BaseModel):
     """The prompts that the caller may get, as their servers describe them."""
 
     prompts: list[dict[str, object]]
+    pending: Pending = None
 
 
 class ResourcesAnswer(BaseModel):
@@ -192,6 +198,7 @@ class ResourcesAnswer(BaseModel):
 
     resources: list[dict[str, object]]
     resource_templates: list[dict[str, object]]
+    pending: Pending = None
 
 
 class ServerAnswer(BaseModel):
@@ -272,6 +279,7 @@ class ActivePresetAnswer(BaseModel):
 
     preset: PresetAnswer
     missing: list[MissingAnswer]
+    pending: Pending = None
     shadowed: list[ShadowedAnswer] | None = None
     problems: list[ProblemAnswer] | None = None
 

@@ -105,6 +105,8 @@ def _active(reloader: Reloader) -> dict[str, object]:
         "preset": {"id": reloader.active.preset_id, "name": reloader.active.name},
         "missing": [_item(item) for item in reloader.missing],
     }
+    if pending := reloader.pending:
+        shown["pending"] = pending
     if reloader.shadowed:
         shown["shadowed"] = [{**_item(item), "winner": item.winner} for item in reloader.shadowed]
     if reloader.problems:

@@ -64,3 +64,5 @@ class Call:
     """The request's ``_meta``; its server gets what MCP does not reserve of it (W-12)."""
     client: Client = NOBODY
     resumed: Resumed | None = None
+    waited_s: float = 0.0
+    """Seconds that it waited for a server's first attempt; they count towards its time-out."""

@@ -1,7 +1,7 @@
 """The sessions that the configuration asks for."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -66,6 +66,34 @@ class Pool:
     def statuses(self) -> tuple[ServerStatus, ...]:
         """How every configured server is now, in the given order."""
         return tuple(self._status_of(config) for config in self._wanted.values())
+
+    @property
+    def pending(self) -> Sequence[str]:
+        """The servers that are being connected to for the first time, in the given order."""
+        return [
+            server_id
+            for server_id, session in self._sessions().items()
+            if session.snapshot is None and not session.tried.is_set()
+        ]
+
+    async def first_attempt(self, server_id: str, waited_s: float) -> None:
+        """Wait, as a call in flight, until a server's first attempt is over.
+
+        ``waited_s`` of the call's time are over already. Raises ServerBusy; ServerUnavailable when
+        the attempt failed, or the call's time is over first.
+        """
+        session = self.session(server_id)
+        if session is None:
+            return
+        if not await session.requests.wait(session.tried, waited_s):
+            raise session.current.unavailable("it is still being connected to")
+        if session.snapshot is None and session is self.session(server_id):
+            raise session.current.unavailable(session.current.error)
+
+    def first_attempts(self) -> Callable[[], bool]:
+        """Give what tells whether each server that there is now was tried once."""
+        sessions = tuple(self._sessions().values())
+        return lambda: all(session.tried.is_set() for session in sessions)
 
     def session(self, server_id: str) -> Session | None:
         """Find the session of a server; None when there is no such server, or it is disabled."""

@@ -1,8 +1,8 @@
 """The road of every request to a server: its limit, its deadline, its second try."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mcp.types import METHOD_NOT_FOUND
@@ -37,18 +37,42 @@ class Requests:
         *,
         repeatable: bool,
         hearing: Hearing | None = None,
+        waited_s: float = 0.0,
     ) -> dict[str, Any]:
         """Send one request and give its raw result; see ``Session.request``."""
+        deadline = self._clock() + self._config.call_timeout_s - waited_s
+        with self._in_flight():
+            try:
+                return await self._send(
+                    method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
+                )
+            except TimeoutError:
+                raise self._late() from None
+            except AnswerTooLarge as error:
+                raise self._too_large(error) from None
+
+    async def wait(self, event: asyncio.Event, waited_s: float) -> bool:
+        """Wait for an event as a call in flight; False when the call's time is over first.
+
+        ``waited_s`` of it are over already. Raises ServerBusy.
+        """
+        with self._in_flight():
+            try:
+                async with asyncio.timeout(self._config.call_timeout_s - waited_s):
+                    await event.wait()
+            except TimeoutError:
+                return False
+            return True
+
+    @contextmanager
+    def _in_flight(self) -> Iterator[None]:
+        """Count a call while it lasts. Raises ServerBusy."""
         if self.in_flight >= self._config.max_calls_in_flight:
             raise self._busy()
         self.in_flight += 1
         self._idle.clear()
         try:
-            return await self._send(method, params, hearing, tries=2 if repeatable else 1)
-        except TimeoutError:
-            raise self._late() from None
-        except AnswerTooLarge as error:
-            raise self._too_large(error) from None
+            yield
         finally:
             self.in_flight -= 1
             if not self.in_flight:
@@ -76,9 +100,14 @@ class Requests:
                 await self._idle.wait()
 
     async def _send(
-        self, method: str, params: Mapping[str, Any], hearing: Hearing | None, *, tries: int
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        hearing: Hearing | None,
+        *,
+        tries: int,
+        deadline: float,
     ) -> dict[str, Any]:
-        deadline = self._clock() + self._config.call_timeout_s
         link = await self._current.get(deadline)
         while True:
             tries -= 1

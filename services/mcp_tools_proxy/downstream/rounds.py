@@ -33,7 +33,7 @@ async def request_for(
     """
     client, resumed = call.client, call.resumed
     if client is NOBODY and resumed is None:
-        return await session.request(method, params, repeatable=repeatable)
+        return await session.request(method, params, repeatable=repeatable, waited_s=call.waited_s)
     legacy, terms = session.current.is_legacy, _terms(call, session, method, params)
     if resumed is not None:
         if legacy or (resumed.state or "").startswith(HANDLE):
@@ -44,7 +44,13 @@ async def request_for(
     async def send(asked: Client) -> dict[str, Any]:
         async with hearing_of(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
             return await _request_for(
-                asked, hearing, session, method, params, repeatable=repeatable
+                asked,
+                hearing,
+                session,
+                method,
+                params,
+                repeatable=repeatable,
+                waited_s=call.waited_s,
             )
 
     if client.resumes and legacy and declared(client.capabilities):
@@ -60,8 +66,11 @@ async def _request_for(
     params: dict[str, Any],
     *,
     repeatable: bool,
+    waited_s: float,
 ) -> dict[str, Any]:
-    raw = await session.request(method, params, repeatable=repeatable, hearing=hearing)
+    raw = await session.request(
+        method, params, repeatable=repeatable, hearing=hearing, waited_s=waited_s
+    )
     rounds = 0
     while asks_for_input(raw) and not client.resumes and _may_be_asked(raw, hearing):
         rounds += 1

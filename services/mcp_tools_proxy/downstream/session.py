@@ -74,7 +74,7 @@ class Session:
         self._now = now
         self._jitter = jitter
         self.current = CurrentLink(config.server_id, clock)
-        self._requests = Requests(config, self.current, clock)
+        self.requests = Requests(config, self.current, clock)
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
@@ -83,7 +83,7 @@ class Session:
 
     def __repr__(self) -> str:
         state = self._status.state.value
-        return f"<Session {self.config.server_id} {state} in_flight={self._requests.in_flight}>"
+        return f"<Session {self.config.server_id} {state} in_flight={self.requests.in_flight}>"
 
     @property
     def status(self) -> ServerStatus:
@@ -103,15 +103,19 @@ class Session:
         *,
         repeatable: bool = False,
         hearing: Hearing | None = None,
+        waited_s: float = 0.0,
     ) -> dict[str, Any]:
         """Send one request within the server's call time-out, and give its raw result.
 
         While the server is being connected to, it waits; while the next attempt is further off, it
         fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
-        is never sent twice, nor one whose client was asked. Raises ServerBusy, ServerUnavailable,
+        is never sent twice, nor one whose client was asked. ``waited_s`` of its time are over
+        already. Raises ServerBusy, ServerUnavailable,
         ToolTimeout, ResultTooLarge, and PeerError for the server's own errors.
         """
-        return await self._requests.send(method, params, repeatable=repeatable, hearing=hearing)
+        return await self.requests.send(
+            method, params, repeatable=repeatable, hearing=hearing, waited_s=waited_s
+        )
 
     async def watch(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
         """Have ``listener`` called when a resource changes, until what is returned is called.
@@ -119,19 +123,20 @@ class Session:
         It outlives links, and this session. Raises as ``request``; PeerError also when there is no
         such thing.
         """
-        return await self._requests.watch(self.watched, uri, listener)
+        return await self.requests.watch(self.watched, uri, listener)
 
     def leave(self) -> None:
         """Stop speaking for the server, which another session has, or nobody wants."""
         self.meters.close()
         self._on_change = _nobody
+        self.tried.set()  # who waits for it looks for what is in its place
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until no call is in flight, at most ``timeout_s``.
 
         Calls that still come are served until the owner task is cancelled.
         """
-        await self._requests.drain(timeout_s)
+        await self.requests.drain(timeout_s)
 
     async def run(self) -> None:
         """Connect, stay connected, connect again: until cancelled, whatever the server does."""
@@ -167,7 +172,7 @@ class Session:
         """
         async with AsyncExitStack() as stack:
             link = await self._connect(stack, hold)
-            since, answered = self.clock(), self._requests.answered
+            since, answered = self.clock(), self.requests.answered
             reason = _CLOSED
             try:
                 reason = await self._serve(link)
@@ -176,7 +181,7 @@ class Session:
                 self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
                 self._show()
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
-        return self._requests.answered > answered or self.clock() - since >= PROVEN_S
+        return self.requests.answered > answered or self.clock() - since >= PROVEN_S
 
     async def _connect(self, stack: AsyncExitStack, hold: Hold) -> Link:
         """Dial and discover, both within the connect time-out. Raises LinkFault."""

@@ -22,7 +22,6 @@ from mcp_tools_proxy.config.files import (
 from mcp_tools_proxy.config.parsing import Location, first_problems, json_path, limited
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, Problem
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET
 from mcp_tools_proxy.gateway.last_good import (
     LAST_GOOD,
     preset_file,
@@ -32,9 +31,8 @@ from mcp_tools_proxy.gateway.last_good import (
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.policy.tool_names import ToolNaming
-from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
 
-_NOTHING = PresetScope.of(EMPTY_PRESET)
 _NO_AGENT_IS_KNOWN = Problem(
     file=AGENTS_FILE,
     path="$",
@@ -182,7 +180,7 @@ def _scope(profile: AgentProfile, presets: Mapping[str, AgentPreset]) -> PresetS
     if profile.preset_id is None:
         return None
     preset = presets.get(profile.preset_id)
-    return _NOTHING if preset is None else preset.scope
+    return NO_SCOPE if preset is None else preset.scope
 
 
 def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tuple[Problem, ...]:

@@ -19,8 +19,9 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.gateway.registry import RegistryHolder
+from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
 from mcp_tools_proxy.ratelimit.limiter import Limiter
@@ -45,7 +46,7 @@ class Executor:
     def __init__(
         self,
         *,
-        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
         limiter: Limiter,
         blocklist: Blocklist,
         lifecycle: Lifecycle,
@@ -54,7 +55,7 @@ class Executor:
         entered: Callable[[Call, ComponentSpec], None] = _tell_nobody,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._registry = registry
+        self._first_attempts = first_attempts
         self._limiter = limiter
         self._blocklist = blocklist
         self._lifecycle = lifecycle
@@ -70,7 +71,7 @@ class Executor:
         whatever happens, and its tokens when it is done. ACCESS_DENIED and DOCUMENT_NOT_FOUND come
         between the tenant's budgets and the document's, and charge the tenant alone.
         """
-        return await self._execute(call, self._registry.current.resolve)
+        return await self._execute(call, Registry.resolve)
 
     async def complete(self, call: Call) -> Outcome:
         """Complete an argument of the prompt or the resource template that the call names.
@@ -78,16 +79,22 @@ class Executor:
         Its arguments are ``{"argument": {"name", "value"}, "context"?: {"arguments"}}``, its result
         is ``{"completion": {"values", "total"?, "hasMore"?}}``. It is a call like any other one.
         """
-        return await self._execute(call, self._registry.current.completion)
+        return await self._execute(call, Registry.completion)
 
-    async def _execute(self, call: Call, find: Callable[[Call], Component]) -> Outcome:
+    async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()
         component: Component | None = None
         outcome: Outcome | None = None
+
+        async def find_and_run() -> Ok:
+            nonlocal component, call
+            found, call = await self._first_attempts.find(call, find)
+            component = found
+            return await self._run(found, call)
+
         try:
             self._lifecycle.check_serving()
-            component = find(call)
-            outcome = await self._lifecycle.run(self._run(component, call))
+            outcome = await self._lifecycle.run(find_and_run())
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception:

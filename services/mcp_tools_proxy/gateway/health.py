@@ -37,10 +37,13 @@ class Health:
         lifecycle: Lifecycle,
         checks: Mapping[str, Check],
         servers: Callable[[], Iterable[ServerStatus]] = tuple,
+        started: Callable[[], bool] = lambda: True,
     ) -> None:
+        """``started`` tells whether the servers of the start were waited for long enough."""
         self._lifecycle = lifecycle
         self._checks = dict(checks)
         self._servers = servers
+        self._started = started
 
     def add(self, name: str, check: Check) -> None:
         """Tell of one dependency more: one that is built after this."""
@@ -52,6 +55,8 @@ class Health:
         checks |= {f"server:{server.server_id}": _server_line(server) for server in self._servers()}
         if self._lifecycle.phase is not Phase.SERVING:
             return Readiness(self._lifecycle.phase.value, checks)
+        if not self._started():
+            return Readiness(Phase.STARTING.value, checks)
         degraded = any(check["status"] != "ok" for check in checks.values())
         return Readiness("degraded" if degraded else "ready", checks)
 

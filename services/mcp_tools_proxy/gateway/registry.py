@@ -1,7 +1,7 @@
 """The frozen table of everything callable now, and its holder."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.access import EVERYBODY, Access
+from mcp_tools_proxy.gateway.expected import Expected
 from mcp_tools_proxy.gateway.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.gateway.refusals import (
     ambiguous,
@@ -26,7 +27,7 @@ from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.formats import ToolFormat
 from mcp_tools_proxy.policy.lookalike import looks_like_anothers
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
-from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class Registry:
     through_templates: ThroughTemplates
     listings: McpListings
     access: Access = EVERYBODY
+    expected: Expected = field(default_factory=Expected)
 
     @classmethod
     def build(
@@ -56,14 +58,17 @@ class Registry:
         templates: Iterable[ResourceTemplate] = (),
         access: Access = EVERYBODY,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+        scope: PresetScope = NO_SCOPE,
     ) -> Self:
         """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
 
-        Raises ValueError when two tools share a name or alias, or two others server and name.
+        ``scope`` is the preset in force. Raises ValueError when two tools share a name or alias, or
+        two others server and name.
         """
 
         def goes_bare(item: Described) -> bool:
-            return not looks_like_anothers(item.spec, access.servers)
+            it = item.spec
+            return not looks_like_anothers(it.kind, it.server_id, it.bare_name, access.servers)
 
         tool_table = Table(
             tools,
@@ -86,6 +91,12 @@ class Registry:
                 tool_table, prompt_table, resource_table, template_table, tool_names
             ),
             access=access,
+            expected=Expected(
+                scope=scope,
+                exclude=access.exclude,
+                servers=access.servers,
+                bare_tools=tool_names is ToolNameStyle.BARE,
+            ),
         )
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Keeps the registry as the files and the servers have it: the one writer of what is in force."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
 from mcp_tools_proxy.policy.filtering import filter_capabilities
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -40,6 +41,11 @@ class Pool(Protocol):
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
         """The last good discovery of each server that is wanted, enabled and was ever reached."""
+        ...
+
+    @property
+    def pending(self) -> Collection[str]:
+        """The servers that are being connected to for the first time."""
         ...
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
@@ -131,8 +137,18 @@ class Reloader:
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """What the preset in force names and no server offers (P-07)."""
-        return self._view.missing
+        """What the preset in force names and no server offers (P-07).
+
+        Of a server that is pending nothing is missing yet.
+        """
+        pending = self._pool.pending
+        return tuple(it for it in self._view.missing if it.server_id not in pending)
+
+    @property
+    def pending(self) -> Sequence[str]:
+        """The servers of the preset in force that are being connected to for the first time."""
+        servers = PresetScope.of(self.active).servers
+        return [server_id for server_id in self._pool.pending if server_id in servers]
 
     @property
     def shadowed(self) -> tuple[Shadowed, ...]:
@@ -232,6 +248,7 @@ class Reloader:
             templates=made.templates,
             access=access,
             tool_names=self._tool_names,
+            scope=PresetScope.of(wanted.preset),
         )
         self._holder.replace(registry)
         self._in_force = wanted

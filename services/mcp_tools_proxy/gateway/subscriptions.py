@@ -4,15 +4,19 @@ from collections.abc import Callable
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.gateway.registry import RegistryHolder
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 
 
 class Subscriptions:
     """Lets callers hear of the updates of resources. They are no calls: nothing is charged."""
 
-    def __init__(self, *, registry: RegistryHolder, lifecycle: Lifecycle) -> None:
+    def __init__(
+        self, *, registry: RegistryHolder, first_attempts: FirstAttempts, lifecycle: Lifecycle
+    ) -> None:
         self._registry = registry
+        self._first_attempts = first_attempts
         self._lifecycle = lifecycle
 
     async def subscribe(self, call: Call, on_update: Callable[[], None]) -> Callable[[], None]:
@@ -28,7 +32,8 @@ class Subscriptions:
             if self._may_read(call):
                 on_update()
 
-        return await self._registry.current.resource(call).watch(tell)
+        resource, _ = await self._first_attempts.find(call, Registry.resource)
+        return await resource.watch(tell)
 
     def _may_read(self, call: Call) -> bool:
         try:

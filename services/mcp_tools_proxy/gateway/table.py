@@ -106,6 +106,10 @@ class Table(Generic[ItemT]):
             return ()
         return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))
 
+    def owns(self, name: str) -> bool:
+        """Tell whether ``name`` is the own name of an item, whoever may use it."""
+        return name in self._by_name
+
     def denial(self, name: str, viewer: Viewer) -> Denial | None:
         """Say what refuses to ``viewer`` what goes by ``name``; None where nothing does."""
         own = self._by_name.get(name)

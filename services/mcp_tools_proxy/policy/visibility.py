@@ -10,7 +10,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
 from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.policy.filtering import enabled
 
@@ -50,16 +50,24 @@ class PresetScope:
             resources=resources,
         )
 
-    def allows(self, kind: Kind, server_id: str, name: str) -> bool:
-        """Tell whether the preset lets a downstream component through."""
+    def named(self, kind: Kind) -> frozenset[_Pair] | None:
+        """Give the items of a kind that the preset names, None where it leaves the kind open."""
         match kind:
             case Kind.TOOL:
-                listed: frozenset[_Pair] | None = self.tools
+                return self.tools
             case Kind.PROMPT:
-                listed = self.prompts
+                return self.prompts
             case Kind.RESOURCE:
-                listed = self.resources
+                return self.resources
+
+    def allows(self, kind: Kind, server_id: str, name: str) -> bool:
+        """Tell whether the preset lets a downstream component through."""
+        listed = self.named(kind)
         return server_id in self.servers if listed is None else (server_id, name) in listed
+
+
+NO_SCOPE = PresetScope.of(EMPTY_PRESET)
+"""Lets nothing through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +87,15 @@ class Visibility:
             excluded=Exclusions(profile.exclude_components),
             preset=scope,
         )
+
+    def reaches(self, server_id: str, kind: Kind) -> bool:
+        """Tell whether any item of this kind and server may be let through."""
+        if self.client_ids is not None and server_id not in self.client_ids:
+            return False
+        if self.preset is None or server_id not in self.preset.servers:
+            return self.preset is None
+        named = self.preset.named(kind)
+        return named is None or any(owner == server_id for owner, _ in named)
 
     def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
         """Say what refuses a component, None when nothing does; the server comes first (A-09).

@@ -246,3 +246,10 @@ def _pong_after(seconds: float) -> Callable[[], Awaitable[None]]:
         await asyncio.sleep(seconds)
 
     return pong
+
+
+async def test_what_a_call_waited_before_counts_against_the_call_timeout() -> None:
+    server = FakeServer(tool("add"))
+    async with running(server, call_timeout_s=8) as watched:
+        await watched.session.request("tools/call", {"name": "add"}, waited_s=6)
+        assert server.timeouts[-1] == pytest.approx(2.0)

@@ -7,6 +7,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -15,7 +16,7 @@ from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call
-from tests.fakes import FakePrompt, FakeTemplate
+from tests.fakes import FakePool, FakePrompt, FakeTemplate
 
 ARGUMENT = {"argument": {"name": "rest", "value": "x"}}
 
@@ -37,7 +38,7 @@ class Fixture:
             access=Access(agents={"a": Visibility.of(profile, None)}),
         )
         self.executor = Executor(
-            registry=RegistryHolder(registry),
+            first_attempts=FirstAttempts(RegistryHolder(registry), FakePool()),
             limiter=build_limiter(budgets, storage_url=None, metrics=Metrics()),
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,

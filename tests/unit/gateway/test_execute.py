@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -18,7 +19,7 @@ from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call
-from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 
 class Fixture:
@@ -32,13 +33,16 @@ class Fixture:
             ("document_calls", "document_tokens", "tenant_calls", "tenant_tokens"), 0
         )
         self.executor = Executor(
-            registry=RegistryHolder(
-                Registry.build(
-                    [tool],
-                    prompts=[FakePrompt("hello", arguments=("doc_id",))],
-                    resources=[FakeResource("u://1")],
-                    templates=[FakeTemplate("u://")],
-                )
+            first_attempts=FirstAttempts(
+                RegistryHolder(
+                    Registry.build(
+                        [tool],
+                        prompts=[FakePrompt("hello", arguments=("doc_id",))],
+                        resources=[FakeResource("u://1")],
+                        templates=[FakeTemplate("u://")],
+                    )
+                ),
+                FakePool(),
             ),
             limiter=build_limiter(
                 Budgets(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()

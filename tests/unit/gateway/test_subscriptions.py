@@ -6,12 +6,13 @@ from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
 from mcp_tools_proxy.gateway.access import Access
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.visibility import Visibility
 from tests.builders import make_call
-from tests.fakes import FakeResource
+from tests.fakes import FakePool, FakeResource
 
 
 def registry_of(*resources: FakeResource) -> Registry:
@@ -31,7 +32,11 @@ class Fixture:
         self.resource = FakeResource("u://1")
         self.holder = RegistryHolder(registry_of(self.resource))
         self.lifecycle = Lifecycle()
-        self.subscriptions = Subscriptions(registry=self.holder, lifecycle=self.lifecycle)
+        self.subscriptions = Subscriptions(
+            registry=self.holder,
+            first_attempts=FirstAttempts(self.holder, FakePool()),
+            lifecycle=self.lifecycle,
+        )
         self.told = 0
 
     def tell(self) -> None:

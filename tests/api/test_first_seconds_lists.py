@@ -1,0 +1,130 @@
+"""A server that is being connected to for the first time: what lists and readiness say of it."""
+
+import pytest
+
+from tests.api.holding import NOBODY, WORK, held
+from tests.configuration import Config, Json, make_agent, make_preset, write_json
+from tests.mcp_servers.held import running_held
+from tests.mcp_servers.raw_web import running_raw
+from tests.service import (
+    ACTIVE,
+    CONFIG_DIR,
+    PROMPTS,
+    READY,
+    RESOURCES,
+    TOOLS,
+    Service,
+    eventually,
+    running,
+)
+
+
+@pytest.mark.parametrize("path", [TOOLS, PROMPTS, RESOURCES])
+async def test_a_list_names_the_servers_that_are_pending(path: str) -> None:
+    async with held() as it:
+        first = await it.service.http.get(path)
+        assert first.json()["pending"] == ["s1"]
+        it.server.release()
+        await it.service.discovered()
+        again = await it.service.http.get(path, headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, "pending" in again.json()) == (200, False)
+
+
+async def test_a_list_in_a_format_of_a_model_names_them_as_well() -> None:
+    async with held() as it:
+        shown = await it.service.get(TOOLS, format="openai", names="s1:echo")
+        assert (shown["tools"], shown["pending"]) == ([], ["s1"])
+
+
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        {"client_ids": ["s2"]},
+        {"preset": "other"},
+        {"exclude": ["echo"]},
+    ],
+    ids=["client_ids", "preset", "exclude_components"],
+)
+async def test_a_list_names_no_server_out_of_its_callers_view(narrowed: Json) -> None:
+    other = make_preset("other", tools=[("s2", "echo")])
+    agents = [make_agent("a", **narrowed), make_agent("b")]
+    preset = make_preset(tools=[("s1", "echo")], prompts=[], resources=[])
+    async with running_held() as server:
+        config = Config(servers={"s1": server.entry}, presets=[preset, other], agents=agents,
+                        more={"defaultPresetId": "work"})  # fmt: skip
+        async with running(config=config, discovered=False) as service:
+            assert "pending" not in await service.get(TOOLS, agent="a")
+            assert (await service.get(TOOLS, agent="b"))["pending"] == ["s1"]
+            for path in (PROMPTS, RESOURCES):
+                assert "pending" not in await service.get(path, agent="b")
+
+
+async def test_a_server_out_of_scope_is_not_named() -> None:
+    async with running_held() as server, running_raw() as known:
+        config = Config(servers={"s1": known.entry, "s2": server.entry}, presets=[WORK])
+        async with running(config=config, discovered=False) as service:
+
+            async def there() -> bool:
+                return await service.listed() == ["s1:echo"]
+
+            await eventually(there)
+            assert "pending" not in await service.get(TOOLS)
+
+
+async def test_nothing_of_a_pending_server_is_missing_yet() -> None:
+    preset = make_preset(tools=[("s1", "gone")])
+    async with held(preset=preset) as it:
+        shown = await it.service.get(ACTIVE)
+        assert (shown["missing"], shown["pending"]) == ([], ["s1"])
+        it.server.release()
+        await it.service.discovered()
+        shown = await it.service.get(ACTIVE)
+        assert [it["name"] for it in shown["missing"]] == ["gone"]
+        assert "pending" not in shown
+
+
+async def readiness(service: Service) -> tuple[int, str]:
+    response = await service.http.get(READY)
+    return response.status_code, response.json()["status"]
+
+
+async def test_a_replica_is_starting_until_each_server_was_tried() -> None:
+    async with held(startup_wait_s=300) as it:
+        assert await readiness(it.service) == (503, "starting")
+        it.server.release()
+        await it.service.discovered()
+        assert await readiness(it.service) == (200, "ready")
+
+
+async def test_a_server_that_is_not_there_was_tried() -> None:
+    async with running(config=Config(servers={"s1": NOBODY}), startup_wait_s=300) as service:
+        assert await readiness(service) == (200, "degraded")
+
+
+async def test_a_replica_waits_no_longer_than_it_is_told() -> None:
+    async with held(startup_wait_s=0.2) as it:
+
+        async def over() -> bool:
+            return await readiness(it.service) == (200, "degraded")
+
+        await eventually(over)
+
+
+async def test_a_replica_without_servers_is_ready_at_once() -> None:
+    async with running(config=Config(), startup_wait_s=300) as service:
+        assert await readiness(service) == (200, "ready")
+
+
+async def test_a_server_that_a_reload_adds_takes_no_replica_out() -> None:
+    async with running_raw() as server, running_held() as later:
+        entry = server.entry
+        config = Config(servers={"s1": entry}, presets=[WORK])
+        async with running(config=config, startup_wait_s=300) as service:
+            assert await readiness(service) == (200, "ready")
+            both = {"s1": entry, "s2": later.entry}
+            write_json(CONFIG_DIR / "mcp.json", {"mcpServers": both})
+
+            async def added() -> bool:
+                return await readiness(service) == (200, "degraded")
+
+            await eventually(added)

@@ -1,0 +1,75 @@
+"""Waiting for a server's first attempt, as a call in flight."""
+
+import asyncio
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import ServerBusy, ServerUnavailable
+from mcp_tools_proxy.downstream.link import LinkFault
+from tests.unit.downstream.fake_link import FakeServer, tool
+from tests.unit.downstream.fleet import Fleet
+from tests.unit.downstream.sessions import make_config
+from tests.unit.downstream.virtual_time import clock
+
+
+def fleet_of_one(**config: float) -> Fleet:
+    """Want one server, ``a``, that takes 5 s to be dialled."""
+    fleet = Fleet(a=FakeServer(tool("x")))
+    fleet.servers["a"].dial_takes_s = 5
+    fleet.pool.apply({"a": make_config("a", **config)})
+    return fleet
+
+
+async def test_it_is_over_when_the_server_is_there() -> None:
+    fleet = fleet_of_one()
+    async with fleet.running() as pool:
+        assert list(pool.pending) == ["a"]
+        await pool.first_attempt("a", 0.0)
+        assert (list(pool.pending), [*pool.snapshots]) == ([], ["a"])
+
+
+async def test_an_attempt_that_fails_says_why_and_when_to_try_again() -> None:
+    fleet = fleet_of_one()
+    fleet.servers["a"].refuses_with = LinkFault("connection refused")
+    async with fleet.running() as pool:
+        with pytest.raises(ServerUnavailable, match="connection refused") as raised:
+            await pool.first_attempt("a", 0.0)
+        assert (raised.value.retry_after_s or 0) > 0
+        assert list(pool.pending) == []
+
+
+async def test_it_takes_no_longer_than_what_is_left_of_the_calls_time() -> None:
+    fleet = fleet_of_one(call_timeout_s=4)
+    async with fleet.running() as pool:
+        started = clock()
+        with pytest.raises(ServerUnavailable):
+            await pool.first_attempt("a", 1.0)
+        assert clock() - started == pytest.approx(3.0)
+
+
+async def test_it_counts_as_a_call_in_flight() -> None:
+    fleet = fleet_of_one(max_calls_in_flight=1)
+    async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
+        tasks.create_task(pool.first_attempt("a", 0.0))
+        await asyncio.sleep(1)
+        with pytest.raises(ServerBusy):
+            await pool.first_attempt("a", 0.0)
+
+
+async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> None:
+    fleet = fleet_of_one()
+    async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(pool.first_attempt("a", 0.0))
+        await asyncio.sleep(1)
+        started = clock()
+        pool.apply({})
+        await waiting
+        assert clock() == started
+
+
+async def test_a_server_whose_offer_is_known_is_not_pending() -> None:
+    fleet = fleet_of_one()
+    async with fleet.running() as pool:
+        await pool.settled(10)
+        pool.apply({"a": make_config("a", url="another")})
+        assert list(pool.pending) == []

@@ -1,0 +1,75 @@
+"""Looking up what a call names while servers are pending."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolNotAllowed
+from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.policy.visibility import PresetScope
+from tests.builders import make_call
+from tests.fakes import FakeTool
+
+SCOPE = PresetScope.of(
+    Preset(
+        preset_id="work",
+        name="Work",
+        tools=tuple(Reference(server_id=s, name="x") for s in ("a", "b")),
+    )
+)
+
+
+class Pending:
+    """Servers ``a`` and ``b``: ``outcomes`` says what comes of their attempts, after a second."""
+
+    def __init__(self, **outcomes: Exception | None) -> None:
+        self.outcomes = outcomes
+        self.holder = RegistryHolder(Registry.build([], scope=SCOPE))
+        self.now = 0.0
+        self.waits: list[tuple[str, float]] = []
+
+    @property
+    def pending(self) -> Sequence[str]:
+        return [*self.outcomes]
+
+    async def first_attempt(self, server_id: str, waited_s: float) -> None:
+        self.waits.append((server_id, waited_s))
+        self.now += 1.0
+        error = self.outcomes.pop(server_id)
+        if error is not None:
+            raise error
+        tool = FakeTool(name=f"{server_id}:x", server_id=server_id)
+        self.holder.replace(Registry.build([tool], scope=SCOPE))
+
+    @property
+    def first_attempts(self) -> FirstAttempts:
+        return FirstAttempts(self.holder, self, clock=lambda: self.now)
+
+
+async def test_a_call_knows_how_long_it_waited() -> None:
+    servers = Pending(a=None)
+    found, call = await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
+    assert (found.spec.name, call.waited_s) == ("a:x", 1.0)
+
+
+async def test_a_call_that_does_not_wait_stays_as_it_is() -> None:
+    servers = Pending(a=None, b=None)
+    await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
+    again = make_call("a:x")
+    _, call = await servers.first_attempts.find(again, Registry.resolve)
+    assert call is again
+
+
+async def test_a_server_that_cannot_be_had_is_the_answer() -> None:
+    servers = Pending(a=ServerUnavailable("not there", retry_after_s=1.0))
+    with pytest.raises(ServerUnavailable):
+        await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
+
+
+async def test_another_servers_failure_is_no_answer() -> None:
+    servers = Pending(b=ServerUnavailable("not there", retry_after_s=1.0))
+    with pytest.raises(ToolNotAllowed):
+        await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
+    assert servers.waits == []
