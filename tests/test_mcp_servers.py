@@ -11,6 +11,7 @@ import httpx
 import pytest
 from mcp import Client, MCPError
 
+from tests.bounds import BOUND_S
 from tests.mcp_servers.connecting import connected
 from tests.mcp_servers.programs import ROOT, running_program, stdio_entry
 from tests.mcp_servers.running import running_server
@@ -173,14 +174,14 @@ async def content_type(url: str) -> str:
         },
     }
     accept = {"Accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient(timeout=5) as client:
+    async with httpx.AsyncClient(timeout=BOUND_S) as client:
         response = await client.post(url, json=body, headers=accept)
     return response.headers["content-type"]
 
 
 async def test_a_message_for_an_unknown_sse_session_is_refused() -> None:
     session = "sessionId=00000000000000000000000000000000"
-    async with running_server("sse") as server, httpx.AsyncClient(timeout=5) as client:
+    async with running_server("sse") as server, httpx.AsyncClient(timeout=BOUND_S) as client:
         response = await client.post(f"{server.url}/message?{session}", json={})
     assert response.status_code == 400
 
@@ -198,8 +199,8 @@ async def test_a_restarted_server_has_the_same_address(mode: str) -> None:
 async def test_a_server_stops_at_once_though_a_client_is_connected(mode: str) -> None:
     async with running_server(mode) as server, aiohttp.ClientSession() as http:
         opened: Any = await (http.ws_connect if mode == "ws" else http.get)(server.url)
-        await asyncio.wait_for(server.stop(), 1)
-        await asyncio.wait_for(opened.close() if mode == "ws" else end_of(opened), 1)
+        await asyncio.wait_for(server.stop(), BOUND_S)
+        await asyncio.wait_for(opened.close() if mode == "ws" else end_of(opened), BOUND_S)
 
 
 async def end_of(response: aiohttp.ClientResponse) -> None:
@@ -228,5 +229,5 @@ async def test_an_unknown_argument_ends_the_program_with_an_error() -> None:
         cwd=ROOT,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    _, errors = await asyncio.wait_for(process.communicate(), BOUND_S)
     assert (process.returncode, b"--mood" in errors) == (2, True)

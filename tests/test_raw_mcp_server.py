@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from mcp import Client, MCPError
 
+from tests.bounds import BOUND_S
 from tests.mcp_servers.connecting import connected
 from tests.mcp_servers.programs import ROOT, raw_entry, running_program
 from tests.mcp_servers.raw_web import RawServer, running_raw
@@ -107,7 +108,7 @@ async def test_it_counts_calls_that_were_cancelled(transport: str, era: str) -> 
     async with talking(transport, era) as client:
         with pytest.raises(MCPError):
             await client.call_tool("hang", read_timeout_seconds=0.1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND_S):
             while (await structured(client, "cancelled_count"))["count"] == 0:  # noqa: ASYNC110 - asked
                 await asyncio.sleep(0.01)
 
@@ -151,7 +152,7 @@ async def test_a_listener_of_the_modern_era_hears_of_changed_tools(transport: st
     async with talking(transport) as client, client.listen(tools_list_changed=True) as heard:
         before = {tool.name for tool in (await client.list_tools()).tools}
         await client.call_tool("tools_swap")
-        await asyncio.wait_for(anext(aiter(heard)), 5)
+        await asyncio.wait_for(anext(aiter(heard)), BOUND_S)
         after = {tool.name for tool in (await client.session.list_tools()).tools}
     assert after - before == {"swapped"}
 
@@ -166,7 +167,7 @@ async def test_a_listener_of_the_legacy_era_hears_every_change(transport: str) -
     async with (
         entry_of(transport) as entry,
         connected(entry, "legacy", message_handler=take) as client,
-        asyncio.timeout(5),
+        asyncio.timeout(BOUND_S),
     ):
         while heard.empty():  # the stream for notifications opens in the background
             await client.call_tool("flood", {"count": 3})
@@ -217,7 +218,7 @@ async def test_it_stops_in_the_middle_of_a_call() -> None:
         headers = {"Mcp-Session-Id": session}
         async with asyncio.TaskGroup() as tasks:
             hanging = tasks.create_task(refused(http, server.url, body, headers))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(BOUND_S):
                 while server.script.running_count == 0:  # noqa: ASYNC110 - a plain counter
                     await asyncio.sleep(0.005)
             await server.stop()
@@ -257,5 +258,5 @@ async def test_over_stdio_it_needs_the_standard_library_only() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", check, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
-    said, _ = await asyncio.wait_for(process.communicate(), 20)
+    said, _ = await asyncio.wait_for(process.communicate(), BOUND_S)
     assert said.strip() == b"[]"

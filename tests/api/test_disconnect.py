@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.service import BATCH, EXECUTE, Service, request_of, running
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
@@ -39,7 +40,7 @@ class Hanging:
             self.changed.notify_all()
 
     async def wait_for(self, count: int) -> None:
-        async with asyncio.timeout(5), self.changed:
+        async with asyncio.timeout(BOUND_S), self.changed:
             await self.changed.wait_for(lambda: self.came >= count)
 
 
@@ -88,7 +89,7 @@ async def test_a_call_whose_caller_leaves_is_cancelled(
         retrieval_transport=httpx.MockTransport(retrieval),
         retrieval_window_url="http://retrieval/window",
     ) as service:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             await call(service, path, receive)
         assert (retrieval.cancelled, service.gateway.lifecycle.in_flight) == (count, 0)
 

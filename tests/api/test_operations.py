@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Phase
+from tests.bounds import BOUND_S
 from tests.service import EXECUTE, Service, request_of, running
 
 
@@ -94,13 +95,13 @@ async def test_a_documents_folder_that_vanished_degrades_and_its_documents_are_s
 
         assert await state() == ("ok", "present")
         shutil.rmtree(tmp_path / "documents")
-        with anyio.fail_after(60):
+        with anyio.fail_after(BOUND_S):
             while await state() != ("degraded", "vanished"):  # noqa: ASYNC110 - readiness is asked
                 await anyio.sleep(0.05)
         read = await service.execute("read_doc_metadata", {"doc_id": "d"})
         assert read["status"] == "ok"
         folder.mkdir(parents=True)
-        with anyio.fail_after(60):
+        with anyio.fail_after(BOUND_S):
             while await state() != ("ok", "present"):  # noqa: ASYNC110 - readiness is asked
                 await anyio.sleep(0.05)
 

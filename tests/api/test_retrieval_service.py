@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.files import document_path, dump_document, write_
 from mcp_tools_proxy.domain.document import Document
 from retrieval_service.app import MAX_REQUEST_BYTES, WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings, SettingsError, load_settings
+from tests.bounds import BOUND_S
 
 SEED = {"tenant_id": "tenant_1", "doc_id": "doc_1", "anchor_chunk_id": "p3-c1"}
 
@@ -22,7 +23,7 @@ async def serving(settings: RetrievalSettings) -> AsyncIterator[httpx.AsyncClien
     app = create_app(settings)
     transport = httpx.ASGITransport(app)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(BOUND_S),
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://retrieval.test") as client,
     ):

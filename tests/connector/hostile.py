@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.bounds import BOUND_S
 from tests.connector.linking import LinkedToOne, linked_to_one
 from tests.downstream.remains import Held
 from tests.remote_backend.backend import Backend
@@ -17,8 +18,6 @@ from tests.service import READY, REMOTE, Service, eventually
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 FINAL = 0x80
 KNOWN = "known"
-RECOVERY_S = 2.0
-"""How long after the backend's return the link is back at the latest, with the default settings."""
 
 TOKEN_FILE = Path("token")
 """In the test's own folder."""
@@ -67,7 +66,7 @@ async def opened(backend: Backend, identifier: str | None = KNOWN) -> Session:
 
 async def recovered(backend: Backend, links: int = 2) -> None:
     """Wait until there were so many links, and one is up: no longer than it may take."""
-    await backend.connected(count=links, bound_s=RECOVERY_S)
+    await backend.connected(count=links, bound_s=BOUND_S)
 
 
 async def until_state(service: Service, state: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.bounds import BOUND_S
 from tests.connector.hostile import (
     TEXT,
     enveloped,
@@ -188,6 +189,6 @@ async def test_a_frame_that_comes_together_with_the_handshake_is_heard() -> None
     async with (
         listening(greet) as listener,
         running(remote_url=listener.url(), remote_token=TOKEN),
-        asyncio.timeout(15),
+        asyncio.timeout(BOUND_S),
     ):
         await heard.wait()

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
+from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.connector.hostile import TEXT, TOKEN_FILE, frame, opened, put_token, request, until_state
 from tests.connector.linking import dialling
@@ -19,8 +20,6 @@ from tests.remote_backend.link import Link
 from tests.remote_backend.waiting import bounded
 from tests.service import REMOTE, Service, eventually
 
-PROMPT_S = 4.0
-"""Generous: answers may take a second to go out, and closing the link one more."""
 LARGE = {"name": "s1:big_image", "arguments": {"bytes": 1_000_000}}
 
 
@@ -44,7 +43,7 @@ async def stopped(
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(dialling(backend, config=config, **settings))
         yield service
-        async with bounded("the service stops", PROMPT_S):
+        async with bounded("the service stops", BOUND_S):
             await stack.aclose()
     for link in backend.links:
         link.drop()  # its own end, which the backend may hold yet

@@ -8,12 +8,13 @@ import mcp_types as t
 import pytest
 from mcp import MCPDeprecationWarning
 
+from tests.bounds import BOUND_S
 from tests.connector.linking import ERAS, MODES, begun, linked_to_one
 from tests.facade.serving import names
 from tests.facade.test_relay_talk import LOG_LINES
 from tests.mcp_servers.raw_web import RawServer
 from tests.remote_backend.session import LEGACY
-from tests.service import BOUND_S, eventually
+from tests.service import eventually
 
 modes = pytest.mark.parametrize("mode", MODES)
 server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])

@@ -21,6 +21,7 @@ from mcp_tools_proxy.policy.chunking import chunks_of
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings
+from tests.bounds import BOUND_S
 
 pytestmark = pytest.mark.requirement("T-03")
 
@@ -68,7 +69,7 @@ async def gateway(
         metrics=Metrics(),
         transport=httpx.ASGITransport(app),
     )
-    async with asyncio.timeout(10), app.router.lifespan_context(app):
+    async with asyncio.timeout(BOUND_S), app.router.lifespan_context(app):
         yield client
         await client.aclose()
 

@@ -1,11 +1,11 @@
 """What every Link does, over each transport and in both eras."""
 
 import asyncio
-import time
 
 import pytest
 
 from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from tests.bounds import BOUND_S
 from tests.downstream.dialling import SPOKEN, WAYS, line_to, until
 
 DUPLEX = [way for way in WAYS if not way.startswith("http")]
@@ -67,7 +67,7 @@ async def test_a_call_out_of_time_is_cancelled_at_the_server_and_the_next_one_wo
 
 @every_way
 async def test_cancelling_a_call_cancels_it_at_the_server(way: str) -> None:
-    async with line_to(way) as line, asyncio.timeout(10):
+    async with line_to(way) as line, asyncio.timeout(BOUND_S):
         task = asyncio.ensure_future(line.call("hang"))
         await line.until_running(1)
         task.cancel()
@@ -79,7 +79,7 @@ async def test_cancelling_a_call_cancels_it_at_the_server(way: str) -> None:
 @pytest.mark.parametrize("way", TELLING)
 async def test_a_changed_list_is_told(way: str) -> None:
     async with line_to(way) as line:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             while not line.changes:  # the stream for it may not be open yet
                 await line.call("tools_swap")
 
@@ -87,7 +87,7 @@ async def test_a_changed_list_is_told(way: str) -> None:
 @every_way
 async def test_a_flood_of_changes_does_not_hold_up_calls(way: str) -> None:
     async with line_to(way) as line:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             await asyncio.gather(line.call("flood", count=2000), line.call("echo", text="x"))
 
 
@@ -117,10 +117,8 @@ async def test_a_ping_is_answered(way: str) -> None:
 @pytest.mark.parametrize("fault", ["crash", "half"])
 async def test_a_server_that_dies_in_a_call_fails_it_at_once(way: str, fault: str) -> None:
     async with line_to(way) as line:
-        started = time.monotonic()
-        with pytest.raises(LinkFault):
+        with pytest.raises(LinkFault):  # not TimeoutError
             await line.call(fault)
-        assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("way", DUPLEX)
@@ -128,12 +126,12 @@ async def test_a_lost_connection_is_told_with_a_reason(way: str) -> None:
     async with line_to(way) as line:
         with pytest.raises(LinkFault):
             await line.call("crash")
-        assert await asyncio.wait_for(line.link.down(), 5)
+        assert await asyncio.wait_for(line.link.down(), BOUND_S)
 
 
 @every_way
 async def test_leaving_does_not_wait_for_calls_that_hang(way: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(BOUND_S):
         async with line_to(way) as line:
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(5)]
             await line.until_running(5)

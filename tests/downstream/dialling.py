@@ -10,10 +10,9 @@ from typing import Any
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.link import Link
+from tests.bounds import BOUND_S
 from tests.mcp_servers.programs import raw_entry
 from tests.mcp_servers.raw_web import RawServer, running_raw
-
-BOUND_S = 10.0
 
 WAYS: dict[str, dict[str, Any]] = {
     "http-modern": {"transport": "http", "era": "modern"},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.mcp_servers.behaviours import BEHAVIOURS
 from tests.mcp_servers.programs import raw_entry
@@ -26,8 +27,9 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """Every transport, as options of the raw server."""
 
-CALL_TIMEOUT_S = 1.0
-CONNECT_TIMEOUT_S = 2.0
+SHORT: Json = {"requestTimeoutSeconds": 1.0}
+"""For tests that wait for a call to run out of time, and need no other call to end within it."""
+QUICKLY_LEFT: Json = SHORT | {"connectTimeoutSeconds": 2.0}
 """Also how long a hung server has for a sign of life."""
 
 DEAD = ("SERVER_UNAVAILABLE",)
@@ -212,8 +214,8 @@ async def scene(
         await good.start()
         stack.push_async_callback(good.stop)
         limits = {
-            "requestTimeoutSeconds": CALL_TIMEOUT_S,
-            "connectTimeoutSeconds": CONNECT_TIMEOUT_S,
+            "requestTimeoutSeconds": BOUND_S,
+            "connectTimeoutSeconds": BOUND_S,
         }
         config = Config(
             servers={"bad": {**bad.entry, **limits, **(entry or {})}, "good": good.entry},

@@ -16,6 +16,7 @@ from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.builders import make_caller
 from tests.downstream.dialling import WAYS, config_of
 from tests.mcp_servers.programs import raw_entry
@@ -33,8 +34,6 @@ PUSHING = [way for way in STREAMING if "legacy" in way]
 
 DUPLEX = [way for way in STREAMING if not way.startswith("http")]
 """Where all calls share one stream."""
-
-BOUND_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

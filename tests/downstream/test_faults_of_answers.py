@@ -10,11 +10,13 @@ from tests.service import eventually
 
 every_way = pytest.mark.parametrize("way", WAYS)
 MEGABYTES = 10_000_000
+LONGER_THAN_SLEEP = {"requestTimeoutSeconds": 5.0}
+"""A call runs out of time, and one that sleeps for less than a second does not."""
 
 
 @every_way
 async def test_garbage_fails_its_own_call_only(way: str) -> None:
-    async with scene(way) as it:
+    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
         beside = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         code = await it.call("garbage")
@@ -43,7 +45,7 @@ async def test_over_http_a_torn_answer_fails_no_other_call(way: str, fault: str)
 
 @every_way
 async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(way: str) -> None:
-    async with scene(way) as it:
+    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
         beside = it.start("sleep", seconds=0.5)
         late = it.start("hang")
         await it.has_seen("hang")
@@ -56,7 +58,7 @@ async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(w
 
 @every_way
 async def test_a_text_of_ten_megabytes_is_cut(way: str) -> None:
-    async with scene(way, entry={"requestTimeoutSeconds": 10}) as it:
+    async with scene(way) as it:
         envelope = await it.envelope("big", bytes=MEGABYTES)
         (block,) = envelope["result"]["content"]
         assert (len(block["text"]), envelope["result"]["truncated"]) == (20_480, True)
@@ -64,7 +66,7 @@ async def test_a_text_of_ten_megabytes_is_cut(way: str) -> None:
 
 @every_way
 async def test_ten_megabytes_that_are_no_text_are_too_large(way: str) -> None:
-    async with scene(way, entry={"requestTimeoutSeconds": 10}) as it:
+    async with scene(way) as it:
         beside = it.start("sleep", seconds=0.3)
         error = (await it.envelope("big_image", bytes=MEGABYTES))["error"]
         assert (error["code"], error["details"]["max_result_bytes"]) == (
@@ -86,7 +88,7 @@ async def test_a_servers_own_limit_of_results_holds(way: str) -> None:
 
 @every_way
 async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
-    async with scene(way, entry={"requestTimeoutSeconds": 10}) as it:
+    async with scene(way) as it:
         await it.has_seen("tools/list")
         before = it.bad.seen("tools/list")
         codes = await asyncio.gather(
@@ -101,7 +103,7 @@ async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
 
 @every_way
 async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(way: str) -> None:
-    async with scene(way, entry={"maxCallsInFlight": 10, "requestTimeoutSeconds": 10}) as it:
+    async with scene(way, entry={"maxCallsInFlight": 10}) as it:
         codes = await asyncio.gather(*(it.call("sleep", seconds=0.3) for _ in range(30)))
         assert (codes.count("OK"), codes.count("SERVER_BUSY")) == (10, 20)
         assert await it.answers()

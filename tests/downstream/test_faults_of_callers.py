@@ -41,7 +41,6 @@ async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(way: s
 
 
 @every_way
-@pytest.mark.timeout(60)
 async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> None:
     async with scene(way, entry=LONG) as it:
         assert await it.answers()

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.downstream.dial import Dialer
 from mcp_tools_proxy.downstream.link import LinkFault
+from tests.bounds import BOUND_S
 from tests.downstream.answering import LEGACY, Json, answering, events, result_of
 from tests.downstream.dialling import config_of, dialled, until
 from tests.mcp_servers.raw_web import running_raw
@@ -47,7 +48,9 @@ async def test_a_lost_session_fails_the_call_and_the_link(sse: bool) -> None:
         with pytest.raises(LinkFault) as caught:
             await line.call("echo", text="x")
         assert caught.value.reason == "the server has lost the session"
-        assert await asyncio.wait_for(line.link.down(), 5) == "the server has lost the session"
+        assert (
+            await asyncio.wait_for(line.link.down(), BOUND_S) == "the server has lost the session"
+        )
 
 
 async def test_a_refusal_that_names_the_session_is_a_lost_session_too() -> None:
@@ -61,7 +64,7 @@ async def test_a_refusal_that_names_the_session_is_a_lost_session_too() -> None:
     ):
         with pytest.raises(LinkFault):
             await line.call("any")
-        assert await asyncio.wait_for(line.link.down(), 5)
+        assert await asyncio.wait_for(line.link.down(), BOUND_S)
 
 
 async def test_a_modern_link_outlives_a_restart_of_its_server() -> None:
@@ -78,7 +81,7 @@ async def test_a_server_that_is_gone_is_noticed_without_a_call() -> None:
     async with running_raw("http", era="modern") as server, dialled(server.entry) as line:
         await until(lambda: bool(server.script.listeners), "it listens")
         await server.stop()
-        assert "no connection" in await asyncio.wait_for(line.link.down(), 5)
+        assert "no connection" in await asyncio.wait_for(line.link.down(), BOUND_S)
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -223,7 +226,7 @@ async def test_leaving_is_quick_with_a_server_that_does_not_let_its_session_go()
             await asyncio.sleep(60)
             raise AssertionError
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND_S):
             async with dialled(entry_of(server.url)):
                 server.on_delete = never
 

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.link import LinkFault
 from mcp_tools_proxy.downstream.transports.redirects import MAX_REDIRECTS
+from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.downstream.answering import Json
 from tests.downstream.dialling import dialled, until
@@ -194,7 +195,7 @@ async def test_operators_are_told_where_it_points_and_callers_are_not() -> None:
                     (status,) = (await service.get(SERVERS))["servers"]
                     return NAMED in (status.get("last_error") or "")
 
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(BOUND_S):
                     while not await is_named():
                         error = (await service.execute("s1:echo", {"text": "x"}))["error"]
                         assert error["code"] == "SERVER_UNAVAILABLE"

@@ -70,7 +70,6 @@ def rewrite(servers: dict[str, RawServer], number: int) -> set[str] | None:
     return tools
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.requirement("P-08", "P-16", "P-18", "P-21")
 async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothing() -> None:
     async with three_servers() as servers:

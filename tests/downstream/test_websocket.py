@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.downstream.link import LinkFault
+from tests.bounds import BOUND_S
 from tests.downstream.dialling import dialled
 from tests.mcp_servers.raw_web import running_raw
 
@@ -28,7 +29,7 @@ async def getting(handler: object) -> AsyncIterator[str]:
 
 async def fault_of(transport: str, url: str) -> str:
     with pytest.raises(LinkFault) as caught:
-        async with asyncio.timeout(10), dialled({"transport": transport, "url": url}):
+        async with asyncio.timeout(BOUND_S), dialled({"transport": transport, "url": url}):
             pass
     return caught.value.reason
 

@@ -6,7 +6,8 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from types import TracebackType
 from typing import Self
 
-WAIT_S = 15.0
+from tests.bounds import BOUND_S
+
 DRIP_S = 1.0
 
 ANSWER = json.dumps(
@@ -54,12 +55,12 @@ class HangingRetrieval:
     def wait_for_requests(self, count: int) -> None:
         """Wait until ``count`` requests have arrived."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._requests >= count, WAIT_S)
+            assert self._changed.wait_for(lambda: self._requests >= count, BOUND_S)
 
     def wait_for_hang_ups(self, count: int) -> None:
         """Wait until ``count`` clients have closed before they were answered."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._hang_ups >= count, WAIT_S)
+            assert self._changed.wait_for(lambda: self._hang_ups >= count, BOUND_S)
 
     def note(self, *, requests: int = 0, hang_ups: int = 0) -> None:
         """Count what a handler has seen."""

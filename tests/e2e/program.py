@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-START_TIMEOUT_S = 25.0
-STOP_TIMEOUT_S = 20.0
+from tests.bounds import BOUND_S
+
 UNLIMITED = {
     f"MCP_PROXY_RATE_LIMIT_{name}": "0"
     for name in ("CALLS", "TOKENS", "TENANT_CALLS", "TENANT_TOKENS")
@@ -29,12 +29,12 @@ class Program:
         self.process = process
         self.port = port
         self._log = log
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S)
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
         """Send a signal and give the exit code."""
         self.process.send_signal(sig)
-        return self.process.wait(STOP_TIMEOUT_S)
+        return self.process.wait(BOUND_S)
 
     def log_lines(self) -> list[dict[str, Any]]:
         """Read what it logged; every line has to be JSON."""
@@ -68,7 +68,7 @@ def started(
         program.http.close()
         if process.poll() is None:
             process.kill()
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(BOUND_S)
 
 
 def free_port() -> int:
@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 def _wait_until_it_answers(program: Program) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + BOUND_S
     while time.monotonic() < deadline:
         if program.process.poll() is not None:
             raise AssertionError(f"it ended with {program.process.returncode}")
@@ -92,7 +92,7 @@ def _wait_until_it_answers(program: Program) -> None:
     raise AssertionError("it did not answer in time")
 
 
-def wait_until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def wait_until(holds: Callable[[], bool], timeout_s: float = BOUND_S) -> None:
     """Ask until it is true."""
     deadline = time.monotonic() + timeout_s
     while not holds():

@@ -12,12 +12,11 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from tests.bounds import BOUND_S
 from tests.e2e.program import UNLIMITED
 
 Json = dict[str, Any]
 
-BOUND_S = 25.0
-"""Longest wait for a line, the first of which waits for the program's start, or for the end."""
 
 COMMAND = [sys.executable, "-m", "mcp_tools_proxy.cli", "stdio", "--tenant", "tenant_1"]
 MODERN = {

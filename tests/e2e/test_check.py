@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.mcp_servers.programs import raw_entry
 
 pytestmark = pytest.mark.e2e
 
-BOUND_S = 25.0
 DEAD: Json = {"url": "http://127.0.0.1:9/mcp"}
 ECHO = make_preset("echo", tools=[("s1", "echo")])
 

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_tools_proxy.documents.files import write_document
 from mcp_tools_proxy.domain.document import Document
+from tests.bounds import BOUND_S
 from tests.e2e.program import free_port, wait_until
 from tests.e2e.terminal import run_on_terminal
 
@@ -35,7 +36,7 @@ def run(
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_S,
         check=False,
     )
 

@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.mcp_servers.programs import raw_entry
 from tests.remote_backend.backend import Backend, running_backend
 from tests.remote_backend.handshakes import TOKEN
 from tests.remote_backend.session import ENVELOPE
-from tests.service import BOUND_S, REMOTE, SERVERS
+from tests.service import REMOTE, SERVERS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e]
 
-GRACE_S = 10.0
+GRACE_S = BOUND_S
 LISTEN_ID = "listen"
 GOING_AWAY = 1001
 

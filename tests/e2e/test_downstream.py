@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.e2e.program import Program, started
 from tests.mcp_servers.programs import raw_entry
 from tests.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
-
-BOUND_S = 20.0
 
 
 def telling_its_pid(entry: Json, file: Path) -> Json:

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.downstream import remains
 from tests.downstream.faulty import FaultyProcess
@@ -17,9 +18,6 @@ from tests.e2e.program import Program, started
 from tests.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
-
-START_S = 20.0
-GONE_S = 2.0
 
 
 @contextmanager
@@ -33,9 +31,9 @@ def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, Faulty
         started(folder, {"MCP_PROXY_SHUTDOWN_GRACE_S": "1"}) as program,
         ThreadPoolExecutor() as pool,
     ):
-        within(START_S, lambda: is_ready(program))
+        within(BOUND_S, lambda: is_ready(program))
         pool.submit(call, program)
-        within(START_S, lambda: server.seen("hang") == 1)
+        within(BOUND_S, lambda: server.seen("hang") == 1)
         yield program, server
 
 
@@ -59,7 +57,7 @@ def within(seconds: float, condition: Callable[[], bool]) -> None:
 def test_no_server_outlives_a_program_that_was_killed_in_a_call(tmp_path: Path) -> None:
     with in_a_call(tmp_path, stubborn=True) as (program, server):
         program.stop(signal.SIGKILL)
-        within(GONE_S, lambda: not remains.runs(server.pid))
+        within(BOUND_S, lambda: not remains.runs(server.pid))
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

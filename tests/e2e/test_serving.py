@@ -13,11 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.e2e.hanging import HangingRetrieval
 from tests.e2e.program import UNLIMITED, Program, free_port, started, wait_until
 from tests.service import BATCH, EXECUTE, request_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e]
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1"})
 SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
@@ -123,7 +124,7 @@ def test_documents_are_answered_at_once_while_retrieval_is_stuck(
 async def hang_and_read(port: int, retrieval: HangingRetrieval) -> tuple[list[str], list[str]]:
     limits = httpx.Limits(max_connections=None)
     base = f"http://127.0.0.1:{port}"
-    async with httpx.AsyncClient(base_url=base, limits=limits, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=base, limits=limits, timeout=BOUND_S) as http:
         async with asyncio.TaskGroup() as group:
             hanging = [group.create_task(http.post(EXECUTE, json=WINDOW)) for _ in range(200)]
             await asyncio.to_thread(retrieval.wait_for_requests, 50)
@@ -161,7 +162,7 @@ def test_options_before_the_command_are_refused(tmp_path: Path) -> None:
 def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
     with (
         started(tmp_path) as program,
-        socket.create_connection(("127.0.0.1", program.port), timeout=10) as caller,
+        socket.create_connection(("127.0.0.1", program.port), timeout=BOUND_S) as caller,
     ):
         caller.sendall(b"GET /health HTTP/1.1\r\nX: ")
         assert hangs_up(caller, b"a" * 65536)
@@ -204,7 +205,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=BOUND_S,
         check=False,
     )
 

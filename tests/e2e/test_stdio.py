@@ -18,7 +18,7 @@ from tests.e2e.stdio_program import StdioProgram, stdio_program
 from tests.e2e.test_downstream import telling_its_pid
 from tests.mcp_servers.programs import raw_entry
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60), pytest.mark.requirement("F-01")]
+pytestmark = [pytest.mark.e2e, pytest.mark.requirement("F-01")]
 
 TOOLS = ("echo", "sleep", "hang", "garbage", "half", "crash")
 

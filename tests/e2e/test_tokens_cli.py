@@ -126,8 +126,8 @@ def test_a_running_service_takes_and_refuses_tokens_as_they_come_and_go(
 
         token = run("create", "--tenant", "acme").stdout.strip()
         headers = {"Authorization": f"Bearer {token}"}
-        wait_until(lambda: status() == 200, timeout_s=5)
+        wait_until(lambda: status() == 200)
         (entry,) = read_lines(path.read_bytes()).entries
         run("revoke", entry.id)
-        wait_until(lambda: status() == 401, timeout_s=5)
+        wait_until(lambda: status() == 401)
         assert token not in str(program.log_lines())

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.bounds import BOUND_S
+
 ROOT = Path(__file__).parents[2]
 LOOP = ROOT / "examples/tool_loop.py"
-LIMIT_S = 60
 
 
 def test_the_loop_runs_without_a_network_and_ends_with_the_models_answer() -> None:
@@ -16,7 +17,7 @@ def test_the_loop_runs_without_a_network_and_ends_with_the_models_answer() -> No
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=BOUND_S,
         check=True,
     )
     called, answer = done.stdout.splitlines()

@@ -11,7 +11,7 @@ from tests.e2e.program import UNLIMITED, started
 from tests.e2e.stdio_program import stdio_program
 from tests.e2e.unread import unread_pipe
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 EXECUTE = "/internal/mcp/execute"
 METADATA = {

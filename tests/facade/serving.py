@@ -16,9 +16,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcp_tools_proxy.facade.http import HttpFacade
 from tests.api.asking import EVERYTHING, OWN, config_of, offer
+from tests.bounds import BOUND_S
 from tests.configuration import Json
 from tests.mcp_servers.raw_web import running_raw
-from tests.service import BOUND_S, Service, running
+from tests.service import Service, running
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"

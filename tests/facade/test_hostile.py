@@ -9,10 +9,11 @@ import pytest
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
 from mcp_tools_proxy.facade.listening import MAX_RESOURCES
+from tests.bounds import BOUND_S
 from tests.configuration import Json, make_preset, write_json
 from tests.facade.serving import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served, answer, serving
 from tests.facade.wire import ERAS, Wire, in_front_of_one, messages_of, wire
-from tests.service import BOUND_S, CONFIG_DIR, eventually
+from tests.service import CONFIG_DIR, eventually
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

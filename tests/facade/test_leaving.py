@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.downstream.remains import Held, tasks
 from tests.facade.serving import BOTH, LEGACY, MODERN, TENANT, Served, serving
 from tests.facade.wire import ERAS, in_front_of_one, wire
-from tests.service import BOUND_S, eventually
-
-pytestmark = pytest.mark.timeout(60)
+from tests.service import eventually
 
 SESSIONS = 1000
 SLACK_OBJECTS = 5000

@@ -16,7 +16,6 @@ from tests.configuration import make_agent, make_preset, write_json
 from tests.facade.entries import WAYS, Entry, Shown, Used, Who, entered
 from tests.facade.serving import Served, in_front_of_two
 
-pytestmark = pytest.mark.timeout(60)
 ways = pytest.mark.parametrize(
     "way",
     [

@@ -9,16 +9,17 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.facade.serving import BOTH, ENVELOPE, INITIALIZE, MODERN, TENANT
 from tests.facade.wire import messages_of
 from tests.mcp_servers.programs import raw_entry
-from tests.service import BOUND_S, SERVERS
+from tests.service import SERVERS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e]
 
-GRACE_S = 10.0
+GRACE_S = BOUND_S
 
 
 class Clients:
@@ -102,7 +103,7 @@ async def stop_under(program: Program, folder: Path) -> Ended:
         clients = Clients(http)
         opened = [asyncio.Event() for _ in range(4)]
         sessions = [await clients.session() for _ in range(3)]
-        async with asyncio.timeout(2 * BOUND_S), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
             streams = [
                 tasks.create_task(clients.stream(path, headers, event))
                 for path, headers, event in (

@@ -6,7 +6,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.facade.streams import Streams
-from tests.service import BOUND_S
+from tests.bounds import BOUND_S
 
 BEGIN: Message = {"type": "http.response.start", "status": 200, "headers": []}
 END: Message = {"type": "http.response.body", "body": b"", "more_body": False}

@@ -9,15 +9,14 @@ from itertools import cycle, islice, product
 import pytest
 
 from tests.api.asking import EVERYTHING
+from tests.bounds import BOUND_S
 from tests.configuration import Json, make_preset
 from tests.downstream.remains import Held, tasks
 from tests.facade.serving import ERAS as MODES
 from tests.facade.serving import Served, in_front_of_two, names
 from tests.facade.test_live_lists import Listener, listening, switch
 from tests.facade.wire import ERAS, in_front_of_one, wire
-from tests.service import BOUND_S, eventually
-
-pytestmark = pytest.mark.timeout(60)
+from tests.service import eventually
 
 ONLY_ALPHA = make_preset("alpha", tools=[("a", "alpha")], prompts=[], resources=[])
 PRESETS = (EVERYTHING, ONLY_ALPHA)

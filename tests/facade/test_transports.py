@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.gateway.registry import Registry
+from tests.bounds import BOUND_S
 from tests.facade.serving import BOTH, ERAS, INITIALIZE, TENANT, Served, answer, names, serving
 from tests.fakes import FakeTool
-from tests.service import BOUND_S
 
 JSON_ONLY = {"Accept": "application/json"}
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import BOUND_S
 from tests.configuration import Json
 from tests.facade.serving import BOTH, ENVELOPE, LEGACY, MODERN, TENANT, Served, answer, serving
 from tests.facade.wire import ERAS, in_front_of_one, wire
-from tests.service import BOUND_S
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -264,7 +264,6 @@ MESSAGES = st.fixed_dictionaries(
 
 
 @eras
-@pytest.mark.timeout(60)
 async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era: str) -> None:
     async with serving() as served:
         headers = await headers_of(served, era)

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.facade.serving import (
     BOTH,
@@ -21,7 +22,6 @@ from tests.facade.serving import (
     serving,
 )
 from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import BOUND_S
 
 ERAS = (MODERN, LEGACY)
 PREFIX = "io.github.mcp-tools-proxy/"

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.bounds import BOUND_S
+
 PACKAGE = Path(__file__).parent / "node_modules/@modelcontextprotocol/server-everything"
 PROGRAM = PACKAGE / "dist/index.js"
-BOUND_S = 20.0
 WORDS = {"http": "streamableHttp", "sse": "sse"}
 PATHS = {"http": "/mcp", "sse": "/sse"}
 TRANSPORTS = {"http": "streamable-http", "sse": "sse"}

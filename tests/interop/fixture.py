@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
 from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.mcp_servers.conformance.server import TOOLS
@@ -13,7 +14,6 @@ from tests.mcp_servers.programs import ROOT
 from tests.service import SERVERS
 
 ID = "fixture"
-STOP_TIMEOUT_S = 10.0
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def running_fixture() -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(BOUND_S)
 
 
 @contextmanager

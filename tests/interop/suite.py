@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bounds import BOUND_S
+
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 PROGRAM = MODULES / "@modelcontextprotocol/conformance/dist/index.js"
 VERSIONS = ("2025-11-25", "2026-07-28")
-BOUND_S = 120.0
 FAILED = {"FAILURE", "WARNING"}
 """What the suite's own baseline counts as failed."""
 

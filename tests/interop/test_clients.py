@@ -14,8 +14,6 @@ from tests.facade.clients.seen import ECHO, EXPECTED, SECTION, Json, report
 from tests.facade.clients.served import TRANSPORTS, serving
 from tests.interop.suite import MODULES, node22
 
-pytestmark = pytest.mark.timeout(60)
-
 HERE = Path(__file__).parent
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 ALONE = {"PATH": os.defpath, "HOME": ".", "MCP_INSPECTOR_SECRET_STORE": "memory"}

@@ -10,8 +10,6 @@ from tests.interop.fixture import running_gateway
 from tests.interop.suite import VERSIONS, Outcome, expected_failures, run_suite, scenarios
 from tests.mcp_servers.programs import conformance_entry
 
-pytestmark = pytest.mark.timeout(180)
-
 SCENARIOS = {version: scenarios(version) for version in VERSIONS}
 
 

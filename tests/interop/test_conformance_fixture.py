@@ -6,8 +6,6 @@ import pytest
 
 from tests.interop.suite import run_suite
 
-pytestmark = pytest.mark.timeout(150)
-
 
 @pytest.mark.parametrize(("version", "passed"), [("2025-11-25", 84), ("2026-07-28", 152)])
 def test_the_fixture_passes_every_check_when_asked_directly(

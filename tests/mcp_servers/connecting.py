@@ -12,7 +12,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
 
-BOUND_S = 10.0
+from tests.bounds import BOUND_S
 
 
 @asynccontextmanager

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.bounds import BOUND_S
 from tests.mcp_servers.behaviours import Json
 
 ROOT = Path(__file__).parent.parent.parent
-BOUND_S = 20.0
 
 
 def stdio_entry(**options: object) -> Json:

@@ -10,12 +10,12 @@ from typing import Any
 
 import uvicorn
 
+from tests.bounds import BOUND_S
 from tests.mcp_servers.behaviours import Json
 from tests.mcp_servers.sdk_server import Extras, build_server
 from tests.mcp_servers.sdk_web import build_app, configured, url_of
 
 TRANSPORTS = {"http": "streamable-http", "sse": "sse", "ws": "websocket"}
-BOUND_S = 20.0
 PATH = "/mcp"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from mcp import Client
 
+from tests.bounds import BOUND_S
 from tests.remote_backend.handshakes import (
     NEVER,
     TOKEN,
@@ -28,7 +29,7 @@ from tests.remote_backend.link import Link, new_socket
 from tests.remote_backend.listening import Listening
 from tests.remote_backend.sdk_client import ClientStreams
 from tests.remote_backend.session import MODERN, Session
-from tests.remote_backend.waiting import BOUND_S, Changes, bounded
+from tests.remote_backend.waiting import Changes, bounded
 
 EVICTED = 4409
 TOKEN_ENDED = 4401

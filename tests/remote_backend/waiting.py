@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-BOUND_S = 15.0
-"""Longest wait for anything."""
+from tests.bounds import BOUND_S
 
 
 @asynccontextmanager

@@ -32,7 +32,9 @@ async def see(entry, calls):
             return ModelResponse(parts=[TextPart(json.dumps(given))])
         return ModelResponse(parts=[ToolCallPart(*call) for call in calls.values()])
 
-    agent = Agent(FunctionModel(follow), toolsets=[MCPToolset(transport_of(entry))])
+    agent = Agent(
+        FunctionModel(follow), toolsets=[MCPToolset(transport_of(entry), init_timeout=None)]
+    )
     given = json.loads((await agent.run("Read the introduction.")).output)
     return {
         "tools": sorted(offered),

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.bounds import BOUND_S
 from tests.facade.clients.seen import Json, request
-
-BOUND_S = 30.0
 
 
 async def by_program(command: Sequence[str | Path], entry: Mapping[str, Any]) -> Json:

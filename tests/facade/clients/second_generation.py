@@ -12,8 +12,9 @@ from fastmcp.client.transports import (
     StreamableHttpTransport,
 )
 
+from tests.bounds import BOUND_S
 from tests.facade.clients.seen import ECHO, SECTION, Json, report
-from tests.mcp_servers.connecting import BOUND_S, connected
+from tests.mcp_servers.connecting import connected
 
 
 async def by_mcp(entry: Mapping[str, Any], mode: str) -> Json:

@@ -12,7 +12,7 @@ from tests.facade.clients.seen import EXPECTED, Json
 from tests.facade.clients.served import TRANSPORTS, serving
 from tests.mcp_servers.programs import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e]
 
 HERE = Path(__file__).parent
 FIRST_GENERATION = ROOT / ".venv-mcp1/bin/python"

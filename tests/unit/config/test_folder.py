@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from mcp_tools_proxy.config.folder import LOOK_S, MAX_LOOKS, QUIET_LOOKS, SETTLE_S, changes
+from tests.bounds import BOUND_S
 from tests.unit.config.loading import write_json
 
 
@@ -28,7 +29,7 @@ class Watch:
 
     async def news(self) -> None:
         """Wait until something more is told."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(BOUND_S):
             await self._news.wait()
         self._news = anyio.Event()
 
@@ -189,7 +190,7 @@ class Looks:
 async def until_told(folder: Path, *, change_before: range) -> Looks:
     """Look until the watch tells of the changes."""
     looks = Looks(folder, change_before=change_before)
-    with anyio.fail_after(5):
+    with anyio.fail_after(BOUND_S):
         async with aclosing(changes(folder, sleep=looks.sleep)) as watch:
             await anext(watch)
             await anext(watch)

@@ -8,6 +8,7 @@ import httpx
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 
 URL = "http://retrieval.internal.test/window"
 TOKEN = "s3cret-token"
@@ -52,7 +53,7 @@ def client_of(
     return RetrievalClient(
         url=URL,
         token=token,
-        timeout_s=2.0,
+        timeout_s=BOUND_S,
         metrics=metrics or Metrics(),
         transport=httpx.MockTransport(handler),
     )
@@ -61,7 +62,7 @@ def client_of(
 async def ask(
     client: RetrievalClient, *, anchor: str = "c1", before: int = 1, after: int = 1
 ) -> tuple[RetrievedChunk, ...]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BOUND_S):
         return await client.window(
             tenant_id="tenant_1",
             doc_id="doc_1",

@@ -6,6 +6,7 @@ import anyio
 
 from mcp_tools_proxy.documents.files import write_document
 from mcp_tools_proxy.domain.document import Document
+from tests.bounds import BOUND_S
 
 
 class Shelf:
@@ -31,7 +32,7 @@ class Shelf:
 
     async def until(self, wanted: dict[tuple[str, str], str]) -> None:
         """Wait until the titles are ``wanted``: within 2 s by contract, 4 s on a busy machine."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(BOUND_S):
             while self.titles != wanted:
                 await self._changed.wait()
 

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.documents.files import document_path, dump_document
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 
@@ -138,7 +139,7 @@ async def test_a_pipe_named_like_a_document_is_ignored(
     root: Path, folder: DocumentFolder, shelf: Shelf
 ) -> None:
     os.mkfifo(root / "pipe.json")
-    with anyio.fail_after(4):
+    with anyio.fail_after(BOUND_S):
         await folder.load()
     assert shelf.titles == {}
 

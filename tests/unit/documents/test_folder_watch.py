@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.documents.files import document_path, dump_document
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 
@@ -56,7 +57,7 @@ async def watching(root: Path, folder: DocumentFolder, shelf: Shelf) -> AsyncIte
 
 async def error_named(folder: DocumentFolder, name: str, *, there: bool = True) -> None:
     """Wait until the file is among the errors (or no longer)."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(BOUND_S):
         while (name in folder.errors) is not there:  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 
@@ -152,7 +153,7 @@ async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shel
     root = tmp_path / "later"
     with capture_logs() as lines:
         async with watched(DocumentFolder(root, shelf, Metrics())):
-            with anyio.fail_after(10):
+            with anyio.fail_after(BOUND_S):
                 while not any(  # noqa: ASYNC110 - nothing tells of a log line
                     line["event"] == "documents.loaded" for line in lines
                 ):
@@ -166,7 +167,7 @@ async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_i
     root: Path, folder: DocumentFolder, shelf: Shelf
 ) -> None:
     shutil.rmtree(root)
-    with anyio.fail_after(60):
+    with anyio.fail_after(BOUND_S):
         while not folder.vanished:  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
     await folder.load()

@@ -12,9 +12,8 @@ from mcp_tools_proxy.documents.search import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.builders import make_document
-
-BOUND_S = 5
 
 
 class Builder:

@@ -10,6 +10,7 @@ import pytest
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.unit.documents.retrieving import ask
 
 pytestmark = pytest.mark.requirement("T-03")
@@ -45,7 +46,7 @@ class Server:
 
     async def wait_closed(self, *, but: int = 0) -> None:
         """Wait, at most 5 s, until no more than ``but`` connections are open."""
-        ends = asyncio.as_completed(self._open, timeout=5)
+        ends = asyncio.as_completed(self._open, timeout=BOUND_S)
         for end in islice(ends, max(len(self._open) - but, 0)):
             await end
 
@@ -181,14 +182,14 @@ async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
 
 
 async def test_two_calls_share_one_connection() -> None:
-    async with running(keep_alive) as server, asking(server.url, timeout_s=2) as client:
+    async with running(keep_alive) as server, asking(server.url, timeout_s=BOUND_S) as client:
         await ask(client)
         await ask(client)
         assert server.connections == 1
 
 
 async def test_a_connection_closed_after_each_answer_costs_no_call() -> None:
-    async with running(saying(GOOD)) as server, asking(server.url, timeout_s=2) as client:
+    async with running(saying(GOOD)) as server, asking(server.url, timeout_s=BOUND_S) as client:
         for _ in range(20):
             assert await ask(client)
 
@@ -198,25 +199,16 @@ async def test_a_kept_connection_that_dies_under_the_next_request_costs_no_call(
         await saying(GOOD)(reader, writer)
         await reader.read(1)  # the next request arrives, and only then the connection closes
 
-    async with running(serve) as server, asking(server.url, timeout_s=2) as client:
+    async with running(serve) as server, asking(server.url, timeout_s=BOUND_S) as client:
         await ask(client)
         assert await ask(client)
 
 
-async def test_200_hanging_calls_end_together() -> None:
-    clock = asyncio.get_running_loop().time
+@pytest.mark.parametrize("calls", [200, 800], ids=["as-many", "more"])
+async def test_hanging_calls_end_whether_they_have_a_connection_or_wait_for_one(calls: int) -> None:
     async with running(hang) as server, asking(server.url, timeout_s=1.0) as client:
-        begun = clock()
-        await asyncio.gather(*[ask(client) for _ in range(200)], return_exceptions=True)
-        assert clock() - begun < 10
-
-
-async def test_more_calls_than_connections_end_together() -> None:
-    clock = asyncio.get_running_loop().time
-    async with running(hang) as server, asking(server.url, timeout_s=1.0) as client:
-        begun = clock()
-        await asyncio.gather(*[ask(client) for _ in range(800)], return_exceptions=True)
-        assert clock() - begun < 15  # 1,000 calls took 83 s while httpcore did the queueing
+        ends = await asyncio.gather(*[ask(client) for _ in range(calls)], return_exceptions=True)
+    assert {type(end) for end in ends} == {RetrievalUnavailable}
 
 
 async def test_after_a_storm_of_hanging_calls_the_pool_serves_again() -> None:
@@ -225,7 +217,7 @@ async def test_after_a_storm_of_hanging_calls_the_pool_serves_again() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await (hang if hanging else keep_alive)(reader, writer)
 
-    async with running(serve) as server, asking(server.url, timeout_s=1.0) as client:
+    async with running(serve) as server, asking(server.url, timeout_s=5.0) as client:
         await asyncio.gather(*[ask(client) for _ in range(300)], return_exceptions=True)
         hanging = False
         assert await ask(client)
@@ -246,12 +238,12 @@ async def cancelled_after(client: RetrievalClient, steps: int) -> bool:
 
 
 async def test_cancelling_a_call_passes_through() -> None:
-    async with running(hang) as server, asking(server.url, timeout_s=5) as client:
+    async with running(hang) as server, asking(server.url, timeout_s=BOUND_S) as client:
         assert await cancelled_after(client, 50)
 
 
 async def test_a_call_cancelled_at_any_step_gives_its_connection_back() -> None:
-    async with running(keep_alive) as server, asking(server.url, timeout_s=5) as client:
+    async with running(keep_alive) as server, asking(server.url, timeout_s=BOUND_S) as client:
         for round_ in range(320):
             await cancelled_after(client, round_ % 32)
         await ask(client)

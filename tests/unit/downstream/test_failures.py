@@ -16,6 +16,7 @@ from mcp_tools_proxy.downstream.transports.failures import (
     peer_error,
 )
 from mcp_tools_proxy.downstream.transports.web import Web
+from tests.bounds import BOUND_S
 
 CALLERS_THAT_FILL_IT = 4
 
@@ -68,7 +69,7 @@ async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
     web = Web(connect_s=0.2)
     with answering_nobody() as port:
         url = f"{scheme}://127.0.0.1:{port}/mcp"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND_S):
             with pytest.raises(HTTP_ERRORS) as caught:
                 await (web.websockets.ws_connect(url) if scheme == "ws" else web.http.post(url))
         await web.close()

@@ -9,6 +9,7 @@ import pytest
 from mcp_tools_proxy.facade.telling import Telling
 from mcp_tools_proxy.facade.watching import Lists, Watching
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from tests.bounds import BOUND_S
 from tests.builders import make_caller
 from tests.fakes import FakeTool
 
@@ -19,7 +20,7 @@ ONE, TWO = (Registry.build([FakeTool(name=name)]) for name in ("one", "two"))
 async def watched(holder: RegistryHolder) -> AsyncIterator[Watching]:
     telling = Telling()
     watching = Watching(holder, telling)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(it.run()) for it in (telling, watching)]
         yield watching
         for task in running:

@@ -16,6 +16,7 @@ from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.bounds import BOUND_S
 from tests.builders import make_call, make_caller, make_snapshot
 from tests.fakes import FakeComponents, FakePool, FakeTool, fake_components
 
@@ -92,7 +93,7 @@ class Reloading:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND_S):
             while not condition():  # noqa: ASYNC110 - the condition is about files, too
                 await asyncio.sleep(0.01)
 

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_tools_proxy.config.parsing import MAX_PROBLEMS
 from mcp_tools_proxy.gateway.in_force import InForce
+from tests.bounds import BOUND_S
 from tests.builders import make_caller
 from tests.configuration import Config, make_agent, make_preset, write_json
 from tests.unit.gateway.looking import BROKEN, SERVERS, TOOLS, WORK, Looking, places
@@ -204,7 +205,7 @@ def test_very_many_unknown_servers_are_not_all_told(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("A-07")
 @pytest.mark.parametrize("edited", ["agents.json", "preset_own.json"])
-async def test_an_edit_is_in_force_within_a_second(tmp_path: Path, edited: str) -> None:
+async def test_an_edit_is_in_force_by_itself(tmp_path: Path, edited: str) -> None:
     own = make_preset("own", tools=[("alpha", "search")])
     Config(servers=SERVERS, presets=[WORK, own], agents=[make_agent("a", preset="own")]).write(
         tmp_path
@@ -218,5 +219,5 @@ async def test_an_edit_is_in_force_within_a_second(tmp_path: Path, edited: str) 
     async with it.running():
         listed = len(it.holder.current.visible_to(caller))
         write_json(tmp_path / edited, now[edited])
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(BOUND_S):
             await it.until(lambda: len(it.holder.current.visible_to(caller)) == listed - 1)

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.identity.key_file import FileKeys
 from mcp_tools_proxy.identity.key_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
 from mcp_tools_proxy.policy.algorithms import ALGORITHMS
+from tests.bounds import BOUND_S
 from tests.signing import key_set, make_key
 
 URL = "http://127.0.0.1/jwks?secret=hush"
@@ -163,7 +164,7 @@ async def followed(path: Path) -> AsyncIterator[FileKeys]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(BOUND_S):
         while not condition():  # noqa: ASYNC110 - a file is watched, nobody tells
             await anyio.sleep(0.02)
 

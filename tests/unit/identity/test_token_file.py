@@ -10,6 +10,7 @@ import pytest
 from mcp_tools_proxy.domain.principal import Principal
 from mcp_tools_proxy.identity.token_file import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.identity.token_lines import read_lines
+from tests.bounds import BOUND_S
 
 ACME = Principal(tenant_id="acme")
 
@@ -105,4 +106,4 @@ def in_threads(work: Callable[[], None], count: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=BOUND_S)

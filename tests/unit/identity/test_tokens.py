@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.principal import Principal
 from mcp_tools_proxy.identity.token_file import add_token, remove_entry
 from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
 from mcp_tools_proxy.identity.tokens import FileTokens
+from tests.bounds import BOUND_S
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 ACME = Principal(tenant_id="acme", user_id="u", agents=frozenset({"reader"}))
@@ -47,7 +48,7 @@ async def followed(path: Path) -> AsyncIterator[FileTokens]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(BOUND_S):
         while not condition():  # noqa: ASYNC110 - a file is watched, nobody tells
             await anyio.sleep(0.02)
 

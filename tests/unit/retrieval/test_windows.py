@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.policy.chunking import chunks_of
 from retrieval_service.tables import SMALL_CHARS, ChunkTables
 from retrieval_service.windows import build_table, cut_window
+from tests.bounds import BOUND_S
 from tests.builders import make_document
 
 
@@ -74,7 +75,7 @@ async def test_a_large_document_is_laid_out_too() -> None:
 async def test_calls_at_once_share_the_table_of_a_large_document() -> None:
     large = document_of("word " * (SMALL_CHARS // 5 + 1))
     tables = ChunkTables(size=1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BOUND_S):
         found = await asyncio.gather(*[tables.get(large) for _ in range(8)])
     assert len({id(table) for table in found}) == 1
 

@@ -18,8 +18,6 @@ MAX_BYTES = 10_000
 PIPE_BYTES = 4096
 BOUND_S = 60.0
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
@@ -103,6 +101,8 @@ def test_without_a_reader_lines_are_lost_and_counted(pipe: tuple[int, int]) -> N
 PROGRAM = """
 import logging, sys, warnings
 from mcp_tools_proxy.telemetry.logging import configure_logging
+
+from tests.bounds import BOUND_S
 configure_logging("info", sys.stdout)
 for number in range({lines}):
     logging.getLogger("some.library").info("line %d", number)

@@ -1,0 +1,42 @@
+"""The OpenAPI document of the whole service, as schemathesis reads it."""
+
+import schemathesis
+from hypothesis import HealthCheck, settings
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.settings import Settings
+
+UNLIMITED = {
+    f"rate_limit_{name}": 0 for name in ("calls", "tokens", "tenant_calls", "tenant_tokens")
+}
+app = create_app(
+    Settings.model_validate(
+        {"_env_file": None, "require_agent": False, "allowed_hosts": "testserver", **UNLIMITED}
+    )
+)  # agents.json is never read without the lifespan, and until it is an agent is required
+for document in seed_documents():
+    app.state.gateway.repository.put(document)
+
+
+async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the application; schemathesis would start and stop it around each call."""
+    if scope["type"] != "lifespan":
+        await app(scope, receive, send)
+        return
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})
+
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
+quietly = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
