@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings
 
 from mcp_tools_proxy.api.envelope import STATUS_OF_CODE
 from mcp_tools_proxy.app import create_app
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import InternalError, ProxyError
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.settings_values import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -108,7 +108,7 @@ def test_every_setting_of_the_gateway_is_read() -> None:
 
 def errors(base: type[ProxyError] = ProxyError) -> list[type[ProxyError]]:
     """Every error of ours that has a code."""
-    below = [e for e in base.__subclasses__() if e.__module__ == ProxyError.__module__]
+    below = [e for e in base.__subclasses__() if e.__module__ == InternalError.__module__]
     return [e for e in below if "code" in vars(e)] + [leaf for e in below for leaf in errors(e)]
 
 

@@ -46,9 +46,7 @@ class Line:
     changes: list[None] = field(default_factory=list)
     """One for each time that the server said that a list changed."""
 
-    async def call(
-        self, tool: str, timeout_s: float = BOUND_S, /, **arguments: object
-    ) -> dict[str, Any]:
+    async def call(self, tool: str, timeout_s: float = BOUND_S, /, **arguments: object) -> Any:
         """Call a tool and give its raw result."""
         params = {"name": tool, "arguments": arguments}
         return await self.link.request("tools/call", params, timeout_s=timeout_s)

@@ -54,7 +54,8 @@ class Run:
     send: Send
 
 
-Behaviour = Callable[[Run], Awaitable[Json | Fault]]
+Behaviour = Callable[[Run], Awaitable[Any]]
+"""Gives a result, or a Fault."""
 
 
 def said(text: str, structured: object = None, **more: object) -> Json:
@@ -151,6 +152,11 @@ async def undecodable(run: Run) -> Json:
     return result if isinstance(result, dict) else {"content": result}
 
 
+async def bare(run: Run) -> Any:
+    """Give any JSON as the whole result."""
+    return run.arguments["result"]
+
+
 async def tools_swap(run: Run) -> Json:
     """Turn the tool ``swapped`` on or off, and say that the list changed."""
     run.script.swap("swapped")
@@ -180,6 +186,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "env": env,
     "sleep": sleep,
     "hang": hang,
+    "hang_safe": hang,
     "cancelled_count": cancelled_count,
     "counter": count,
     "counter_safe": count,
@@ -193,6 +200,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "is_error": is_error,
     "no_type": no_type,
     "undecodable": undecodable,
+    "bare": bare,
+    "bare_typed": bare,
     "tools_swap": tools_swap,
     "crash": crash,
     "crash_safe": crash,
@@ -207,6 +216,8 @@ PROPERTIES: dict[str, Json] = {
     "flood": {"count": NUMBER},
     "error": {"code": NUMBER, "message": {"type": "string"}},
     "undecodable": {"result": {}},
+    "bare": {"result": {}},
+    "bare_typed": {"result": {}},
 }
 OWN_ITEMS: dict[str, list[Json]] = {
     "prompts": [
@@ -222,9 +233,14 @@ REQUIRED = {"sleep": ["seconds"], "big_image": ["bytes"]}
 
 
 def descriptor(name: str) -> Json:
-    """Describe a tool as tools/list shows it; those named ``…_safe`` may be called again."""
+    """Describe a tool as tools/list shows it.
+
+    Those named ``…_safe`` may be called again, those named ``…_typed`` promise an object.
+    """
     schema: Json = {"type": "object", "properties": PROPERTIES.get(name, {})}
     if name in REQUIRED:
         schema["required"] = REQUIRED[name]
     tool: Json = {"name": name, "description": f"Does {name}.", "inputSchema": schema}
+    if name.endswith("_typed"):
+        tool["outputSchema"] = {"type": "object"}
     return tool | ({"annotations": READ_ONLY} if name.endswith("_safe") else {})

@@ -25,7 +25,6 @@ MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CANCELLED = "cancelled"
 PREFIX = "io.modelcontextprotocol/"
-LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 METHOD_OF_LIST = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -47,8 +46,8 @@ class Options:
     """The scripted tools that it lists; None is all."""
     extra: dict[str, list[Json]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
-    more: dict[str, Json] = field(default_factory=dict)
-    """Fields that the results of methods have besides, or instead: prompts/get, resources/read."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Fields that the results of prompts/get and resources/read have besides; or a whole result."""
     without: tuple[str, ...] = ()
     """Capabilities it has not: tools, prompts, resources, completions, subscribe."""
     page_size: int = 0
@@ -66,8 +65,7 @@ class Options:
     stateless: bool = False
     """Streamable HTTP, legacy era: whether it does without session ids."""
     journal: str = ""
-    """A file that gets a line for each method asked for, each tool that runs, each cancelled call;
-    it tells of a process what ``requests`` and ``calls`` tell in process."""
+    """A file that gets a line for each method asked for, tool that runs, and cancelled call."""
 
 
 @dataclass(kw_only=True)
@@ -149,9 +147,10 @@ class Script:
             return answer | {"error": error.error}
         if isinstance(result, Fault):
             return result
-        return answer | {"result": self._stamped(method, result) if is_modern(params) else result}
+        is_stamped = is_modern(params) and isinstance(result, dict)
+        return answer | {"result": self._stamped(method, result) if is_stamped else result}
 
-    async def _result(self, method: str, params: Json, seen: Seen, id_: object) -> Json | Fault:
+    async def _result(self, method: str, params: Json, seen: Seen, id_: object) -> Any:
         if method in METHOD_OF_LIST:
             await asyncio.sleep(self.options.delay_s)
             return self._page(METHOD_OF_LIST[method], params)
@@ -171,7 +170,8 @@ class Script:
         }
         if method not in at_once or (method == "ping" and is_modern(params)):
             raise RpcError(-32601, f"Method not found: {method}")
-        return at_once[method](params) | self.options.more.get(method, {})
+        result, more = at_once[method](params), self.options.more.get(method, {})
+        return result | more if isinstance(more, dict) else more
 
     def _initialized(self, params: Json) -> Json:
         if self.options.era == "modern":
@@ -243,7 +243,7 @@ class Script:
             del self.listeners[token], self.updates.streams[token]
         return {"_meta": meta}
 
-    async def _call(self, params: Json, seen: Seen) -> Json | Fault:
+    async def _call(self, params: Json, seen: Seen) -> Any:
         name = str(params.get("name"))
         if name not in self.tools:
             raise RpcError(-32602, f"Unknown tool: {name}")

@@ -53,6 +53,11 @@ class ComponentSpec(Protocol):
         ...
 
     @property
+    def idempotent(self) -> bool:
+        """Whether using it twice does no more than using it once."""
+        ...
+
+    @property
     def argument_names(self) -> frozenset[str]:
         """The arguments that it declares."""
         ...

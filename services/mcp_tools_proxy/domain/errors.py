@@ -16,45 +16,7 @@ ProxyError
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-
-class ProxyError(Exception):
-    """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
-
-    ``details`` is JSON-able. ``retryable`` says that the very same call may succeed later, and
-    ``retry_after_s`` (seconds) when. ``reason`` is for the log: no caller is told.
-    """
-
-    code: ClassVar[str]
-    retryable: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        details: Mapping[str, object] | None = None,
-        retry_after_s: float | None = None,
-        reason: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.details = details
-        self.retry_after_s = retry_after_s
-        self.reason = reason
-
-    @property
-    def as_json(self) -> dict[str, object]:
-        """The error as callers are told of it; absent keys are left out (contract §1)."""
-        told = {
-            "code": self.code,
-            "message": self.message,
-            "retryable": self.retryable or None,
-            "retry_after_s": self.retry_after_s,
-            "details": self.details,
-        }
-        return {key: value for key, value in told.items() if value is not None}
+from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
 
 
 class InvalidRequest(ProxyError):

@@ -33,6 +33,11 @@ class PromptSpec:
         """It is its server's, which knows no tenants."""
         return False
 
+    @property
+    def idempotent(self) -> bool:
+        """It is only read."""
+        return True
+
 
 class Prompt(Component, Protocol):
     """A prompt to be fetched by name; its result has ``messages`` and perhaps ``description``."""

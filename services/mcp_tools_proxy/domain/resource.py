@@ -36,6 +36,11 @@ class ResourceSpec:
         """It is its server's, which knows no tenants."""
         return False
 
+    @property
+    def idempotent(self) -> bool:
+        """It is only read."""
+        return True
+
 
 class Resource(Component, Protocol):
     """A resource to be read; its result has ``contents``.

@@ -27,6 +27,8 @@ class ToolSpec:
     server_id: str | None = None
     needs_tenant: bool = False
     """Whether it works on what belongs to tenants."""
+    idempotent: bool = True
+    """Whether running it twice does no more than running it once."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares."""
 

@@ -53,7 +53,6 @@ class Completion(NamesNoDocument):
             {"ref": self.ref, **parsed},
             read=self._read,
             refuse=self._refuse,
-            repeatable=True,
         )
 
     def _read(self, raw: dict[str, Any]) -> Result:

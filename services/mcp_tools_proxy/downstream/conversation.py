@@ -37,7 +37,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.first_cause import first_cause
 from mcp_tools_proxy.downstream.following import follow_by_requests, follow_by_stream
 from mcp_tools_proxy.downstream.hearing import Hearing
-from mcp_tools_proxy.downstream.link import OnListChanged
+from mcp_tools_proxy.downstream.link import NotAnObject, OnListChanged
 from mcp_tools_proxy.downstream.negotiate import negotiate, probe_s
 from mcp_tools_proxy.downstream.transports.reopen import keep_open
 from mcp_tools_proxy.downstream.watched import Watched
@@ -143,8 +143,8 @@ class Conversation:
         *,
         timeout_s: float,
         hearing: Hearing | None = None,
-    ) -> dict[str, Any]:
-        """Send one request and give its raw ``result``; see Link."""
+    ) -> Any:
+        """Send one request and return its raw ``result``; see Link."""
         headers = self._headers
         more = {} if hearing is None else hearing.meta(modern=self.modern)
         if self.modern:
@@ -152,12 +152,17 @@ class Conversation:
             more = {**self._envelope, **more}
         if more:
             params = {**params, "_meta": {**params.get("_meta", {}), **more}}
-        async with asyncio.timeout(timeout_s) as timeout:
-            if hearing is None:
-                result = await self._wire.exchange(method, params, headers, None)
-            else:
-                with hearing.attached(timeout, is_pushed=not self.modern):
-                    result = await self._wire.exchange(method, params, headers, hearing)
+        try:
+            async with asyncio.timeout(timeout_s) as timeout:
+                if hearing is None:
+                    result = await self._wire.exchange(method, params, headers, None)
+                else:
+                    with hearing.attached(timeout, is_pushed=not self.modern):
+                        result = await self._wire.exchange(method, params, headers, hearing)
+        except NotAnObject as fault:
+            if method != "tools/call":
+                raise
+            return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
             self._learn_mirrored(result)
         return result

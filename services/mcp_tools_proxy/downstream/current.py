@@ -123,11 +123,18 @@ class CurrentLink:
             self._decided.clear()
             self.suspected.set()
 
-    def unavailable(self, reason: str) -> ServerUnavailable:
-        """Make the error of a call that the server did not answer."""
+    def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
+        """Make the error of a call that the server did not answer.
+
+        ``may_be_done`` says that the server may have done what must not be done twice.
+        """
+        what = f"server {self._server_id} is unavailable: {reason}"
+        details = {"server_id": self._server_id}
+        if may_be_done:
+            return ServerUnavailable(what, details=details).after_sending()
         wait_s = round(max(SOONEST_RETRY_S, self._retry_at - self._clock()), 1)
         return ServerUnavailable(
-            f"server {self._server_id} is unavailable: {reason}; try again later",
-            details={"server_id": self._server_id},
+            f"{what}; try again later",
+            details=details,
             retry_after_s=None if self.link else wait_s,
         )

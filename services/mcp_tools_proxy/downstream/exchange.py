@@ -8,8 +8,9 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 import structlog
@@ -36,6 +37,14 @@ LEAST_BLOCK_BYTES = 20
 MAX_DATA_BYTES = 8192
 """Largest ``data`` of a server's error that is passed on, as JSON."""
 
+_JSON_TYPES: Mapping[type, str] = {
+    NoneType: "null",
+    bool: "a boolean",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 log = structlog.get_logger()
@@ -55,11 +64,10 @@ class Exchange:
         method: str,
         params: dict[str, Any],
         *,
-        read: Callable[[dict[str, Any]], Result],
+        read: Callable[[Any], Result],
         refuse: Callable[[PeerError], ProxyError],
-        repeatable: bool = False,
     ) -> Result:
-        """Send one request for ``call`` and give what ``read`` makes of the raw answer.
+        """Send one request for ``call`` and return what ``read`` makes of the raw answer.
 
         It may be as large as its server's results may. ``refuse`` makes our error of the server's.
         An answer that asks for input is given as it came to a client that ``resumes``. Raises those
@@ -76,7 +84,9 @@ class Exchange:
         started = self.session.clock()
         code, raw = InternalError.code, None
         try:
-            raw = await request_for(call, self.session, method, params, repeatable=repeatable)
+            raw = await request_for(
+                call, self.session, method, params, idempotent=self.spec.idempotent
+            )
             max_bytes = self.session.config.max_result_bytes
             _check_count(raw, max_bytes)
             answer = self._asking(raw, call) if asks_for_input(raw) else read(raw)
@@ -128,9 +138,9 @@ class Exchange:
             log.debug("downstream.response.error", **told, errorMessage=code)
 
 
-def _check_count(raw: dict[str, Any], max_bytes: int) -> None:
+def _check_count(raw: object, max_bytes: int) -> None:
     """Raise ResultTooLarge for more blocks than can fit, before each is looked at."""
-    blocks = _blocks_of(raw)
+    blocks = _blocks_of(raw) if isinstance(raw, dict) else None
     if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
         raise ResultTooLarge(
             f"the result has {len(blocks)} parts, more than {max_bytes} bytes can hold; "
@@ -171,10 +181,15 @@ def decoded(result: Result | None, name: str, expected: str) -> Result:
     return result
 
 
+def type_of(raw: object) -> str:
+    """Name the JSON type of a value."""
+    return _JSON_TYPES.get(type(raw), "a number")
+
+
 def shape_of(raw: object) -> dict[str, object]:
     """Tell sizes and types of an answer, no text of it."""
     if not isinstance(raw, dict):
-        return {"type": type(raw).__name__}
+        return {"type": type_of(raw)}
     blocks = _blocks_of(raw)
     shape: dict[str, object] = {"keys": len(raw), "structured": "structuredContent" in raw}
     try:

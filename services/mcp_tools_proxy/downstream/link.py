@@ -26,12 +26,22 @@ class LinkFault(Exception):
     ``for_operators`` may say more than callers are told, such as an address of the inner network.
 
     Only the request that meets it is affected; whether the link is lost as well, ``down`` tells.
+    ``sent`` is False only where surely nothing of the request reached the server.
     """
 
-    def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
+    def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.for_operators = for_operators or reason
+        self.sent = sent
+
+
+class NotAnObject(LinkFault):
+    """The ``result`` of an answer is JSON, but no object; ``value`` is what it is."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("the server's answer has neither a result object nor an error")
+        self.value = value
 
 
 class AnswerTooLarge(Exception):
@@ -67,8 +77,8 @@ class Link(Protocol):
         *,
         timeout_s: float,
         hearing: Hearing | None = None,
-    ) -> dict[str, Any]:
-        """Send one request and give its raw ``result`` object.
+    ) -> Any:
+        """Send one request and return its raw ``result``: an object, of ``tools/call`` any JSON.
 
         ``params`` may hold ``_meta``; what the era asks for is added. ``hearing`` is told and asked
         what the server says and asks meanwhile; while it is asked, the time-out does not run.

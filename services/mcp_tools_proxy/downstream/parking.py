@@ -26,7 +26,7 @@ MAX_PARKED = 1000
 MAX_PARKED_OF_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
 """Each is a call in flight at its server, for minutes: one tenant leaves most of them to others."""
 
-Run = Callable[[Client], Awaitable[dict[str, Any]]]
+Run = Callable[[Client], Awaitable[Any]]
 """Makes the whole request for a client that can be asked at any time; gives the raw result."""
 
 
@@ -48,7 +48,9 @@ class ParkedCall:
         """When nobody waits for its client any more, on the loop's clock."""
         self.task: asyncio.Task[None] | None = None
         self._client: Client | None = None
-        self._result: dict[str, Any] | None = None
+        self.result: Any = None
+        """The raw result, once ``wait`` said that it is there; it may be null."""
+        self._is_done = False
         self._error: Exception | None = None
         self._questions: dict[str, tuple[str, Mapping[str, object]]] = {}
         self._answers: dict[str, asyncio.Future[Mapping[str, object]]] = {}
@@ -76,7 +78,7 @@ class ParkedCall:
     async def work(self, run: Run) -> None:
         """Make the request, and keep what becomes of it; raises nothing but cancellation."""
         try:
-            self._result = await run(self)
+            self.result, self._is_done = await run(self), True
         except asyncio.CancelledError:
             self._error = ShuttingDown("the service stopped before this call was done")
             raise
@@ -85,14 +87,14 @@ class ParkedCall:
         finally:
             self._news.set()
 
-    async def wait(self, client: Client) -> dict[str, Any] | None:
-        """Wait for the result, None when there is a question. Raises what the request raises.
+    async def wait(self, client: Client) -> bool:
+        """Wait for the result; return False when there is a question. Raises what the request does.
 
         Cancelling it cancels the request.
         """
         self._client = client
         try:
-            while self._result is None and self._error is None and not self._questions:
+            while not self._is_done and self._error is None and not self._questions:
                 self._news.clear()
                 await self._news.wait()
         except asyncio.CancelledError:
@@ -102,7 +104,7 @@ class ParkedCall:
             self._client = None
         if self._error is not None:
             raise self._error
-        return self._result
+        return self._is_done
 
     def question(self, handle: str) -> dict[str, Any]:
         """Make the answer that asks."""
@@ -146,8 +148,8 @@ class Parking:
         """Run calls in ``tasks`` from now on."""
         self._tasks = tasks
 
-    async def run(self, call: Call, terms: object, run: Run) -> dict[str, Any]:
-        """Make a request that may be parked; give its raw result, or one that asks for input.
+    async def run(self, call: Call, terms: object, run: Run) -> Any:
+        """Make a request that may be parked; return its raw result, or one that asks for input.
 
         Raises what the request raises.
         """
@@ -157,7 +159,7 @@ class Parking:
         parked.task = self._tasks.create_task(parked.work(run))
         return await self._outcome(parked, call.client)
 
-    async def resume(self, call: Call, resumed: Resumed, terms: object) -> dict[str, Any]:
+    async def resume(self, call: Call, resumed: Resumed, terms: object) -> Any:
         """Go on with a call. Raises ToolFailed when nothing waits, and as ``run`` does."""
         self._sweep()
         handle = resumed.state or ""
@@ -170,15 +172,15 @@ class Parking:
         parked.answer(resumed.responses)
         return await self._outcome(parked, call.client)
 
-    async def _outcome(self, parked: ParkedCall, client: Client) -> dict[str, Any]:
-        while (result := await parked.wait(client)) is None:
+    async def _outcome(self, parked: ParkedCall, client: Client) -> Any:
+        while not await parked.wait(client):
             self._sweep()
             if self._has_room(parked.tenant_id):
                 handle = HANDLE + secrets.token_urlsafe(32)
                 self._parked[handle] = parked
                 return parked.question(handle)
             parked.refuse()
-        return result
+        return parked.result
 
     def _has_room(self, tenant_id: str) -> bool:
         theirs = sum(parked.tenant_id == tenant_id for parked in self._parked.values())

@@ -70,7 +70,6 @@ class RemotePrompt(NamesNoDocument):
             {"name": self.exchange.name, "arguments": parsed},
             read=self._read,
             refuse=self._refuse,
-            repeatable=True,
         )
 
     def _read(self, raw: dict[str, Any]) -> Result:

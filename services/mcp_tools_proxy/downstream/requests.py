@@ -36,9 +36,10 @@ class Requests:
         params: Mapping[str, Any],
         *,
         repeatable: bool,
+        idempotent: bool = False,
         hearing: Hearing | None = None,
         waited_s: float = 0.0,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Send one request and give its raw result; see ``Session.request``."""
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         with self._in_flight():
@@ -46,6 +47,9 @@ class Requests:
                 return await self._send(
                     method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
                 )
+            except LinkFault as fault:
+                may_be_done = fault.sent and not (repeatable or idempotent)
+                raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
             except TimeoutError:
                 raise self._late() from None
             except AnswerTooLarge as error:
@@ -107,7 +111,8 @@ class Requests:
         *,
         tries: int,
         deadline: float,
-    ) -> dict[str, Any]:
+    ) -> Any:
+        """Send it, as often as ``tries``. Raises LinkFault when the last try got no answer."""
         link = await self._current.get(deadline)
         while True:
             tries -= 1
@@ -115,10 +120,10 @@ class Requests:
                 answer = await link.request(
                     method, params, timeout_s=deadline - self._clock(), hearing=hearing
                 )
-            except LinkFault as fault:
+            except LinkFault:
                 self._current.suspect(link)
                 if not tries or (hearing is not None and hearing.questions):
-                    raise self._current.unavailable(fault.reason) from fault
+                    raise
                 link = await self._current.next(deadline)
             except TimeoutError:
                 self._current.doubt(link)

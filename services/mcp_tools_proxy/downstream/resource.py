@@ -55,7 +55,6 @@ class RemoteResource(NamesNoDocument):
             {"uri": self.uri},
             read=self._read,
             refuse=self._refuse,
-            repeatable=True,
         )
 
     async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:

@@ -102,19 +102,25 @@ class Session:
         params: Mapping[str, Any],
         *,
         repeatable: bool = False,
+        idempotent: bool = False,
         hearing: Hearing | None = None,
         waited_s: float = 0.0,
-    ) -> dict[str, Any]:
-        """Send one request within the server's call time-out, and give its raw result.
+    ) -> Any:
+        """Send one request within the server's call time-out, and return its raw result.
 
         While the server is being connected to, it waits; while the next attempt is further off, it
         fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
-        is never sent twice, nor one whose client was asked. ``waited_s`` of its time are over
-        already. Raises ServerBusy, ServerUnavailable,
-        ToolTimeout, ResultTooLarge, and PeerError for the server's own errors.
+        never, nor one whose client was asked. ``waited_s`` of its time are over already. Raises
+        ServerBusy, ToolTimeout, ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or
+        surely not sent), and PeerError for the server's own errors.
         """
         return await self.requests.send(
-            method, params, repeatable=repeatable, hearing=hearing, waited_s=waited_s
+            method,
+            params,
+            repeatable=repeatable,
+            idempotent=idempotent,
+            hearing=hearing,
+            waited_s=waited_s,
         )
 
     async def watch(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
@@ -128,7 +134,7 @@ class Session:
     def leave(self) -> None:
         """Stop speaking for the server, which another session has, or nobody wants."""
         self.meters.close()
-        self._on_change = _nobody
+        self._on_change = lambda: None
         self.tried.set()  # who waits for it looks for what is in its place
 
     async def drain(self, timeout_s: float) -> None:
@@ -291,7 +297,3 @@ class Session:
 
     def _show(self) -> None:
         self.meters.show(up=self.current.link is not None, stale=self._is_stale)
-
-
-def _nobody() -> None:
-    """Tell no one."""

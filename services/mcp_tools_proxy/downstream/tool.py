@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import structlog
 from pydantic_core import to_json
@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.exchange import Exchange, refused, shape_of
+from mcp_tools_proxy.downstream.exchange import Exchange, refused, shape_of, type_of
 from mcp_tools_proxy.downstream.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.link import PeerError
 from mcp_tools_proxy.downstream.result import failure_of, normalise_tool_result
@@ -23,29 +23,28 @@ from mcp_tools_proxy.policy.alias import alias_of, qualified_name
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
 """The fields of a descriptor that have one in ToolSpec; the others are its ``extra``."""
 
+_IDEMPOTENT_HINTS = ("readOnlyHint", "idempotentHint")
+
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTool(NamesNoDocument):
-    """Runs one tool of one server. ``repeatable``: it may be sent again when nothing came back."""
+    """Runs one tool of one server."""
 
     spec: ToolSpec
     exchange: Exchange
     check: Check
-    repeatable: bool
     max_text_bytes: int
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
         """Make the tool that ``route`` leads to."""
-        annotations = cast("JsonObject", route.descriptor.get("annotations") or {})
-        spec = _spec_of(route, annotations)
+        spec = _spec_of(route)
         return cls(
             spec=spec,
             exchange=Exchange(session, spec, route.name),
             check=_check_of(route, session),
-            repeatable=any(annotations.get(h) is True for h in ("readOnlyHint", "idempotentHint")),
             max_text_bytes=max_text_bytes,
         )
 
@@ -62,10 +61,11 @@ class RemoteTool(NamesNoDocument):
             {"name": self.exchange.name, "arguments": parsed},
             read=lambda raw: self._read(raw, call),
             refuse=self._refuse,
-            repeatable=self.repeatable,
         )
 
-    def _read(self, raw: dict[str, Any], call: Call) -> Result:
+    def _read(self, raw: object, call: Call) -> Result:
+        """Bring an answer into shape. Raises ToolFailed for ``isError``, and for what is no object
+        where the tool promises one."""
         answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
         if answer.decode_failed:
             log.warning(
@@ -75,6 +75,11 @@ class RemoteTool(NamesNoDocument):
                 targetServerId=self.spec.server_id,
                 downstreamTool=self.exchange.name,
                 rawResponse=shape_of(raw),
+            )
+        if not isinstance(raw, dict) and self.spec.output_schema is not None:
+            raise ToolFailed(
+                f"{self.spec.name} failed: its server answered with "
+                f"{type_of(raw)} instead of a result with structured content"
             )
         if answer.is_error:
             raise self._bounded(failure_of(answer, self.spec.name))
@@ -94,9 +99,10 @@ class RemoteTool(NamesNoDocument):
         return refused(self.spec.name, error)
 
 
-def _spec_of(route: Route, annotations: JsonObject) -> ToolSpec:
+def _spec_of(route: Route) -> ToolSpec:
     """Describe a tool as its server does; a schema without a type is one of objects."""
     descriptor = route.descriptor
+    annotations = cast("JsonObject", descriptor.get("annotations") or {})
     input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
     if "type" not in input_schema:
         input_schema = {"type": "object", **input_schema}
@@ -110,6 +116,7 @@ def _spec_of(route: Route, annotations: JsonObject) -> ToolSpec:
         annotations=annotations,
         extra={key: value for key, value in descriptor.items() if key not in _OWN_FIELDS},
         server_id=route.server_id,
+        idempotent=any(annotations.get(hint) is True for hint in _IDEMPOTENT_HINTS),
     )
 
 

@@ -16,6 +16,7 @@ from mcp_tools_proxy.domain.errors import (
     InternalError,
     ProxyError,
     ResultTooLarge,
+    ShuttingDown,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.domain.tool import ToolSpec
@@ -95,6 +96,9 @@ class Executor:
         try:
             self._lifecycle.check_serving()
             outcome = await self._lifecycle.run(find_and_run())
+        except ShuttingDown as error:
+            is_final = component is not None and not component.spec.idempotent
+            outcome = Failed(error=error.after_sending() if is_final else error)
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception:

@@ -69,6 +69,6 @@ async def until(condition: Callable[[], object], within_s: float = 600.0) -> Non
             await asyncio.sleep(0.001)
 
 
-async def call(session: Session, *, repeatable: bool = False) -> dict[str, Any]:
+async def call(session: Session, *, repeatable: bool = False) -> Any:
     params = {"name": "add", "arguments": {}}
     return await session.request("tools/call", params, repeatable=repeatable)

@@ -1,10 +1,13 @@
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.domain.client import NOBODY, Client
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,
@@ -14,6 +17,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.downstream.link import LinkFault, PeerError
 from mcp_tools_proxy.policy.alias import alias_of
 from mcp_tools_proxy.policy.meta import TRACE_ID_KEY
+from tests.fakes import FakeClient
 from tests.unit.downstream.fake_link import (
     Answer,
     FakeServer,
@@ -24,6 +28,7 @@ from tests.unit.downstream.fake_link import (
 )
 from tests.unit.downstream.offering import offered, use
 from tests.unit.downstream.sessions import until
+from tests.unit.downstream.virtual_time import clock
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 TEXT = {"content": [{"type": "text", "text": "done"}]}
@@ -143,6 +148,38 @@ async def test_the_servers_own_error_is_a_failure_with_its_words_quoted() -> Non
 async def test_a_server_that_asks_for_input_fails_the_call() -> None:
     error = await failure(answering({"resultType": "input_required", "inputRequests": {}}))
     assert (type(error), "asks for more input" in error.message) == (ToolFailed, True)
+
+
+@pytest.mark.parametrize("client", [NOBODY, FakeClient()], ids=["nobody", "older-era"])
+async def test_a_server_that_only_wants_its_state_again_is_asked_after_a_pause(
+    client: Client,
+) -> None:
+    at: list[float] = []
+
+    async def answer(params: Mapping[str, Any]) -> dict[str, Any]:
+        at.append(clock())
+        assert params.get("requestState", "0") == str(len(at) - 1)
+        if len(at) == 7:
+            return TEXT
+        return {"resultType": "input_required", "requestState": str(len(at))}
+
+    server = FakeServer(tool("add"))
+    server.answers["tools/call"] = answer
+    async with offered(server) as (components, _):
+        result = await use(components.tools[0], client=client)
+    assert result.value["content"] == TEXT["content"]
+    pauses = [round(later - before, 3) for before, later in pairwise(at)]
+    assert pauses == [0.05, 0.1, 0.2, 0.25, 0.25, 0.25]
+
+
+async def test_a_server_that_wants_its_state_again_for_ever_fails_the_call() -> None:
+    server = FakeServer(tool("add"))
+    again = {"resultType": "input_required", "requestState": "s"}
+    server.answers["tools/call"] = answering(again)
+    async with offered(server) as (components, _):
+        with pytest.raises(ToolFailed, match="more than 10 times"):
+            await use(components.tools[0])
+    assert len(server.calls()) == 11
 
 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])

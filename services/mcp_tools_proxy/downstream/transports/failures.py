@@ -22,16 +22,20 @@ _ADVICE = {
     404: "there is nothing at this address; see the server's url in mcp.json",
     405: "this address does not take such requests; see the server's url in mcp.json",
     407: "a proxy on the way wants credentials",
-    429: "the server has had too many requests; try again later",
+    429: "the server has had too many requests",
 }
 _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
+CONNECTION_LOST = "the connection to the server was lost"
 _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
 
 class Unreachable(LinkFault):
     """No connection could be made: nobody listens there."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, sent=False)
 
 
 class Ended(LinkFault):
@@ -69,7 +73,7 @@ def from_mcp_error(error: MCPError) -> PeerError | LinkFault | AnswerTooLarge:
     if isinstance(error.data, LinkFault | AnswerTooLarge):
         return error.data
     if error.code == CONNECTION_CLOSED and error.message == _CLOSED_TEXT:
-        return LinkFault("the connection to the server was lost")
+        return LinkFault(CONNECTION_LOST)
     return PeerError(error.code, error.message, error.data)
 
 
@@ -123,7 +127,8 @@ def _not_connected(
         case aiohttp.ClientConnectorDNSError():
             return Unreachable("the server's host name is not known")
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return LinkFault("no connection to the server: this process has too many files open")
+        reason = "no connection to the server: this process has too many files open"
+        return LinkFault(reason, sent=False)
     return Unreachable("no connection to the server: it refused, or nothing listens there")
 
 

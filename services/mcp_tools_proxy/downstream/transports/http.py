@@ -178,7 +178,7 @@ class HttpWire:
         if params is not None:
             message["params"] = params
         if self._closed:
-            raise LinkFault(_CLOSED)
+            raise LinkFault(_CLOSED, sent=False)
         task = asyncio.current_task()
         self._exchanging.add(task)
         try:

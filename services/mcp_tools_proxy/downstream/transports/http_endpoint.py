@@ -86,7 +86,9 @@ class Endpoint:
             send = partial(self._http.get, headers=headers, allow_redirects=False)
             return (await send_following(send, self._address.url))[0]
         except (*HTTP_ERRORS, ValueError) as error:
-            raise self.fault(error) from None
+            fault = self.fault(error)
+            fault.sent = True  # this asks for the rest of an answer: the request went out before
+            raise fault from None
 
     async def end_session(self) -> None:
         """Tell the server that its session may go; bounded, and its answer does not matter."""

@@ -14,7 +14,7 @@ from mcp.types import (
 )
 from pydantic_core import from_json
 
-from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, NotAnObject
 from mcp_tools_proxy.downstream.questions import QUESTIONS
 from mcp_tools_proxy.downstream.transports.failures import peer_error
 from mcp_tools_proxy.downstream.transports.in_flight import CANCELLED, RELAYED
@@ -52,7 +52,8 @@ def is_answer(message: dict[str, Any]) -> bool:
 
 
 def take_result(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
-    """Give the answer's result. Raises PeerError; LinkFault when it is no answer to this request.
+    """Return the answer's result. Raises PeerError; LinkFault when it is no answer to this request,
+    NotAnObject when its result is something else.
 
     An error without an id is one: the server could not even read the request.
     """
@@ -62,9 +63,11 @@ def take_result(message: dict[str, Any], request_id: int | str) -> dict[str, Any
         raise LinkFault("the server answered another request than the one it was sent")
     if "error" in message:
         raise peer_error(message["error"])
-    result = message.get("result")
+    if "result" not in message:
+        raise LinkFault("the server's answer has neither a result nor an error")
+    result = message["result"]
     if not isinstance(result, dict):
-        raise LinkFault("the server's answer has neither a result object nor an error")
+        raise NotAnObject(result)
     return result
 
 
@@ -105,7 +108,10 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
     if "error" in message:
         error = peer_error(message["error"])
         return _error(request_id, error.code, error.message, error.data)
-    result = take_result(message, request_id)
+    try:
+        result = take_result(message, request_id)
+    except NotAnObject as fault:
+        return _error(request_id, CONNECTION_CLOSED, str(fault), fault)
     answer = JSONRPCResponse.model_construct(jsonrpc="2.0", id=request_id, result=result)
     return SessionMessage(answer)
 

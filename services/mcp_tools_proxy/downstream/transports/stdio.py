@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.link import LinkFault
 from mcp_tools_proxy.downstream.transports import guard
 from mcp_tools_proxy.downstream.transports.event_stream import LineSplitter
+from mcp_tools_proxy.downstream.transports.failures import CONNECTION_LOST
 from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
 from mcp_tools_proxy.downstream.transports.stderr import log_stderr
 from mcp_tools_proxy.policy.bounds import quote
@@ -88,13 +89,13 @@ class ServerProcess:
                     await asyncio.sleep(0)
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
-        """Write one line to stdin, waiting while the server does not read."""
+        """Write one line to stdin, waiting while the server does not read. Raises LinkFault."""
         try:
             await self._stdin.drain()
         except OSError:
-            raise anyio.BrokenResourceError from None
+            raise LinkFault(CONNECTION_LOST, sent=False) from None
         if self._stdin.is_closing() or self._process.returncode is not None:
-            raise anyio.BrokenResourceError
+            raise LinkFault(CONNECTION_LOST, sent=False)
         self._stdin.write(data + b"\n")
 
     async def why(self) -> str:

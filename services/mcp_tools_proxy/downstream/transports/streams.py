@@ -31,7 +31,11 @@ from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged
 from mcp_tools_proxy.downstream.questions import QUESTIONS
-from mcp_tools_proxy.downstream.transports.failures import as_mcp_error, from_mcp_error
+from mcp_tools_proxy.downstream.transports.failures import (
+    CONNECTION_LOST,
+    as_mcp_error,
+    from_mcp_error,
+)
 from mcp_tools_proxy.downstream.transports.in_flight import (
     CANCELLED,
     RELAYED,
@@ -132,6 +136,8 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         hearing: Hearing | None,
     ) -> dict[str, Any]:
         """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        if self.ended:
+            raise LinkFault(CONNECTION_LOST, sent=False)
         request_id = self._calls.begin(hearing, method)
         try:
             return await self.send_raw_request(method, params, {"request_id": request_id})

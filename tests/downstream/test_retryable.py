@@ -1,0 +1,187 @@
+"""``retryable`` is never true of a request that a server may have carried out (contract, Δ2)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from mcp_tools_proxy.domain.errors import ProxyError, ServerUnavailable
+from tests.configuration import Config, make_preset
+from tests.downstream.answering import Answer, answering, events
+from tests.downstream.faulty import WAYS, scene
+from tests.downstream.relaying import MODERN, relaying, used
+from tests.fakes import FakeClient
+from tests.service import running
+
+every_way = pytest.mark.parametrize("way", WAYS)
+Json = dict[str, Any]
+
+TOOLS: list[Json] = [
+    {"name": "write", "inputSchema": {"type": "object"}},
+    {"name": "odd", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "yes"}},
+    *(
+        {"name": hint, "inputSchema": {"type": "object"}, "annotations": {hint: True}}
+        for hint in ("readOnlyHint", "idempotentHint")
+    ),
+]
+
+
+def final(error: Json) -> bool:
+    """Tell whether an error says to nobody that the call may be made again by itself."""
+    return (
+        "retryable" not in error
+        and "retry_after_s" not in error
+        and "try again later" not in error["message"]
+        and "check before you make it again" in error["message"]
+    )
+
+
+@every_way
+@pytest.mark.parametrize("tool", ["crash", "half", "counter_crash"])
+async def test_a_write_whose_answer_never_came_is_final(way: str, tool: str) -> None:
+    async with scene(way) as it:
+        error = (await it.envelope(tool))["error"]
+        assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
+
+
+@every_way
+async def test_a_write_whose_server_is_killed_meanwhile_is_final(way: str) -> None:
+    async with scene(way, entry={"requestTimeoutSeconds": 30}) as it:
+        call = it.start("hang")
+        await it.has_seen("hang")
+        await it.bad.kill()
+        error = (await call)["error"]
+        assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
+
+
+@every_way
+async def test_a_read_whose_answer_never_came_may_be_tried_again(way: str) -> None:
+    async with scene(way) as it:
+        error = (await it.envelope("crash_safe"))["error"]
+        assert (error["code"], error["retryable"]) == ("SERVER_UNAVAILABLE", True), error
+
+
+@every_way
+async def test_a_write_that_surely_was_not_sent_may_be_tried_again(way: str) -> None:
+    async with scene(way) as it:
+        assert await it.answers()
+        await it.bad.kill()
+        while (error := (await it.envelope("counter")).get("error", {})).get("retryable") is None:
+            assert error == {} or final(error), "until the loss is seen"
+        assert (error["code"], it.bad.seen("counter")) == ("SERVER_UNAVAILABLE", 0)
+
+
+def status(code: int) -> Answer:
+    async def answer(_: web.Request, __: Json) -> web.Response:
+        return web.Response(status=code, text="no", headers={"Retry-After": "1"})
+
+    return answer
+
+
+def body(text: str, kind: str = "application/json") -> Answer:
+    async def answer(_: web.Request, message: Json) -> web.Response:
+        filled = text.replace("ID", str(message["id"]))
+        return web.Response(text=filled, content_type=kind)
+
+    return answer
+
+
+async def hang_up(request: web.Request, _: Json) -> web.Response:
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+async def stream_that_ends(request: web.Request, _: Json) -> web.StreamResponse:
+    return await events(request, "id: 7\nretry: 0\ndata:\n\n")
+
+
+async def stream_that_breaks(request: web.Request, _: Json) -> web.StreamResponse:
+    response = await events(request, "data: {")
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+ANSWERS: dict[str, Answer] = {
+    **{str(code): status(code) for code in (202, 307, 401, 404, 429, 500, 502, 503, 504)},
+    "no-json": body("<html>"),
+    "html": body("<html>", "text/html"),
+    "other-id": body('{"jsonrpc":"2.0","id":77,"result":{}}'),
+    "no-result": body('{"jsonrpc":"2.0","id":ID}'),
+    "hangs-up": hang_up,
+    "stream-ends": stream_that_ends,
+    "stream-breaks": stream_that_breaks,
+}
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+async def test_over_http_whatever_answers_a_write_is_final(era: str, answer: Answer) -> None:
+    names = [tool["name"] for tool in TOOLS]
+    async with answering(answer, era=era, session_id="s" if era == "legacy" else None) as server:
+        server.listing = TOOLS
+        config = Config(
+            servers={"s1": {"transport": "http", "url": server.url}},
+            presets=[make_preset(tools=[("s1", name) for name in names])],
+        )
+        async with running(config=config) as service:
+            errors = {n: (await service.execute(f"s1:{n}"))["error"] for n in names}
+    assert {n: error["code"] for n, error in errors.items()} == dict.fromkeys(
+        names, "SERVER_UNAVAILABLE"
+    )
+    assert {n: final(error) for n, error in errors.items()} == {
+        "write": True,
+        "odd": True,
+        "readOnlyHint": False,
+        "idempotentHint": False,
+    }, errors
+    assert errors["readOnlyHint"]["retryable"] is True
+
+
+QUESTION = {"name": {"method": "elicitation/create", "params": {"message": "Which name?"}}}
+BOTH: Json = {"elicitation": {}}
+ACCEPTED = {"action": "accept", "content": {}}
+
+
+@pytest.mark.parametrize("way", MODERN)
+async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(way: str) -> None:
+    """The first round reached the server, so the call is final whatever befalls the next one."""
+    async with relaying(way, config={"max_calls_in_flight": 1}) as relay:
+        tools = {tool.spec.bare_name: tool for tool in relay.components.tools}
+        beside: list[asyncio.Future[Any]] = []
+
+        async def take_the_only_place(_method: str, _params: object) -> Json:
+            beside.append(asyncio.ensure_future(used(tools["hang"])))
+            await asyncio.sleep(0)
+            return ACCEPTED
+
+        client = FakeClient(take_the_only_place, capabilities=BOTH)
+        with pytest.raises(ProxyError) as caught:
+            await relay.result("input", client, arguments={"questions": QUESTION})
+        beside[0].cancel()
+        assert (caught.value.code, final(caught.value.as_json)) == ("SERVER_BUSY", True)
+
+
+async def test_a_write_that_the_end_of_the_service_cuts_off_is_final() -> None:
+    async with scene("http-modern", entry={"requestTimeoutSeconds": 30}) as it:
+        calls = {tool: it.start(tool) for tool in ("hang", "hang_safe")}
+        for tool in calls:
+            await it.has_seen(tool)
+        it.service.gateway.lifecycle.cut_off()
+        errors = {tool: (await call)["error"] for tool, call in calls.items()}
+    assert {tool: error["code"] for tool, error in errors.items()} == dict.fromkeys(
+        calls, "SHUTTING_DOWN"
+    )
+    assert (final(errors["hang"]), errors["hang_safe"]["retryable"]) == (True, True)
+
+
+def test_the_message_says_what_to_do_and_keeps_what_happened() -> None:
+    error = ServerUnavailable("server s is unavailable: gone", retry_after_s=3.0).after_sending()
+    assert error.as_json == {
+        "code": "SERVER_UNAVAILABLE",
+        "message": "server s is unavailable: gone; the server may have carried the call out, "
+        "so check before you make it again",
+    }
+    assert ServerUnavailable("x").as_json["retryable"] is True
