@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from mcp_tools_proxy.assembly_identity import build_identity, build_tokens
 from mcp_tools_proxy.config.files import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder import DocumentFolder
+from mcp_tools_proxy.documents.local_retrieval import LocalRetrieval
 from mcp_tools_proxy.documents.memory import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.documents.seed import seed_documents
@@ -71,7 +72,7 @@ class Gateway:
             builtin=seed_documents() if settings.mock_mode else (),
         )
         self.retrieval = RetrievalClient(
-            url=settings.retrieval_window_url,
+            url=None if settings.windows_are_local else settings.retrieval_window_url,
             token=_secret(settings.retrieval_token),
             timeout_s=settings.retrieval_timeout,
             metrics=self.metrics,
@@ -122,12 +123,17 @@ class Gateway:
                 max_text_bytes=max_text_bytes,
             ),
             metadata_tool(self.repository, max_text_bytes=max_text_bytes),
-            search_tool(self.repository, max_text_bytes=max_text_bytes),
+            search_tool(
+                self.repository,
+                max_text_bytes=max_text_bytes,
+                windows_configured=settings.retrieval_window_url is not None,
+            ),
             window_tool(
                 self.repository,
-                self.retrieval,
+                LocalRetrieval(self.repository) if settings.windows_are_local else self.retrieval,
                 radius=settings.window_radius,
-                mock_mode=settings.mock_mode,
+                configured=settings.retrieval_window_url is not None,
+                own_documents_only=settings.mock_mode or settings.windows_are_local,
                 max_text_bytes=max_text_bytes,
             ),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),

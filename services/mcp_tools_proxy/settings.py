@@ -31,6 +31,9 @@ from mcp_tools_proxy.settings_values import (
 
 S = TypeVar("S", bound=EnvironmentSettings)
 
+LOCAL_WINDOWS = "local"
+"""The ``retrieval_window_url`` that names no service."""
+
 
 class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
@@ -117,9 +120,11 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Redis that replicas share their budgets in; unset counts in this process."""
 
     retrieval_window_url: Annotated[
-        str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
+        str | None,
+        BeforeValidator(empty_is_unset),
+        starting_with("http://", "https://", word=LOCAL_WINDOWS),
     ] = None
-    """URL of the Retrieval Service's chunk-window endpoint (T-03)."""
+    """URL of the Retrieval Service's chunk-window endpoint; local reads our documents (T-03)."""
     retrieval_timeout: Seconds = 5.0
     """Seconds for one Retrieval request in total."""
     retrieval_token: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
@@ -142,6 +147,11 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
                 f"and {variable('remote_url')} is set"
             )
         return self
+
+    @property
+    def windows_are_local(self) -> bool:
+        """Whether chunk windows come from the gateway's own documents."""
+        return self.retrieval_window_url == LOCAL_WINDOWS
 
     @property
     def window_radius(self) -> int:

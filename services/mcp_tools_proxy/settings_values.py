@@ -61,13 +61,16 @@ def level(value: object) -> object:
     return "warning" if name == "warn" else name
 
 
-def starting_with(*prefixes: str) -> AfterValidator:
-    """Make what refuses a text, or a secret one, that begins otherwise."""
+def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
+    """Build what refuses a text, or a secret one, that begins otherwise and is not ``word``."""
+    expected = f"should start with {' or '.join(prefixes)}"
+    if word is not None:
+        expected += f", or be {word}"
 
     def check(value: T) -> T:
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if isinstance(text, str) and not text.startswith(prefixes):
-            raise ValueError(f"should start with {' or '.join(prefixes)}")
+        if isinstance(text, str) and text != word and not text.startswith(prefixes):
+            raise ValueError(expected)
         return value
 
     return AfterValidator(check)

@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 from starlette.exceptions import HTTPException as RoutingError
 
 from mcp_tools_proxy.documents.folder import DocumentFolder
+from mcp_tools_proxy.documents.local_retrieval import LocalRetrieval
 from mcp_tools_proxy.documents.memory import InMemoryRepository
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.domain.document import Chunk
+from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ChunkNotFound,
@@ -28,17 +29,12 @@ from mcp_tools_proxy.policy.problems import place_of, problem_of
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.settings import RetrievalSettings
-from retrieval_service.tables import ChunkTables
-from retrieval_service.windows import cut_window
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"
 """Where the endpoint lives; the gateway's ``retrieval_window_url`` ends in it."""
 
 MAX_REQUEST_BYTES = 64 * 1024
 """A larger request is refused; a valid one is below 4 KiB."""
-
-TABLES_KEPT = 64
-"""Documents whose chunks stay laid out in memory."""
 
 log = structlog.get_logger()
 
@@ -96,7 +92,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
     seed = seed_documents() if settings.mock_mode else ()
     repository = InMemoryRepository(documents=(), hide_foreign_documents=False, metrics=metrics)
     folder = DocumentFolder(settings.documents_path, repository, metrics, builtin=seed)
-    tables = ChunkTables(size=TABLES_KEPT)
+    retrieval = LocalRetrieval(repository)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -110,12 +106,13 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
     async def window(request: Request) -> WindowAnswer:
         _check_token(request, settings.token)
         wanted = _parse(await _read_body(request), settings.max_window)
-        document = await repository.get(wanted.tenant_id, wanted.doc_id)
-        chunks = cut_window(
-            await tables.get(document),
-            wanted.anchor_chunk_id,
+        chunks = await retrieval.window(
+            tenant_id=wanted.tenant_id,
+            doc_id=wanted.doc_id,
+            anchor_chunk_id=wanted.anchor_chunk_id,
             before=wanted.window_before,
             after=wanted.window_after,
+            trace_id=wanted.trace_id or "",
         )
         log.info(
             "retrieval.window",
@@ -167,7 +164,7 @@ def _parse(body: bytes, max_window: int) -> WindowRequest:
     return wanted
 
 
-def _entry(chunk: Chunk) -> ChunkEntry:
+def _entry(chunk: RetrievedChunk) -> ChunkEntry:
     return ChunkEntry(
         chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
     )

@@ -34,6 +34,13 @@ def test_compose_runs_the_server_that_its_configuration_names() -> None:
     )
 
 
+@pytest.mark.requirement("T-03")
+def test_compose_reads_windows_from_the_gateways_documents_unless_told_otherwise() -> None:
+    compose = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    setting = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
+    assert f"{setting}: ${{{setting}:-local}}" in compose
+
+
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
     """Serve examples/config, with the interpreter of the tests."""

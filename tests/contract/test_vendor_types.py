@@ -55,8 +55,15 @@ def local_specs() -> list[ToolSpec]:
         section_tool(repository, max_text_bytes=1_000),
         pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),
         metadata_tool(repository, max_text_bytes=1_000),
-        search_tool(repository, max_text_bytes=1_000),
-        window_tool(repository, retrieval, radius=2, mock_mode=True, max_text_bytes=1_000),
+        search_tool(repository, max_text_bytes=1_000, windows_configured=True),
+        window_tool(
+            repository,
+            retrieval,
+            radius=2,
+            configured=True,
+            own_documents_only=True,
+            max_text_bytes=1_000,
+        ),
     )
     repository.close()
     return [tool.spec for tool in tools]

@@ -21,6 +21,7 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_RETRIEVAL_TIMEOUT", "nan"),
         ("MCP_PROXY_RETRIEVAL_TIMEOUT", "0"),
         ("MCP_PROXY_RETRIEVAL_WINDOW_URL", "ftp://secret"),
+        ("MCP_PROXY_RETRIEVAL_WINDOW_URL", "localsecret:8083"),
         ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "memcached://secret"),
         ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1"),
         ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1]"),

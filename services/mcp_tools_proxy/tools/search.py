@@ -67,8 +67,16 @@ class Snippets(TypedDict):
     tokens: Tokens
 
 
-def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
-    """Build doc_local_search (contract §2, T-07)."""
+def search_tool(
+    repository: DocumentRepository, *, max_text_bytes: int, windows_configured: bool
+) -> Tool:
+    """Build doc_local_search (contract §2, T-07).
+
+    Its description points to read_chunk_window only with ``windows_configured``.
+    """
+    readers = "read_doc_section or read_doc_pages"
+    if windows_configured:
+        readers = "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id"
 
     async def search(arguments: SearchArguments, call: Call) -> Result:
         hits = await repository.search(
@@ -92,8 +100,7 @@ def search_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
         description=(
             "Search inside one document and get the best matching excerpts with their page, "
             f"section_id and chunk_id, best first, at most {MAX_RESULTS}. An empty list means "
-            "that nothing matches: try other words. To read around a place, call "
-            "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id."
+            f"that nothing matches: try other words. To read around a place, call {readers}."
         ),
         arguments=SearchArguments,
         result=Snippets,

@@ -1,7 +1,7 @@
 """read_chunk_window: a chunk and its neighbours, from the Retrieval Service."""
 
 from collections.abc import Sequence
-from typing import Annotated, NotRequired, Protocol, Self
+from typing import Annotated, NotRequired, Protocol, Self, cast
 
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -19,6 +19,12 @@ from mcp_tools_proxy.policy.windows import trim_window
 from mcp_tools_proxy.tools.about_document import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.bind import bind
+
+NOT_CONFIGURED = (
+    "Not configured here: every call fails with RETRIEVAL_NOT_CONFIGURED. To read around a place, "
+    "use read_doc_section or read_doc_pages."
+)
+"""What a model reads of the tool while no ``retrieval_window_url`` is set."""
 
 
 class Retrieval(Protocol):
@@ -95,15 +101,17 @@ def window_tool(
     retrieval: Retrieval,
     *,
     radius: int,
-    mock_mode: bool,
+    configured: bool,
+    own_documents_only: bool,
     max_text_bytes: int,
 ) -> Tool:
     """Build read_chunk_window (T-02 … T-04).
 
-    Where Retrieval decides whether a document is there for a tenant, that is known only after the
-    request was sent, so such a call is charged to the document's budget whatever comes back.
+    With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides
+    whether it is there for a tenant; that is known only after the request was sent, so such a call
+    is charged to the document's budget whatever comes back.
     """
-    find = document_finder(repository) if mock_mode else None
+    find = document_finder(repository) if own_documents_only else None
 
     def check_sides(arguments: WindowArguments) -> None:
         before, after = arguments.sides
@@ -149,10 +157,15 @@ def window_tool(
     return bind(
         name="read_chunk_window",
         description=(
-            "Read a chunk of a document together with its neighbours, for more context around a "
-            f"search result. At most {radius} chunks on each side; at the document's edge fewer "
-            f"come back. One answer holds at most {max_text_bytes} bytes of text, kept nearest "
-            "to the anchor. For longer stretches use read_doc_section or read_doc_pages."
+            (
+                "Read a chunk of a document together with its neighbours, for more context around "
+                f"a search result. At most {radius} chunks on each side; at the document's edge "
+                f"fewer come back. One answer holds at most {max_text_bytes} bytes of text, kept "
+                "nearest to the anchor. For longer stretches use read_doc_section or "
+                "read_doc_pages."
+            )
+            if configured
+            else NOT_CONFIGURED
         ),
         arguments=WindowArguments,
         result=ChunkWindow,
@@ -171,9 +184,10 @@ def _trim(
 
 
 def _entry(chunk: RetrievedChunk, text: str) -> ChunkText:
-    entry: ChunkText = {"chunk_id": chunk.chunk_id, "text": text}
-    if chunk.page is not None:
-        entry["page"] = chunk.page
-    if chunk.chunk_index is not None:
-        entry["chunk_index"] = chunk.chunk_index
-    return entry
+    known = {
+        "chunk_id": chunk.chunk_id,
+        "page": chunk.page,
+        "chunk_index": chunk.chunk_index,
+        "text": text,
+    }
+    return cast("ChunkText", {key: value for key, value in known.items() if value is not None})

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from mcp_tools_proxy.documents.chunk_tables import SMALL_CHARS, ChunkTables
+from mcp_tools_proxy.documents.chunk_windows import build_table, cut_window
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.policy.chunking import chunks_of
-from retrieval_service.tables import SMALL_CHARS, ChunkTables
-from retrieval_service.windows import build_table, cut_window
 from tests.bounds import BOUND_S
 from tests.builders import make_document
 

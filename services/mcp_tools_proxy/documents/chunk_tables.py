@@ -3,8 +3,8 @@
 import asyncio
 from collections import OrderedDict
 
+from mcp_tools_proxy.documents.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.domain.document import Document
-from retrieval_service.windows import ChunkTable, build_table
 
 SMALL_CHARS = 200_000
 """A document up to this size is laid out on the event loop, in a few milliseconds."""
@@ -25,7 +25,7 @@ class ChunkTables:
         return f"<ChunkTables {len(self._tables)} of {self._size}>"
 
     async def get(self, document: Document) -> ChunkTable:
-        """Give the document's table; a large one is built in a thread, one at a time."""
+        """Return the document's table; a large one is built in a thread, one at a time."""
         if document not in self._tables:
             async with self._building:
                 if document not in self._tables:

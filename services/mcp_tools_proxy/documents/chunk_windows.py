@@ -18,7 +18,7 @@ class ChunkTable:
 
 
 def build_table(document: Document) -> ChunkTable:
-    """Lay out the document's chunks; takes about 20 ms for each MB of text."""
+    """Return the table of the document's chunks; takes about 20 ms for each MB of text."""
     chunks = chunks_of(document)
     return ChunkTable(
         chunks=chunks, places={chunk.chunk_id: place for place, chunk in enumerate(chunks)}
@@ -28,11 +28,14 @@ def build_table(document: Document) -> ChunkTable:
 def cut_window(
     table: ChunkTable, anchor_chunk_id: str, *, before: int, after: int
 ) -> tuple[Chunk, ...]:
-    """Take the anchor with ``before`` and ``after`` (≥ 0) neighbours; fewer at the edges (T-02).
+    """Return the anchor with ``before`` and ``after`` (≥ 0) neighbours; fewer at the edges (T-02).
 
     Raises ChunkNotFound.
     """
     place = table.places.get(anchor_chunk_id)
     if place is None:
-        raise ChunkNotFound(f"the document has no chunk {quote(anchor_chunk_id)}")
+        raise ChunkNotFound(
+            f"the document has no chunk {quote(anchor_chunk_id)}; take a chunk_id from "
+            "doc_local_search"
+        )
     return table.chunks[max(place - before, 0) : place + after + 1]
