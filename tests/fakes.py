@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.prompt import Prompt, PromptSpec
@@ -150,7 +150,9 @@ class FakeResource(NamesNoDocument):
             name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri}
         )
 
-    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+    async def watch(
+        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
         """Keep the listener."""
         self.listeners.append(on_update)
         return lambda: self.listeners.remove(on_update)
@@ -214,7 +216,7 @@ class FakePool:
         """None: here a server is discovered at once, or never."""
         return ()
 
-    async def first_attempt(self, server_id: str, waited_s: float) -> None:
+    async def first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Nobody waits here."""
         raise AssertionError("no server is pending")
 

@@ -13,18 +13,26 @@ from mcp_tools_proxy.facade.asked import CallerOf
 from mcp_tools_proxy.facade.conversation import Conversations
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.gateway.health import remote_line
+from mcp_tools_proxy.policy.shares import tenant_share
 from mcp_tools_proxy.settings import Settings
 
 
-def build_server(settings: Settings, gateway: Gateway, caller_of: CallerOf) -> FacadeServer:
-    """Build a server over the gateway; ``caller_of`` tells who sent a request."""
+def build_server(
+    settings: Settings, gateway: Gateway, caller_of: CallerOf, *, one_tenant: bool = False
+) -> FacadeServer:
+    """Build a server over the gateway; ``caller_of`` tells who sent a request.
+
+    With ``one_tenant`` that is always the same tenant, which need not leave room to others.
+    """
+    limit = settings.max_sessions
     return FacadeServer(
         settings.app_name,
         registry=gateway.registry,
         executor=gateway.executor,
         subscriptions=gateway.subscriptions,
         caller_of=caller_of,
-        max_streams=settings.max_sessions,
+        max_streams=limit,
+        max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
     )
 
 
@@ -57,7 +65,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
     connector = Connector(
         rules,
         _token(settings),
-        Conversations(build_server(settings, gateway, lambda _: caller), caller),
+        Conversations(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
         # many backends list once, and never ask again
         ready=partial(gateway.pool.settled, settings.startup_wait_s),
         metrics=gateway.metrics,

@@ -24,7 +24,7 @@ def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str |
 
 async def _serve(settings: Settings, caller: Caller) -> None:
     gateway = Gateway(settings)
-    server = build_server(settings, gateway, lambda _: caller)
+    server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
     async with gateway.run(), asyncio.TaskGroup() as tasks:
         # many clients list once, and never ask again
         await gateway.pool.settled(settings.startup_wait_s)

@@ -167,7 +167,7 @@ async def test_without_any_grace_sessions_end_with_their_link() -> None:
 
 async def test_five_hundred_sessions_at_once_get_each_their_own_answers_and_leave_nothing() -> None:
     async with running_raw() as server:
-        entry = {**server.entry, "maxCallsInFlight": MANY}
+        entry = {**server.entry, "maxCallsInFlight": MANY, "maxCallsInFlightPerTenant": MANY}
         config = Config(servers={"s1": entry}, presets=[make_preset(tools=[("s1", "sleep")])])
         async with linked(config=config, remote_drop_grace_s=0) as (service, backend):
             before = tasks()

@@ -103,7 +103,8 @@ async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
 
 @every_way
 async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(way: str) -> None:
-    async with scene(way, entry={"maxCallsInFlight": 10}) as it:
+    limits = {"maxCallsInFlight": 10, "maxCallsInFlightPerTenant": 10}
+    async with scene(way, entry=limits) as it:
         codes = await asyncio.gather(*(it.call("sleep", seconds=0.3) for _ in range(30)))
         assert (codes.count("OK"), codes.count("SERVER_BUSY")) == (10, 20)
         assert await it.answers()

@@ -12,7 +12,7 @@ from tests.mcp_servers.script import CANCELLED
 from tests.service import eventually
 
 every_way = pytest.mark.parametrize("way", WAYS)
-LONG: dict[str, Any] = {"requestTimeoutSeconds": 60, "maxCallsInFlight": 100}
+LONG: dict[str, Any] = {"requestTimeoutSeconds": 60, "maxCallsInFlight": 150}
 ROUNDS, EACH = 10, 100
 
 

@@ -46,10 +46,10 @@ async def sent_by(streams: Streams, problem: ProxyError | None) -> list[Message]
 
 
 async def test_a_stream_ends_whose_caller_may_have_it_no_longer() -> None:
-    streams = Streams(check_s=0.001)
+    streams = Streams(max_of_tenant=1, check_s=0.001)
     assert (await sent_by(streams, REVOKED), len(streams)) == ([BEGIN, END], 0)
 
 
 async def test_a_stream_that_is_ended_ends_as_an_answer_does() -> None:
-    streams = Streams()
+    streams = Streams(max_of_tenant=1)
     assert (await sent_by(streams, None))[-1] == END

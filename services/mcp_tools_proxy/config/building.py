@@ -57,6 +57,7 @@ def build_configuration(
             connect_timeout_s=entry.connect_timeout_seconds or file.capabilities_timeout_seconds,
             refresh_interval_s=refresh_interval_s,
             max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
+            max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
             max_result_bytes=entry.max_result_bytes or max_result_bytes,
         )
         for server_id, entry in file.mcp_servers.items()

@@ -166,6 +166,9 @@ class ServerEntry(BaseModel):
     `resource:uri` for that kind only. Changing it keeps the session."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
     """How many calls the server gets at once; 100 when left out."""
+    max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
+    """How many of them one tenant may have; all but a quarter when left out. Calls without a
+    tenant count as those of one."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
 

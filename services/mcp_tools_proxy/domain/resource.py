@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.caller import NO_TENANT, Kind
 from mcp_tools_proxy.domain.component import Component, JsonObject
 
 
@@ -53,10 +53,12 @@ class Resource(Component, Protocol):
         """Describe the resource."""
         ...
 
-    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+    async def watch(
+        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
         """Have ``on_update`` called when it changed, until what is returned is called.
 
-        It must not raise or wait. Raises ProxyError.
+        It must not raise or wait. What it takes counts as the tenant's. Raises ProxyError.
         """
         ...
 

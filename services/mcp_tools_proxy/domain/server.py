@@ -44,6 +44,8 @@ class ServerConfig:
     """Seconds between two discoveries; 0 is off."""
     max_calls_in_flight: int = DEFAULT_CALLS_IN_FLIGHT
     """Calls at once; one more is SERVER_BUSY."""
+    max_calls_in_flight_per_tenant: int | None = None
+    """Calls at once of one tenant; None is its share of them all."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
 

@@ -19,13 +19,13 @@ class CurrentLink:
     """Where the owner task and the callers of a session meet; ``clock`` gives seconds.
 
     It is *open* while the owner task is about to connect or looks whether the link still lives:
-    callers that need to know wait for the outcome. ``error`` is why there is no link, for
-    operators.
+    callers that need to know wait for the outcome. ``error`` is why there is no link, as
+    callers are told; operators may be told more.
     """
 
     def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
         self.link: Link | None = None
-        self.error = self._error_for_callers = "it was not connected yet"
+        self.error = self.error_for_operators = "it was not connected yet"
         self.suspected = asyncio.Event()
         """Set by callers, cleared by the owner task when it looks into it."""
         self._server_id = server_id
@@ -48,8 +48,8 @@ class CurrentLink:
     def lost(self, error: str, *, for_operators: str | None = None) -> None:
         """There is no link; callers wait for the next one until it is given up."""
         self.link = None
-        self.error = for_operators or error
-        self._error_for_callers = error
+        self.error = error
+        self.error_for_operators = for_operators or error
         self._decided.clear()
 
     def trusted(self) -> None:
@@ -102,7 +102,7 @@ class CurrentLink:
             while not self._decided.is_set():  # it may be open again before who waits is heard
                 await self._decided.wait()
         if self.link is None:
-            raise self.unavailable(self._error_for_callers)
+            raise self.unavailable(self.error)
         return self.link
 
     def doubt(self, link: Link) -> None:

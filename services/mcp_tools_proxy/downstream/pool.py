@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.link import Dial
@@ -76,7 +77,9 @@ class Pool:
             if session.snapshot is None and not session.tried.is_set()
         ]
 
-    async def first_attempt(self, server_id: str, waited_s: float) -> None:
+    async def first_attempt(
+        self, server_id: str, waited_s: float, tenant_id: str = NO_TENANT
+    ) -> None:
         """Wait, as a call in flight, until a server's first attempt is over.
 
         ``waited_s`` of the call's time are over already. Raises ServerBusy; ServerUnavailable when
@@ -85,7 +88,7 @@ class Pool:
         session = self.session(server_id)
         if session is None:
             return
-        if not await session.requests.wait(session.tried, waited_s):
+        if not await session.requests.wait(session.tried, waited_s, tenant_id):
             raise session.current.unavailable("it is still being connected to")
         if session.snapshot is None and session is self.session(server_id):
             raise session.current.unavailable(session.current.error)
@@ -184,7 +187,7 @@ class Pool:
     async def _let_go(self, session: Session, task: asyncio.Task[None]) -> None:
         """Close a session when its calls are done, and forget its metrics unless another has it."""
         await asyncio.sleep(LINGER_S)
-        await session.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
+        await session.requests.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
         task.cancel()
         await asyncio.wait([task])
         if session.config.server_id not in self._kept:

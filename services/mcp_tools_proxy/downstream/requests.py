@@ -1,6 +1,7 @@
 """The road of every request to a server: its limit, its deadline, its second try."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -12,7 +13,13 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.current import CurrentLink
 from mcp_tools_proxy.downstream.hearing import Hearing
 from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, PeerError
-from mcp_tools_proxy.downstream.watched import MAX_WATCHED, OnUpdate, Watched
+from mcp_tools_proxy.downstream.watched import (
+    MAX_WATCHED,
+    MAX_WATCHED_BY_TENANT,
+    OnUpdate,
+    Watched,
+)
+from mcp_tools_proxy.policy.shares import tenant_share
 
 
 class Requests:
@@ -22,6 +29,11 @@ class Requests:
         self, config: ServerConfig, current: CurrentLink, clock: Callable[[], float]
     ) -> None:
         self.in_flight = 0
+        self._of_tenant: Counter[str] = Counter()
+        """How many of them each tenant has."""
+        self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
+            config.max_calls_in_flight
+        )
         self.answered = 0
         """How many were answered, ever."""
         self._config = config
@@ -38,11 +50,12 @@ class Requests:
         repeatable: bool,
         idempotent: bool = False,
         hearing: Hearing | None = None,
+        tenant_id: str,
         waited_s: float = 0.0,
     ) -> Any:
         """Send one request and give its raw result; see ``Session.request``."""
         deadline = self._clock() + self._config.call_timeout_s - waited_s
-        with self._in_flight():
+        with self._in_flight(tenant_id):
             try:
                 return await self._send(
                     method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
@@ -55,12 +68,12 @@ class Requests:
             except AnswerTooLarge as error:
                 raise self._too_large(error) from None
 
-    async def wait(self, event: asyncio.Event, waited_s: float) -> bool:
+    async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
         """Wait for an event as a call in flight; False when the call's time is over first.
 
         ``waited_s`` of it are over already. Raises ServerBusy.
         """
-        with self._in_flight():
+        with self._in_flight(tenant_id):
             try:
                 async with asyncio.timeout(self._config.call_timeout_s - waited_s):
                     await event.wait()
@@ -69,36 +82,44 @@ class Requests:
             return True
 
     @contextmanager
-    def _in_flight(self) -> Iterator[None]:
+    def _in_flight(self, tenant_id: str) -> Iterator[None]:
         """Count a call while it lasts. Raises ServerBusy."""
         if self.in_flight >= self._config.max_calls_in_flight:
             raise self._busy()
+        if self._of_tenant[tenant_id] >= self._tenant_limit:
+            raise self._busy_for_tenant()
         self.in_flight += 1
+        self._of_tenant[tenant_id] += 1
         self._idle.clear()
         try:
             yield
         finally:
             self.in_flight -= 1
+            self._of_tenant[tenant_id] -= 1
+            if not self._of_tenant[tenant_id]:
+                del self._of_tenant[tenant_id]
             if not self.in_flight:
                 self._idle.set()
 
-    async def watch(self, watched: Watched, uri: str, listener: OnUpdate) -> Callable[[], None]:
+    async def watch(
+        self, watched: Watched, uri: str, listener: OnUpdate, tenant_id: str
+    ) -> Callable[[], None]:
         """Subscribe to a resource; see ``Session.watch``."""
         deadline = self._clock() + self._config.call_timeout_s
         link = await self._current.get(deadline)
         resources = link.capabilities.get("resources")
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
             raise PeerError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
-        if watched.is_full and uri not in watched.uris:
+        if not watched.has_room(uri, tenant_id):
             raise self._watched_too_much()
         try:
             async with asyncio.timeout(deadline - self._clock()):
-                return await watched.subscribe(uri, listener)
+                return await watched.subscribe(uri, listener, tenant_id)
         except TimeoutError:
             raise self._late() from None
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until none is in flight, at most ``timeout_s``."""
+        """Wait until none is in flight, at most ``timeout_s``; those that still come are served."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -140,11 +161,19 @@ class Requests:
             details={"server_id": server_id, "max_calls_in_flight": limit},
         )
 
+    def _busy_for_tenant(self) -> ServerBusy:
+        server_id, limit = self._config.server_id, self._tenant_limit
+        return ServerBusy(
+            f"server {server_id} has {limit} calls of your tenant in flight, which is the limit "
+            "for one tenant; try again when some of them are done",
+            details={"server_id": server_id, "max_calls_in_flight_per_tenant": limit},
+        )
+
     def _watched_too_much(self) -> ServerBusy:
         server_id = self._config.server_id
         return ServerBusy(
-            f"{MAX_WATCHED} resources of server {server_id} are subscribed to, which is the limit; "
-            "try again when some of them are not any more",
+            f"{MAX_WATCHED} resources of server {server_id} may be subscribed to, "
+            f"{MAX_WATCHED_BY_TENANT} by one tenant; try again when some of them are not any more",
             details={"server_id": server_id},
         )
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mcp.shared.uri_template import UriTemplate
 
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call
 from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
@@ -57,10 +57,12 @@ class RemoteResource(NamesNoDocument):
             refuse=self._refuse,
         )
 
-    async def watch(self, on_update: Callable[[], None]) -> Callable[[], None]:
+    async def watch(
+        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
         """Subscribe to it at its server, once for all who do. Raises ProxyError."""
         try:
-            return await self.exchange.session.watch(self.uri, on_update)
+            return await self.exchange.session.watch(self.uri, on_update, tenant_id)
         except PeerError as error:
             raise self._refuse(error) from None
 

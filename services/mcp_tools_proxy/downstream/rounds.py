@@ -42,7 +42,14 @@ async def request_for(
     raises; ToolFailed, ToolTimeout when the client did not answer.
     """
     client, resumed = call.client, call.resumed
-    request = _Request(session, method, params, idempotent=idempotent, waited_s=call.waited_s)
+    request = _Request(
+        session,
+        method,
+        params,
+        idempotent=idempotent,
+        tenant_id=call.caller.tenant_id,
+        waited_s=call.waited_s,
+    )
     if client is NOBODY and resumed is None:
         return await request.answer(client, None, repeatable=idempotent)
     legacy, terms = session.current.is_legacy, _terms(call, session, method, params)
@@ -68,6 +75,7 @@ class _Request:
     method: str
     params: Mapping[str, Any]
     idempotent: bool = field(kw_only=True)
+    tenant_id: str = field(kw_only=True)
     waited_s: float = field(kw_only=True)
     """How much of the time of its first round is over already."""
 
@@ -79,6 +87,7 @@ class _Request:
             repeatable=repeatable,
             idempotent=self.idempotent,
             hearing=hearing,
+            tenant_id=self.tenant_id,
             waited_s=self.waited_s,
         )
         rounds, pause_s = 0, FIRST_PAUSE_S
@@ -103,7 +112,11 @@ class _Request:
         params = {**self.params, **_resuming(resumed)}
         try:
             return await self.session.request(
-                self.method, params, idempotent=self.idempotent, hearing=hearing
+                self.method,
+                params,
+                idempotent=self.idempotent,
+                hearing=hearing,
+                tenant_id=self.tenant_id,
             )
         except ProxyError as error:
             if error.retryable and not self.idempotent:

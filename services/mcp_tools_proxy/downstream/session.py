@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.current import CurrentLink
@@ -91,7 +92,7 @@ class Session:
         up = self.current.link is not None
         return replace(
             self._status,
-            last_error=self._refresh_error if up else self.current.error or None,
+            last_error=self._refresh_error if up else self.current.error_for_operators or None,
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
@@ -104,15 +105,17 @@ class Session:
         repeatable: bool = False,
         idempotent: bool = False,
         hearing: Hearing | None = None,
+        tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
     ) -> Any:
         """Send one request within the server's call time-out, and return its raw result.
 
         While the server is being connected to, it waits; while the next attempt is further off, it
         fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
-        never, nor one whose client was asked. ``waited_s`` of its time are over already. Raises
-        ServerBusy, ToolTimeout, ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or
-        surely not sent), and PeerError for the server's own errors.
+        never, nor one whose client was asked. It takes from ``tenant_id``'s share of the calls in
+        flight; ``waited_s`` of its time are over already. Raises ServerBusy, ToolTimeout,
+        ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or surely not sent), and
+        PeerError for the server's own errors.
         """
         return await self.requests.send(
             method,
@@ -120,29 +123,25 @@ class Session:
             repeatable=repeatable,
             idempotent=idempotent,
             hearing=hearing,
+            tenant_id=tenant_id,
             waited_s=waited_s,
         )
 
-    async def watch(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
+    async def watch(
+        self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
         """Have ``listener`` called when a resource changes, until what is returned is called.
 
         It outlives links, and this session. Raises as ``request``; PeerError also when there is no
         such thing.
         """
-        return await self.requests.watch(self.watched, uri, listener)
+        return await self.requests.watch(self.watched, uri, listener, tenant_id)
 
     def leave(self) -> None:
         """Stop speaking for the server, which another session has, or nobody wants."""
         self.meters.close()
         self._on_change = lambda: None
         self.tried.set()  # who waits for it looks for what is in its place
-
-    async def drain(self, timeout_s: float) -> None:
-        """Wait until no call is in flight, at most ``timeout_s``.
-
-        Calls that still come are served until the owner task is cancelled.
-        """
-        await self.requests.drain(timeout_s)
 
     async def run(self) -> None:
         """Connect, stay connected, connect again: until cancelled, whatever the server does."""

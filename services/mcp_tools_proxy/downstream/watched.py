@@ -1,11 +1,17 @@
 """Which resources of a server somebody wants to hear of, whatever link there is to it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.policy.shares import tenant_share
+
 MAX_WATCHED = 1000
 """Resources of one server that are watched at once."""
+
+MAX_WATCHED_BY_TENANT = tenant_share(MAX_WATCHED)
+"""As many as one tenant may watch."""
 
 OnUpdate = Callable[[], None]
 """Called on the event loop when a resource changed, or may have; it must not raise or wait."""
@@ -16,6 +22,8 @@ class _Watch:
     """One resource: who listens, and once ``decided`` how the server took it."""
 
     listeners: dict[object, OnUpdate] = field(default_factory=dict)
+    tenants: Counter[str] = field(default_factory=Counter)
+    """How many of the listeners are each tenant's."""
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: Exception | None = None
 
@@ -27,6 +35,8 @@ class Watched:
         self.next_change = asyncio.Event()
         """Set when ``uris`` changes the next time; another one is in its place then."""
         self._watches: dict[str, _Watch] = {}
+        self._of_tenant: Counter[str] = Counter()
+        """How many resources each tenant watches."""
 
     def __repr__(self) -> str:
         return f"<Watched {len(self._watches)} resources>"
@@ -36,12 +46,16 @@ class Watched:
         """What somebody listens to."""
         return frozenset(self._watches)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more resources can be watched."""
-        return len(self._watches) >= MAX_WATCHED
+    def has_room(self, uri: str, tenant_id: str) -> bool:
+        """Return whether a tenant may watch a resource; one that it watches already it may."""
+        watch = self._watches.get(uri)
+        if watch is not None and watch.tenants[tenant_id]:
+            return True
+        if self._of_tenant[tenant_id] >= MAX_WATCHED_BY_TENANT:
+            return False
+        return watch is not None or len(self._watches) < MAX_WATCHED
 
-    async def subscribe(self, uri: str, listener: OnUpdate) -> Callable[[], None]:
+    async def subscribe(self, uri: str, listener: OnUpdate, tenant_id: str) -> Callable[[], None]:
         """Listen until what is returned is called; give it once the server has agreed.
 
         Raises the server's refusal; how long it takes is not bounded.
@@ -51,9 +65,17 @@ class Watched:
             watch = self._watches[uri] = _Watch()
             self._change()
         watch.listeners[key] = listener
+        watch.tenants[tenant_id] += 1
+        self._of_tenant[tenant_id] += watch.tenants[tenant_id] == 1
 
         def leave() -> None:
-            if watch.listeners.pop(key, None) and not watch.listeners:
+            if watch.listeners.pop(key, None) is None:
+                return
+            watch.tenants[tenant_id] -= 1
+            if not watch.tenants[tenant_id]:
+                self._of_tenant[tenant_id] -= 1
+                self._of_tenant += Counter()  # drops who watches nothing
+            if not watch.listeners:
                 del self._watches[uri]
                 self._change()
 

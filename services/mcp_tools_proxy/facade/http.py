@@ -31,6 +31,7 @@ from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.policy.shares import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.body import parse_json, read_body
@@ -86,7 +87,7 @@ class HttpFacade:
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._limits = limits
-        self._streams = Streams()
+        self._streams = Streams(max_of_tenant=tenant_share(limits.max_sessions))
         self._with_bodies = self._sessions(json_response=True)
         self._with_streams = self._sessions(json_response=False)
         metrics.mcp_sessions.set_function(lambda: self.sessions)
@@ -168,6 +169,7 @@ class HttpFacade:
                 body = await read_body(receive, self._limits.max_request_bytes)
                 await self._sse.post(scope, body, body_again(body, receive), send)
             case "GET":
+                self._streams.check_room(caller.tenant_id)
                 await self._make_room(caller)
                 await self._streams.serve(
                     self._sse.stream,
@@ -176,6 +178,7 @@ class HttpFacade:
                     send,
                     check=check,
                     carries_answers=True,
+                    session_of=caller.tenant_id,
                     ends_itself=True,
                 )
             case _:
@@ -222,12 +225,9 @@ class HttpFacade:
         if scope["method"] == "DELETE":
             await sessions.handle_request(scope, receive, answering_204(send))
             return
+        self._streams.check_room(caller.tenant_id)
         await self._streams.serve(
-            sessions.handle_request,
-            scope,
-            receive,
-            send,
-            check=check,
+            sessions.handle_request, scope, receive, send, check=check, session_of=caller.tenant_id
         )
 
     def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:

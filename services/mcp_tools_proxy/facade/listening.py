@@ -24,6 +24,7 @@ from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.facade.answers import protocol_error
 from mcp_tools_proxy.facade.asked import Asked, Context
+from mcp_tools_proxy.facade.streams import no_room_for_tenant
 from mcp_tools_proxy.facade.telling import Recipient, Telling
 from mcp_tools_proxy.facade.watching import Lists, Seen, Watching
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
@@ -86,7 +87,7 @@ class _OwnChanges:
 
 
 class Listening:
-    """The open streams; at most ``max_streams``."""
+    """The open streams; at most ``max_streams``, of one tenant ``max_streams_of_tenant``."""
 
     def __init__(
         self,
@@ -95,12 +96,15 @@ class Listening:
         subscriptions: Subscriptions,
         *,
         max_streams: int,
+        max_streams_of_tenant: int,
     ) -> None:
         self._watching = watching
         self._telling = telling
         self._subscriptions = subscriptions
         self._max_streams = max_streams
-        self._open: set[ListenHandler] = set()
+        self._max_streams_of_tenant = max_streams_of_tenant
+        self._open: dict[ListenHandler, str] = {}
+        """Each with the tenant whose it is."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -110,8 +114,7 @@ class Listening:
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
         try:
-            if len(self._open) >= self._max_streams:
-                raise NoRoom(f"{self._max_streams} streams are open; try again later")
+            self._check_room(asked.caller.tenant_id)
             seen = await self._watching.look(asked.caller)
         except ProxyError as error:
             raise protocol_error(error, asked.trace_id, modern=True) from None
@@ -119,12 +122,22 @@ class Listening:
         handler = ListenHandler(
             changes, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS
         )
-        self._open.add(handler)
+        self._open[handler] = asked.caller.tenant_id
         try:
             async with self._following(asked, params.notifications, changes) as honored:
                 return await handler(context, params.model_copy(update={"notifications": honored}))
         finally:
-            self._open.discard(handler)
+            del self._open[handler]
+
+    def _check_room(self, tenant_id: str) -> None:
+        """Raise NoRoom when there is no room for one more stream of this tenant."""
+        if len(self._open) >= self._max_streams:
+            raise NoRoom(f"{self._max_streams} streams are open; try again later")
+        limit = self._max_streams_of_tenant
+        if len(self._open) < limit:  # so that most need not be counted
+            return
+        if sum(tenant == tenant_id for tenant in self._open.values()) >= limit:
+            raise no_room_for_tenant(limit)
 
     @asynccontextmanager
     async def _following(
@@ -143,5 +156,5 @@ class Listening:
 
     def close(self) -> None:
         """End every stream in the protocol's own way."""
-        for handler in self._open:
+        for handler in tuple(self._open):
             handler.close()

@@ -64,12 +64,17 @@ class FacadeServer(Server[Any]):
         subscriptions: Subscriptions,
         caller_of: CallerOf,
         max_streams: int,
+        max_streams_of_tenant: int,
     ) -> None:
         """``max_streams`` bounds the streams of changes that clients hold open."""
         self._telling = Telling()
         self.watching = Watching(registry, self._telling)
         self.listening = Listening(
-            self.watching, self._telling, subscriptions, max_streams=max_streams
+            self.watching,
+            self._telling,
+            subscriptions,
+            max_streams=max_streams,
+            max_streams_of_tenant=max_streams_of_tenant,
         )
         self._sessions = Sessions(self.watching, subscriptions, self._telling)
         self._methods = Methods(registry, executor)

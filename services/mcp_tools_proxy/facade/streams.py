@@ -11,6 +11,7 @@ import anyio
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
 
 CHECK_S = 15.0
@@ -30,13 +31,19 @@ class _Stream:
     scope: anyio.CancelScope
     check: Check
     carries_answers: bool
+    session_of: str | None
     ends_itself: bool
 
 
 class Streams:
-    """The streams that are open now."""
+    """The streams that are open now.
 
-    def __init__(self, *, check_s: float = CHECK_S) -> None:
+    A session with an open stream never ends for another one, so a tenant may have
+    ``max_of_tenant`` of such streams: else it could take all sessions from the others.
+    """
+
+    def __init__(self, *, max_of_tenant: int, check_s: float = CHECK_S) -> None:
+        self._max_of_tenant = max_of_tenant
         self._check_s = check_s
         self._open: set[_Stream] = set()
         self._closed = asyncio.Event()
@@ -49,6 +56,14 @@ class Streams:
         """How many are the one way back for answers: those of legacy HTTP+SSE."""
         return sum(stream.carries_answers for stream in self._open)
 
+    def check_room(self, tenant_id: str) -> None:
+        """Raise NoRoom when a tenant may have no more streams that keep a session in use."""
+        limit = self._max_of_tenant
+        if len(self._open) < limit:  # so that most need not be counted
+            return
+        if sum(stream.session_of == tenant_id for stream in self._open) >= limit:
+            raise no_room_for_tenant(limit)
+
     async def serve(
         self,
         app: ASGIApp,
@@ -58,15 +73,17 @@ class Streams:
         *,
         check: Check,
         carries_answers: bool = False,
+        session_of: str | None = None,
         ends_itself: bool = False,
     ) -> None:
         """Let ``app`` answer with a stream, until it ends or ``check`` or ``end`` end it.
 
-        One that ``ends_itself`` does so when the service stops, with a last word of its own.
+        ``session_of`` is the tenant whose session it keeps in use. One that ``ends_itself`` does
+        so when the service stops, with a last word of its own.
         """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
-            stream = _Stream(cancel, check, carries_answers, ends_itself)
+            stream = _Stream(cancel, check, carries_answers, session_of, ends_itself)
             self._open.add(stream)
             try:
                 await app(scope, receive, sent)
@@ -101,6 +118,14 @@ class Streams:
                 await self._closed.wait()
         for stream in tuple(self._open):
             stream.scope.cancel()
+
+
+def no_room_for_tenant(limit: int) -> NoRoom:
+    """Build the error for who has as many streams open as one tenant may have."""
+    return NoRoom(
+        f"your tenant has {limit} streams open, which is the limit for one tenant; "
+        "close one, or try again later"
+    )
 
 
 class _Sent:

@@ -32,8 +32,8 @@ class PendingServers(Protocol):
         """The ids of the servers that are being connected to for the first time."""
         ...
 
-    async def first_attempt(self, server_id: str, waited_s: float) -> None:
-        """Wait, as a call in flight, until this server's first attempt is over.
+    async def first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
+        """Wait, as a call in flight of a tenant, until this server's first attempt is over.
 
         ``waited_s`` of the call's time are over. Raises ServerBusy; ServerUnavailable when the
         attempt failed, or the call's time is over first.
@@ -92,7 +92,7 @@ class FirstAttempts:
                     raise
             if not servers:
                 raise next(iter(failures.values()))
-            failures |= await self._first_of(servers, waited_s)
+            failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
     def _candidates(self, call: Call) -> Sequence[str]:
         """Name the pending servers that may offer what the call names.
@@ -106,14 +106,16 @@ class FirstAttempts:
         viewer = registry.access.viewer(call.caller)
         return [it for it in pending if registry.expected.may_offer(it, kind, name, viewer)]
 
-    async def _first_of(self, servers: Sequence[str], waited_s: float) -> dict[str, ProxyError]:
+    async def _first_of(
+        self, servers: Sequence[str], waited_s: float, tenant_id: str
+    ) -> dict[str, ProxyError]:
         """Wait until the attempt of one of the servers is over; give those that failed, and why."""
         failures: dict[str, ProxyError] = {}
         over = asyncio.Event()
 
         async def wait(server_id: str) -> None:
             try:
-                await self._servers.first_attempt(server_id, waited_s)
+                await self._servers.first_attempt(server_id, waited_s, tenant_id)
             except ProxyError as error:
                 failures[server_id] = error
             over.set()

@@ -33,7 +33,7 @@ class Subscriptions:
                 on_update()
 
         resource, _ = await self._first_attempts.find(call, Registry.resource)
-        return await resource.watch(tell)
+        return await resource.watch(tell, call.caller.tenant_id)
 
     def _may_read(self, call: Call) -> bool:
         try:

@@ -98,6 +98,7 @@ def test_limits_come_from_the_entry_then_the_file_then_the_caller(tmp_path: Path
         "requestTimeoutSeconds": 1.5,
         "connectTimeoutSeconds": 2,
         "maxCallsInFlight": 3,
+        "maxCallsInFlightPerTenant": 2,
         "maxResultBytes": 4.0,
     }
     root = {"requestTimeoutSeconds": 7, "capabilitiesTimeoutSeconds": 8}
@@ -110,6 +111,7 @@ def test_limits_come_from_the_entry_then_the_file_then_the_caller(tmp_path: Path
         (s.call_timeout_s, s.connect_timeout_s, s.max_calls_in_flight, s.max_result_bytes)
         for s in servers
     ] == [(1.5, 2, 3, 4), (7, 8, 100, 1000), (60, 30, 100, 1000)]
+    assert [s.max_calls_in_flight_per_tenant for s in servers] == [2, None, None]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ async def test_it_counts_as_a_call_in_flight() -> None:
             await pool.first_attempt("a", 0.0)
 
 
+async def test_it_counts_as_one_of_its_tenant() -> None:
+    fleet = fleet_of_one(max_calls_in_flight=2)
+    async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
+        tasks.create_task(pool.first_attempt("a", 0.0, "tenant_1"))
+        await asyncio.sleep(1)
+        with pytest.raises(ServerBusy, match="has 1 calls of your tenant in flight"):
+            await pool.first_attempt("a", 0.0, "tenant_1")
+        await pool.first_attempt("a", 0.0, "tenant_2")
+
+
 async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:

@@ -167,7 +167,10 @@ async def test_one_call_more_than_the_limit_is_refused_at_once() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang
     async with running(server, max_calls_in_flight=2) as watched, asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(call(watched.session)) for _ in range(2)]
+        calls = [
+            tasks.create_task(watched.session.request("tools/call", {}, tenant_id=tenant_id))
+            for tenant_id in ("tenant_1", "tenant_2")
+        ]
         await until(lambda: len(server.calls()) == 2)
         with pytest.raises(ServerBusy) as caught:
             await call(watched.session)
@@ -211,7 +214,7 @@ async def test_draining_waits_for_calls_in_flight() -> None:
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
         answer = tasks.create_task(call(watched.session))
         await until(server.calls)
-        await watched.session.drain(10)
+        await watched.session.requests.drain(10)
         assert answer.done()
 
 
@@ -221,7 +224,7 @@ async def test_draining_ends_with_its_time() -> None:
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
         answer = tasks.create_task(call(watched.session))
         await until(server.calls)
-        await watched.session.drain(10)
+        await watched.session.requests.drain(10)
         assert not answer.done()
         answer.cancel()
 
