@@ -17,7 +17,7 @@ async def main() -> None:
         document_calls=37, document_tokens=1000, tenant_calls=600, tenant_tokens=1000, window_s=60
     )
     limiter = build_limiter(budgets, storage_url=sys.argv[1], metrics=Metrics())
-    await limiter.admit("warm up", None)
+    await limiter.connect()
     print("ready", flush=True)  # noqa: T201 - read by the test
     sys.stdin.readline()
     outcomes = await asyncio.gather(

@@ -181,6 +181,7 @@ class Gateway:
         try:
             await self.folder.load()
             await self.reloader.load()
+            await self.limiter.connect()
             self.startup.begin(self.pool.first_attempts())
             if self.tokens is not None:
                 await self.tokens.load()

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limits.aio.storage import Storage
@@ -19,11 +19,24 @@ class Refusal:
 
 
 class CountingStorage(Storage):
-    """A ``limits`` storage that can also read several counters at once."""
+    """A ``limits`` storage that also reads several counters at once, and bounds their windows."""
 
     @abstractmethod
     async def get_many(self, keys: Sequence[str]) -> list[int]:
         """Give the counts of ``keys`` in their order, 0 for a key without a live window."""
+
+    @abstractmethod
+    async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
+        """Return the seconds until each key's window ends; 0 for one that has none.
+
+        Never more than ``window_s``: a window that would end later, because a clock went back, is
+        cut to that. (``get_expiry`` of ``limits`` gives a time of day, and needs two clocks that
+        agree.)
+        """
+
+    async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
+        """Return the sums after each charge: key, seconds of its window, amount."""
+        return [await self.incr(*charge) for charge in charges]
 
 
 class Counting:
@@ -31,21 +44,10 @@ class Counting:
 
     ``limits`` counts: a charge is its storage's ``incr``, which opens a key's window. Its own
     fixed-window strategy adds a comparison and makes every key anew, which is most of the cost.
-
-    ``clock`` is the one the storage's ``get_expiry`` answers on, ``coarseness_s`` by how much that
-    answer may be too early.
     """
 
-    def __init__(
-        self,
-        storage: CountingStorage,
-        *,
-        clock: Callable[[], float],
-        coarseness_s: float = 0.0,
-    ) -> None:
+    def __init__(self, storage: CountingStorage) -> None:
         self.storage = storage
-        self._clock = clock
-        self._coarseness_s = coarseness_s
 
     async def take_call(self, budgets: Sequence[Budget]) -> Refusal | None:
         """Charge one call to every call budget, or none to any and say which has nothing left.
@@ -59,9 +61,9 @@ class Counting:
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
         """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""
-        for budget in budgets:
-            if budget.unit == "tokens":
-                await self.storage.incr(budget.key, budget.window_s, tokens)
+        await self.storage.add_many(
+            [(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"]
+        )
 
     async def _spent(self, budgets: Sequence[Budget]) -> list[Budget]:
         counts = await self.storage.get_many([b.key for b in budgets])
@@ -80,17 +82,13 @@ class Counting:
                     return [budget]
         return []
 
-    async def _give_back(self, taken: Iterable[Budget]) -> None:
-        for budget in taken:
-            if await self.storage.incr(budget.key, budget.window_s, -1) < 0:
-                await self.storage.incr(budget.key, budget.window_s, 1)  # its window had ended
+    async def _give_back(self, taken: Sequence[Budget]) -> None:
+        sums = await self.storage.add_many([(b.key, b.window_s, -1) for b in taken])
+        ended = [b for b, count in zip(taken, sums, strict=True) if count < 0]
+        if ended:  # their windows ended in between: there was nothing to give back
+            await self.storage.add_many([(b.key, b.window_s, 1) for b in ended])
 
-    async def _refusal(self, spent: list[Budget]) -> Refusal:
-        left = [(await self._seconds_left(budget), budget) for budget in spent]
-        seconds, budget = max(left, key=lambda pair: pair[0])
-        return Refusal(budget=budget, retry_after_s=seconds)
-
-    async def _seconds_left(self, budget: Budget) -> float:
-        ends = await self.storage.get_expiry(budget.key)
-        left = ends - self._clock() + self._coarseness_s
-        return max(math.ceil(left * 1000), 1) / 1000
+    async def _refusal(self, spent: Sequence[Budget]) -> Refusal:
+        left = await self.storage.seconds_left([b.key for b in spent], spent[0].window_s)
+        seconds, budget = max(zip(left, spent, strict=True), key=lambda pair: pair[0])
+        return Refusal(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)

@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import math
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
@@ -22,8 +20,6 @@ T = TypeVar("T")
 
 STORE_WAIT_S = 0.25
 """What one call, its admission and its charge together, waits for a store at most (T-10)."""
-
-_REDIS_TTL_ROUNDING_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +86,14 @@ class Limiter:
                 admission.wait_left_s,
             )
 
+    async def connect(self) -> None:
+        """Open the connections to the shared store before the first call; without one do nothing.
+
+        Call it once, before the service is ready. A store that cannot be reached is no error.
+        """
+        if self._shared is not None:
+            await self._shared.connect()
+
     async def run(self) -> None:
         """Watch the shared store until cancelled; without one there is nothing to do."""
         if self._shared is not None:
@@ -120,27 +124,20 @@ def build_limiter(
 
     Does not connect. Raises ValueError, naming the variable, when the URL is of no use.
     """
-    memory = Counting(MemoryStorage(), clock=time.monotonic)
+    memory = Counting(MemoryStorage())
     if storage_url is None:
         return Limiter(budgets, memory=memory, shared=None, metrics=metrics)
     opened = open_redis(storage_url)
     shared = SharedStore(
-        Counting(
-            opened.storage,
-            clock=_wall_clock,
-            coarseness_s=_REDIS_TTL_ROUNDING_S,
-        ),
+        Counting(opened.storage),
         name=opened.name,
+        connect=opened.connect,
         disconnect=opened.disconnect,
         metrics=metrics,
         probe_interval_s=probe_interval_s,
         sleep=sleep,
     )
     return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
-
-
-def _wall_clock() -> float:
-    return datetime.now(UTC).timestamp()
 
 
 def _exceeded(refusal: Refusal) -> RateLimitExceeded:

@@ -28,7 +28,8 @@ class _Window:
 class MemoryStorage(CountingStorage):
     """Counters of one process; nothing in it suspends, so reading then charging is atomic.
 
-    ``clock`` gives seconds and never goes back; ``get_expiry`` answers on the same clock.
+    ``clock`` gives seconds; ``get_expiry`` answers on the same clock. Should it go back, a window
+    without anything left ends within its length all the same.
     Opening a window forgets up to four ended ones, so a hit costs the same at any number of keys.
 
     When all ``max_keys`` are live, the window that ends soonest is forgotten. That forgives its
@@ -108,6 +109,18 @@ class MemoryStorage(CountingStorage):
         now = self._clock()
         window = self._windows.get(key)
         return window.ends if window is not None and now < window.ends else now
+
+    async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
+        """Return the seconds until each key's window ends, ``window_s`` at most."""
+        now = self._clock()
+        return [self._seconds_left(key, now, window_s) for key in keys]
+
+    def _seconds_left(self, key: str, now: float, window_s: int) -> float:
+        window = self._windows.get(key)
+        if window is None or now >= window.ends:
+            return 0.0
+        window.ends = min(window.ends, now + window_s)  # the clock of a restored machine goes back
+        return min(window.ends - now, window_s)
 
     async def check(self) -> bool:
         """Memory is always there."""

@@ -1,18 +1,23 @@
 """Opening the Redis that replicas share their budgets in; the one place that imports redis."""
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import structlog
 from limits.aio.storage import RedisStorage
 from limits.errors import StorageError
 from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.ratelimit.counting import CountingStorage
+from mcp_tools_proxy.ratelimit.memory import MemoryStorage
 
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"
@@ -22,8 +27,50 @@ MAX_CONNECTIONS = 80
 _CONNECT_TIMEOUT_S = 1.0
 
 
+_READ_COUNTS = """
+local counts = {}
+for i, key in ipairs(KEYS) do
+  local value = redis.pcall('GET', key)
+  if value == false then
+    counts[i] = 0
+  elseif type(value) == 'string' and #value < 19 and redis.call('PTTL', key) >= 0
+      and (value == '0' or string.match(value, '^-?[1-9]%d*$')) then
+    counts[i] = tonumber(value)
+  elseif type(redis.pcall('DEL', key)) == 'number' then
+    counts[i] = 'deleted'
+  else
+    counts[i] = 'unusable'
+  end
+end
+return counts
+"""
+"""Reads counters, and deletes what is none of ours: another type, no integer, or without an end."""
+
+_READ_LEFT = """
+local left = {}
+for i, key in ipairs(KEYS) do
+  left[i] = redis.call('PTTL', key)
+  if left[i] > tonumber(ARGV[1]) then
+    redis.call('PEXPIRE', key, ARGV[1])
+    left[i] = tonumber(ARGV[1])
+  end
+end
+return left
+"""
+"""Reads the milliseconds that keys have left, and cuts them to ARGV[1]."""
+
+_UNFIT_VALUE = ("WRONGTYPE", "not an integer", "would overflow")
+"""What Redis says of a value that it cannot add to, in whatever words around it."""
+
+log = structlog.get_logger()
+
+
 class SharedRedisStorage(RedisStorage, CountingStorage):
-    """The ``limits`` storage in Redis, and reading several counters in one round trip."""
+    """The ``limits`` storage in Redis, and reading several counters in one round trip.
+
+    Somebody else's value at one of our keys is deleted when the key is read next. Until then that
+    key, and no other, counts in this process.
+    """
 
     def __init__(self, pool: ConnectionPool) -> None:
         super().__init__(
@@ -34,22 +81,81 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
             connection_pool=pool,  # type: ignore[arg-type]  # documented, but typed as a scalar
         )
         self._client = Redis(connection_pool=pool)
+        self._read_counts = self._client.register_script(_READ_COUNTS)
+        self._read_left = self._client.register_script(_READ_LEFT)
+        self._incr_sha = self._client.register_script(self.bridge.SCRIPT_INCR_EXPIRE).sha
+        self._local = MemoryStorage()
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Add to a key's window; raises StorageError when Redis fails."""
+        try:
+            return await super().incr(key, expiry, amount)
+        except StorageError as error:
+            if not any(words in str(error.storage_error) for words in _UNFIT_VALUE):
+                raise
+        count = await self._local.incr(key, expiry, amount)
+        if count == amount:
+            log.warning("limits.key_unusable", key=quote(key))
+        return count
 
     async def get_many(self, keys: Sequence[str]) -> list[int]:
         """Give the counts of several keys; raises StorageError as the other methods do."""
         try:
-            counts = await self._client.mget([self.bridge.prefixed_key(key) for key in keys])
-            return [int(count or 0) for count in counts]
-        except (RedisError, ValueError) as error:  # ValueError: somebody else's value at our key
+            found = await self._read_counts([self.bridge.prefixed_key(key) for key in keys])
+        except RedisError as error:
             raise StorageError(error) from error
+        return [
+            count if isinstance(count, int) else await self._count_of_foreign(key, count)
+            for key, count in zip(keys, found, strict=True)
+        ]
+
+    async def _count_of_foreign(self, key: str, what: bytes | str) -> int:
+        if what in {b"deleted", "deleted"}:
+            log.warning("limits.key_deleted", key=quote(key))
+            return 0
+        return await self._local.get(key)
+
+    async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
+        """Return the seconds until each key's window ends, by the clock of Redis alone."""
+        try:
+            found: list[int] = await self._read_left(
+                [self.bridge.prefixed_key(key) for key in keys], [window_s * 1000]
+            )
+        except RedisError as error:
+            raise StorageError(error) from error
+        local = await self._local.seconds_left(keys, window_s)
+        return [
+            left_ms / 1000 if left_ms > 0 else other
+            for left_ms, other in zip(found, local, strict=True)
+        ]
+
+    async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
+        """Charge several keys in one round trip; what did not work is tried by itself."""
+        if len(charges) < 2:
+            return [await self.incr(*charge) for charge in charges]
+        pipeline = self._client.pipeline(transaction=False)
+        for key, expiry, amount in charges:
+            pipeline.evalsha(self._incr_sha, 1, self.bridge.prefixed_key(key), expiry, amount)
+        try:
+            sums = await pipeline.execute(raise_on_error=False)
+        except RedisError as error:
+            raise StorageError(error) from error
+        return [
+            count if isinstance(count, int) else await self.incr(*charge)
+            for charge, count in zip(charges, sums, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenStorage:
-    """A storage, its name for log lines (no user, no password), and how to drop connections."""
+    """A storage, and its name for log lines (no user, no password).
+
+    ``connect`` opens so many connections ahead of their use, ``disconnect`` drops the idle ones.
+    """
 
     storage: CountingStorage
     name: str
+    connect: Callable[[int], Awaitable[None]]
     disconnect: Callable[[], Awaitable[None]]
 
 
@@ -78,11 +184,25 @@ def open_redis(url: str) -> OpenStorage:
     except (ValueError, TypeError, RedisError) as error:
         raise ValueError(f"{URL_VARIABLE}: not a usable Redis URL, check its options") from error
 
+    async def connect(count: int) -> None:
+        opened: list[AbstractConnection] = []
+
+        async def open_one() -> None:
+            opened.append(await pool.get_connection())  # type: ignore[no-untyped-call]
+
+        try:  # all end before they are released; what could not be opened, a call will try
+            await asyncio.gather(*(open_one() for _ in range(count)), return_exceptions=True)
+        finally:
+            for connection in opened:
+                await pool.release(connection)
+
     async def disconnect() -> None:
         with contextlib.suppress(RedisError):  # a connection that does not even close cleanly
             await pool.disconnect(inuse_connections=False)
 
-    return OpenStorage(storage=SharedRedisStorage(pool), name=name, disconnect=disconnect)
+    return OpenStorage(
+        storage=SharedRedisStorage(pool), name=name, connect=connect, disconnect=disconnect
+    )
 
 
 def _checked_name(url: str) -> str:

@@ -70,16 +70,21 @@ class Rig:
         self.metrics = Metrics()
         self.storage = ScriptedStorage()
         self.sleeper = Sleeper()
+        self.connected: list[int] = []
         self.disconnected = 0
         self.shared = SharedStore(
-            Counting(self.storage, clock=time.monotonic),
+            Counting(self.storage),
             name="redis://store:6379/0",
+            connect=self._connect,
             disconnect=self._disconnect,
             metrics=self.metrics,
             sleep=self.sleeper,
         )
-        memory = Counting(MemoryStorage(), clock=time.monotonic)
+        memory = Counting(MemoryStorage())
         self.limiter = Limiter(BUDGETS, memory=memory, shared=self.shared, metrics=self.metrics)
+
+    async def _connect(self, count: int) -> None:
+        self.connected.append(count)
 
     async def _disconnect(self) -> None:
         self.disconnected += 1

@@ -38,7 +38,7 @@ def budgets(
 
 def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None = None) -> Limiter:
     clock = clock or Clock()
-    memory = Counting(MemoryStorage(clock=clock), clock=clock)
+    memory = Counting(MemoryStorage(clock=clock))
     return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
 
 
@@ -190,7 +190,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
             return await super().incr(key, expiry, amount)
 
     storage = Late(clock=clock)
-    memory = Counting(storage, clock=clock)
+    memory = Counting(storage)
     limit = Limiter(budgets(document_calls=2), memory=memory, shared=None, metrics=Metrics())
     assert [await passed(limit, [("a", "b")]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
 

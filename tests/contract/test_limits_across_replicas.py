@@ -1,0 +1,129 @@
+"""Budgets that replicas share in a real Redis: exact from the first call on, also a slow one's.
+
+A replica that a busy machine keeps from Redis for 250 ms counts by itself, as it should: such an
+attempt shows nothing, and is made again.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+import mcp_tools_proxy
+from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME
+from tests import limit_replica
+from tests.redis_server import RedisServer
+from tests.service import Service, running
+from tests.slow_network import slow_network
+
+ATTEMPTS = 20
+DELAY_S = 0.04
+"""Three answers of an admission wait 120 ms of 250; a cold connection would wait for more."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> Iterator[Redis]:
+    with Redis.from_url(server.url) as redis:
+        yield redis
+
+
+def replica_of(server: RedisServer) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, limit_replica.__file__, server.url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"PYTHONPATH": str(Path(mcp_tools_proxy.__path__[0]).parent)},
+        text=True,
+    )
+
+
+def race(server: RedisServer) -> list[list[str]]:
+    """Let two cold processes call at once; give the calls that passed, and where they counted."""
+    replicas = [replica_of(server) for _ in range(2)]
+    for replica in replicas:
+        assert replica.stdout is not None
+        while replica.stdout.readline() != "ready\n":
+            assert replica.poll() is None
+    for replica in replicas:
+        assert replica.stdin is not None
+        replica.stdin.write("go\n")
+        replica.stdin.flush()
+    said = [replica.communicate(timeout=60)[0] for replica in replicas]
+    return [lines.splitlines()[-1].split() for lines in said]
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.timeout(300)
+def test_exactly_n_of_m_parallel_calls_pass_across_two_processes(
+    server: RedisServer, redis: Redis
+) -> None:
+    for _ in range(ATTEMPTS):
+        redis.flushall()
+        said = race(server)
+        if all(words[1:] == ["redis"] for words in said):
+            break
+    assert sum(int(words[0]) for words in said) == 37
+
+
+async def admitted(service: Service, calls: int) -> int:
+    outcomes = await asyncio.gather(
+        *(service.execute("read_doc_metadata", {"doc_id": "doc_1"}) for _ in range(calls))
+    )
+    return sum(outcome["status"] == "ok" for outcome in outcomes)
+
+
+async def never_left_redis(service: Service) -> bool:
+    metrics = (await service.http.get("/metrics")).text
+    return "mcp_proxy_rate_limit_store_failures_total 0.0" in metrics
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.timeout(300)
+async def test_two_cold_replicas_with_a_slow_redis_admit_exactly_the_limit(
+    server: RedisServer, redis: Redis
+) -> None:
+    async with slow_network(server.port, delay_s=DELAY_S) as network:
+        for _ in range(ATTEMPTS):
+            redis.flushall()
+            redis.script_flush()
+            async with AsyncExitStack() as stack:
+                replicas = [
+                    await stack.enter_async_context(
+                        running(
+                            rate_limit_storage_url=f"redis://127.0.0.1:{network.port}/0",
+                            rate_limit_calls=10,
+                        )
+                    )
+                    for _ in range(2)
+                ]
+                passed = await asyncio.gather(*(admitted(replica, 16) for replica in replicas))
+                if all([await never_left_redis(replica) for replica in replicas]):
+                    break
+        assert sum(passed) == 10
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.timeout(300)
+async def test_the_connections_to_redis_are_open_before_the_first_call(
+    server: RedisServer,
+) -> None:
+    async with slow_network(server.port, delay_s=0) as network:
+        url = f"redis://127.0.0.1:{network.port}/0"
+        async with running(rate_limit_storage_url=url, rate_limit_calls=1000) as service:
+            opened = network.connections
+            await admitted(service, 2 * CALLS_AT_A_TIME)
+            assert opened == network.connections > CALLS_AT_A_TIME

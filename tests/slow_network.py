@@ -1,0 +1,43 @@
+"""A network in front of a server: each answer takes its time, and connections are counted."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class SlowNetwork:
+    """Forwards TCP on 127.0.0.1 to a port; what the server says arrives ``delay_s`` later."""
+
+    def __init__(self, target_port: int, *, delay_s: float) -> None:
+        self.port = 0
+        self.connections = 0
+        self._target_port = target_port
+        self._delay_s = delay_s
+
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        theirs, ours = await asyncio.open_connection("127.0.0.1", self._target_port)
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # the test may end before
+            await asyncio.gather(
+                self._pass(theirs, writer, self._delay_s), self._pass(reader, ours, 0)
+            )
+        writer.close()
+        ours.close()
+
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await source.read(65536):
+            loop.call_later(delay_s, sink.write, data)
+        loop.call_later(delay_s, sink.close)
+
+
+@asynccontextmanager
+async def slow_network(target_port: int, *, delay_s: float) -> AsyncIterator[SlowNetwork]:
+    network = SlowNetwork(target_port, delay_s=delay_s)
+    server = await asyncio.start_server(network.forward, "127.0.0.1", 0)
+    network.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield network
