@@ -7,9 +7,12 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from httpx import AsyncBaseTransport
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import Scope
 
 from mcp_tools_proxy.api.admin import AdminGate
 from mcp_tools_proxy.api.catalog import CatalogEndpoints
+from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.failures import add_failure_handlers
 from mcp_tools_proxy.api.guard import Guard
@@ -20,12 +23,16 @@ from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.assembly_mcp import build_connector, build_server
-from mcp_tools_proxy.facade.entrance import Entrance, caller_of
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.facade.entrance import Entrance, caller_of, refusal
 from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.front import Front
+from mcp_tools_proxy.web.peers import Peers
+from mcp_tools_proxy.web.refusals import Refusals
+from mcp_tools_proxy.web.token_gate import TokenGate
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
 """Headers of answers that pages of ``allowed_origins`` may read."""
@@ -41,7 +48,8 @@ def create_app(
     URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
-    facade = _build_facade(settings, gateway)
+    refusals = Refusals(gateway.metrics, Peers(settings.trusted_proxies))
+    facade = _build_facade(settings, gateway, refusals)
     connector = build_connector(settings, gateway)
 
     @asynccontextmanager
@@ -64,7 +72,7 @@ def create_app(
     app.state.gateway = gateway
     app.state.facade = facade
     app.state.connector = connector
-    intake = Intake(gateway.metrics, max_request_bytes=settings.max_request_bytes)
+    intake = Intake(refusals, max_request_bytes=settings.max_request_bytes)
     execute = ExecuteEndpoints(
         intake,
         gateway.identity,
@@ -85,6 +93,10 @@ def create_app(
     app.include_router(operations_routes(gateway.health, gateway.metrics))
     add_failure_handlers(app)
     app.add_middleware(Front, routes=[*asked_most, *facade.routes()])
+    if gateway.identity.needs_token:
+        app.add_middleware(
+            TokenGate, identity=gateway.identity, refusals=refusals, answer=_refuse_token
+        )
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -98,17 +110,24 @@ def create_app(
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
         on_loopback=is_loopback(settings.host),
-        metrics=gateway.metrics,
+        refusals=refusals,
     )
     return app
 
 
-def _build_facade(settings: Settings, gateway: Gateway) -> HttpFacade:
+def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
+    """Answer as the entry that was asked does: MCP's clients expect JSON-RPC."""
+    answer = refusal if scope["path"].startswith("/mcp") else error_response
+    return answer(error, trace_id)
+
+
+def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpFacade:
     return HttpFacade(
         build_server(settings, gateway, caller_of),
         entrance=Entrance(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,
+        refusals=refusals,
         limits=HttpLimits(
             max_request_bytes=settings.max_request_bytes,
             max_sessions=settings.max_sessions,

@@ -101,7 +101,7 @@ def build_server(settings: Settings) -> GracefulServer:
         app,
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # nothing here asks who the client is
+        proxy_headers=False,  # web/peers.py reads them, of trusted proxies only
         ws="none",
         http=BoundedProtocol,
         server_header=False,

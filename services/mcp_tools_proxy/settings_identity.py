@@ -1,6 +1,7 @@
 """The settings of who may call and how callers prove who they are (contract §4)."""
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -55,6 +56,15 @@ def _are_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     return origins
 
 
+def _are_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+    for network in networks:
+        try:
+            ip_network(network)
+        except ValueError:
+            raise ValueError("should name networks, like 10.0.0.0/8 or fd00::/8") from None
+    return networks
+
+
 ClaimName = Annotated[str, Field(min_length=1)]
 
 
@@ -106,6 +116,9 @@ class IdentitySettings(TokensFileSettings):
     """Host names that requests may be sent to, besides this machine's own on loopback."""
     allowed_origins: Annotated[Words, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""
+
+    trusted_proxies: Annotated[Words, AfterValidator(_are_networks)] = ()
+    """Networks of the proxies whose X-Forwarded-For is believed, as CIDRs."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

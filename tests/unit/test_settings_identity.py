@@ -102,3 +102,17 @@ def test_what_begins_like_a_json_list_and_is_none_is_told_so(
     put(monkeypatch, {"ALLOWED_HOSTS": "[::1]:8082"})
     with pytest.raises(SettingsError, match="is no JSON list"):
         load_settings()
+
+
+@pytest.mark.parametrize("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", "::g/64", "*"])
+def test_what_is_no_network_is_no_trusted_proxy(
+    monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    put(monkeypatch, {"TRUSTED_PROXIES": f"10.0.0.0/8,{network}"})
+    with pytest.raises(SettingsError, match=r"^MCP_PROXY_TRUSTED_PROXIES: should name networks"):
+        load_settings()
+
+
+def test_networks_and_single_addresses_can_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, {"TRUSTED_PROXIES": "10.0.0.0/8, fd00::/8,127.0.0.1"})
+    assert load_settings().trusted_proxies == ("10.0.0.0/8", "fd00::/8", "127.0.0.1")

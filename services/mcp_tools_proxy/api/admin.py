@@ -5,7 +5,7 @@ import hmac
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
-from mcp_tools_proxy.gateway.identity import Identity, bearer_token
+from mcp_tools_proxy.gateway.identity import Identity, bearer_token, proven_of
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.web.credentials import read_headers
 
@@ -34,7 +34,9 @@ class AdminGate:
         principal = await self._identity.principal(authorization)
         if principal is not None:
             if not principal.is_admin:
-                raise Forbidden("the token is no operator's; switch presets with one that is")
+                error = Forbidden("the token is no operator's; switch presets with one that is")
+                error.proven = proven_of(principal)
+                raise error
         elif self._token is None:
             self._check_local(headers)
         else:

@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.web.credentials import read_headers
+from mcp_tools_proxy.web.refusals import CALLER
 
 
 async def caller_of(identity: Identity, request: Request, context: RequestContext) -> Caller:
@@ -45,6 +46,7 @@ async def check_identified(identity: Identity, request: Request) -> None:
 async def _caller(identity: Identity, request: Request, said: Said) -> Caller:
     authorization, by_headers = read_headers(request.headers.raw)
     caller = await identity.identify(authorization, said, by_headers)
+    request.scope[CALLER] = caller
     if identity.needs_token and caller.tenant_id == NO_TENANT:
         raise Forbidden("the token belongs to no tenant; use one of a tenant")
     return caller

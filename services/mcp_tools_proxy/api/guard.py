@@ -14,12 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.policy.loopback import ANY_HOST, is_loopback
-from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.requests import tell_refused
+from mcp_tools_proxy.web.refusals import Refusals
+from mcp_tools_proxy.web.token_gate import OPEN_PATHS
 from mcp_tools_proxy.web.trace import trace_id_from
-
-OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
-"""What is asked by machines that know no name of this one; it tells nothing of tenants."""
 
 MAX_REMEMBERED = 256
 """How many values of ``Host`` that were found good are remembered."""
@@ -40,10 +37,10 @@ class Guard:
         hosts: Collection[str],
         origins: Collection[str],
         on_loopback: bool,
-        metrics: Metrics,
+        refusals: Refusals,
     ) -> None:
         self._app = app
-        self._metrics = metrics
+        self._refusals = refusals
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
@@ -61,7 +58,7 @@ class Guard:
             "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
             details={"field": "Host, Origin"},
         )
-        tell_refused(self._metrics, error, trace_id)
+        self._refusals.tell(scope, error, trace_id)
         await error_response(error, trace_id)(scope, receive, send)
 
     def _is_known(self, scope: Scope) -> bool:

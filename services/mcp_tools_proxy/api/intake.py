@@ -8,9 +8,8 @@ from fastapi import Request, Response
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.body import parse_json, read_body
+from mcp_tools_proxy.web.refusals import Refusals
 from mcp_tools_proxy.web.trace import trace_id_from
 
 T = TypeVar("T")
@@ -32,8 +31,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Intake:
     """Makes endpoints that keep the input rules (contract §1) before they do anything."""
 
-    def __init__(self, metrics: Metrics, *, max_request_bytes: int) -> None:
-        self._metrics = metrics
+    def __init__(self, refusals: Refusals, *, max_request_bytes: int) -> None:
+        self._refusals = refusals
         self._max_request_bytes = max_request_bytes
 
     def endpoint(
@@ -52,7 +51,7 @@ class Intake:
                 trace_id = trace_id_from(body, request.headers)
                 return await answer(Received(request, checked, trace_id))
             except ProxyError as error:
-                return self._refuse(error, trace_id_from(body, request.headers))
+                return self._refuse(request, error, trace_id_from(body, request.headers))
 
         return endpoint
 
@@ -67,11 +66,11 @@ class Intake:
             try:
                 return await answer(request, trace_id)
             except ProxyError as error:
-                return self._refuse(error, trace_id)
+                return self._refuse(request, error, trace_id)
 
         return endpoint
 
-    def _refuse(self, error: ProxyError, trace_id: str) -> Response:
+    def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
         """Answer a request that never became a call, and tell the operator of it."""
-        tell_refused(self._metrics, error, trace_id)
+        self._refusals.tell(request.scope, error, trace_id)
         return error_response(error, trace_id)

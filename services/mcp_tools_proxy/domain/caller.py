@@ -27,13 +27,15 @@ class Caller:
 
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
     A caller with ``NO_TENANT`` is not offered what belongs to tenants; the ``user_id`` of one that
-    nobody told is empty.
+    nobody told is empty. ``proof`` is what the log says of the token that proves all this, empty
+    where none does; it is no part of who the caller is.
     """
 
     tenant_id: str
     user_id: str
     roles: tuple[str, ...] = ()
     agent: str | None = None
+    proof: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

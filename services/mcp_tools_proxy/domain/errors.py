@@ -51,8 +51,10 @@ class Unauthenticated(ProxyError):
 
     code = "UNAUTHENTICATED"
 
-    def __init__(self, message: str, *, token_refused: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, token_refused: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
         self.token_refused = token_refused
 
 

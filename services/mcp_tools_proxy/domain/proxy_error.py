@@ -11,11 +11,13 @@ class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
     ``details`` is JSON-able. ``retryable`` says that the very same call may succeed later, and
-    ``retry_after_s`` (seconds) when. ``reason`` is for the log: no caller is told.
+    ``retry_after_s`` (seconds) when. For the log, not for the caller: ``reason``, and ``proven``,
+    tenant and token of the caller as far as they were proven before.
     """
 
     code: ClassVar[str]
     retryable: bool = False
+    proven: Mapping[str, str] | None = None
 
     def __init__(
         self,

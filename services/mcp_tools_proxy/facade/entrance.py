@@ -1,5 +1,6 @@
 """The entrance of every HTTP request to the facade: who it is, and refusals."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,10 +24,8 @@ from mcp_tools_proxy.policy.identifiers import is_identifier
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
 from mcp_tools_proxy.web.body import BODY
 from mcp_tools_proxy.web.credentials import challenge, read_headers
+from mcp_tools_proxy.web.refusals import CALLER
 from mcp_tools_proxy.web.trace import TRACE_HEADER
-
-CALLER = "mcp_tools_proxy.caller"
-"""Where the scope of a request has its caller."""
 
 KEPT_USERS = 1024
 """How many of those who asked last are kept as the SDK knows them."""
@@ -133,6 +132,8 @@ def refusal(error: ProxyError, trace_id: str) -> Response:
     headers = {TRACE_HEADER: trace_id}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = challenge(error)
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
     is_json = (error.details or {}).get("field") != BODY

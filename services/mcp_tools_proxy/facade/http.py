@@ -33,9 +33,9 @@ from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.policy.shares import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.requests import tell_refused
 from mcp_tools_proxy.web.body import parse_json, read_body
 from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.web.refusals import CALLER, Refusals
 from mcp_tools_proxy.web.trace import trace_id_from
 
 INITIALIZE = "initialize"
@@ -80,12 +80,13 @@ class HttpFacade:
         entrance: Entrance,
         lifecycle: Lifecycle,
         metrics: Metrics,
+        refusals: Refusals,
         limits: HttpLimits,
     ) -> None:
         self._entrance = entrance
         self._server = server
         self._lifecycle = lifecycle
-        self._metrics = metrics
+        self._refusals = refusals
         self._limits = limits
         self._streams = Streams(max_of_tenant=tenant_share(limits.max_sessions))
         self._with_bodies = self._sessions(json_response=True)
@@ -147,6 +148,7 @@ class HttpFacade:
         try:
             caller = await self._entrance.identify(scope)
             ASKING.set(caller)
+            scope[CALLER] = caller
             check = partial(self._entrance.check_again, scope, caller)
             await handle(scope, caller, check, receive, send)
         except ProxyError as error:
@@ -243,7 +245,7 @@ class HttpFacade:
     def _refuse(self, error: ProxyError, scope: Scope) -> Response:
         """Answer a request that comes no further, and tell the operator of it."""
         trace_id = trace_id_from(None, Headers(scope=scope))
-        tell_refused(self._metrics, error, trace_id)
+        self._refusals.tell(scope, error, trace_id)
         return refusal(error, trace_id)
 
     async def _make_room(self, caller: Caller) -> None:

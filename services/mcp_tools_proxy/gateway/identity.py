@@ -1,9 +1,10 @@
 """Who calls: the one place that decides it, for every entry of the gateway."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
+from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.principal import NOTHING_SAID, Principal, Said, Verifier
 
 T = TypeVar("T")
@@ -35,6 +36,19 @@ class Identity:
             raise Unauthenticated("this service needs a token; send Authorization: Bearer <token>")
         return await self._verifier.verify(token)
 
+    async def verify(self, token: str) -> None:
+        """Check a token. Raises Unauthenticated."""
+        if self._verifier is not None:
+            await self._verifier.verify(token)
+
+    def is_known(self, token: str) -> bool:
+        """Return whether a token is known to be good, or none is asked for."""
+        return self._verifier is None or self._verifier.is_known(token)
+
+    def may_be_good(self, token: str) -> bool:
+        """Return whether an unknown token can be good, without checking its signature."""
+        return self._verifier is not None and self._verifier.may_be_good(token)
+
     async def identify(self, authorization: str | None, *said: Said) -> Caller:
         """Give the caller; ``authorization`` is the header's value, ``said`` what each part says.
 
@@ -42,8 +56,19 @@ class Identity:
         they say; AgentRequired when the token is for several agents and no part names one.
         """
         principal = None if self._verifier is None else await self.principal(authorization)
-        whole = _agreed(said)
-        return _believed(whole) if principal is None else _proved(principal, whole)
+        if principal is None:
+            return _believed(_agreed(said))
+        try:
+            return _proved(principal, _agreed(said))
+        except ProxyError as error:
+            error.proven = proven_of(principal)
+            raise
+
+
+def proven_of(principal: Principal) -> Mapping[str, str]:
+    """Return what the log says of a caller who proved who it is, and is refused."""
+    tenant = {} if principal.tenant_id is None else {"tenant_id": principal.tenant_id}
+    return {**tenant, **principal.proof}
 
 
 def bearer_token(authorization: str | None) -> str | None:
@@ -78,6 +103,7 @@ def _proved(principal: Principal, said: Said) -> Caller:
         user_id=principal.user_id or said.user_id or "",
         roles=principal.roles,
         agent=_agent(principal.agents, said.agent),
+        proof=principal.proof,
     )
 
 

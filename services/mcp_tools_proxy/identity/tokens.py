@@ -42,13 +42,21 @@ class FileTokens:
 
     async def verify(self, token: str) -> Principal:
         """Give whom the token stands for. Raises Unauthenticated, naming nothing of it."""
-        hashed = token_hash(token)
-        entry = None if hashed is None else self._entries.get(hashed)
-        if entry is None or hashed is None or not hmac.compare_digest(entry.hash, hashed):
+        entry = self._find(token)
+        if entry is None:
             raise Unauthenticated("the token is not known; ask for a new one", token_refused=True)
         if entry.is_expired(self._clock()):
             raise Unauthenticated("the token has expired; ask for a new one", token_refused=True)
         return entry.principal
+
+    def is_known(self, token: str) -> bool:
+        """Return whether the token is in the file and has not expired."""
+        entry = self._find(token)
+        return entry is not None and not entry.is_expired(self._clock())
+
+    def may_be_good(self, token: str) -> bool:
+        """Return False: what is not in the file is not good."""
+        return False
 
     async def load(self) -> None:
         """Bring the tokens to what the file says now."""
@@ -78,6 +86,13 @@ class FileTokens:
             "file": "read" if self._failure is None else f"cannot be read: {self._failure}",
             "problems": problems,
         }
+
+    def _find(self, token: str) -> TokenEntry | None:
+        hashed = token_hash(token)
+        entry = None if hashed is None else self._entries.get(hashed)
+        if entry is None or hashed is None or not hmac.compare_digest(entry.hash, hashed):
+            return None
+        return entry
 
     def _apply(self, read: TokenLines, *, failure: str | None) -> None:
         if read == self._read and failure == self._failure:

@@ -172,7 +172,7 @@ def _caller(call: Call) -> dict[str, object]:
     }
     if caller.agent is not None:
         shown["agent"] = _shown(caller.agent)
-    return shown
+    return {**shown, **caller.proof} if caller.proof else shown
 
 
 def _shown(text: str) -> str:

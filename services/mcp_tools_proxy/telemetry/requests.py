@@ -3,13 +3,33 @@
 import structlog
 
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.telemetry.metrics import Metrics
+
+REASON_CHARS = 256
 
 log = structlog.get_logger()
 
 
-def tell_refused(metrics: Metrics, error: ProxyError, trace_id: str) -> None:
-    """Count a request that is refused with ``error``, and leave a log line that says where."""
-    metrics.requests_refused.labels(error.code).inc()
-    field = (error.details or {}).get("field")
-    log.warning("request.refused", trace_id=trace_id, code=error.code, field=field)
+def log_refused(error: ProxyError, trace_id: str, *, route: str, peer: str, **proven: str) -> None:
+    """Log a request that is refused with ``error``: why, where, and whose it is."""
+    log.warning(
+        "request.refused",
+        trace_id=trace_id,
+        code=error.code,
+        reason=(error.reason or error.message)[:REASON_CHARS],
+        field=(error.details or {}).get("field"),
+        route=route,
+        peer=peer,
+        **proven,
+    )
+
+
+def log_tokens_refused(*, requests: int, addresses: int, peer: str, requests_of_peer: int) -> None:
+    """Log how many requests were refused unseen since the last such line, most of them a peer's."""
+    log.warning(
+        "request.tokens_refused",
+        code="UNAUTHENTICATED",
+        requests=requests,
+        addresses=addresses,
+        peer=peer,
+        requests_of_peer=requests_of_peer,
+    )

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.telemetry.log_writer import LogWriter
+from tests.bounds import BOUND_S
 
 MAX_BYTES = 10_000
 PIPE_BYTES = 4096
-BOUND_S = 60.0
 
 
 @pytest.fixture
@@ -101,8 +101,6 @@ def test_without_a_reader_lines_are_lost_and_counted(pipe: tuple[int, int]) -> N
 PROGRAM = """
 import logging, sys, warnings
 from mcp_tools_proxy.telemetry.logging import configure_logging
-
-from tests.bounds import BOUND_S
 configure_logging("info", sys.stdout)
 for number in range({lines}):
     logging.getLogger("some.library").info("line %d", number)
@@ -130,6 +128,7 @@ def test_a_program_ends_though_nobody_reads_it(pipe: tuple[int, int], end: str, 
 def test_all_that_a_program_writes_is_there_when_it_has_ended() -> None:
     process = run("raise RuntimeError('boom')", lines=5000, stdout=-1, stderr=-1)
     out, err = process.communicate(timeout=BOUND_S)
+    assert out, err
     events = [json.loads(it)["event"] for it in out.splitlines()]
     assert events == [f"line {number}" for number in range(5000)]
     assert (b"a warning" in err, err.count(b"RuntimeError: boom\n")) == (True, 1)

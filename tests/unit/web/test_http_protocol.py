@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.web.http_protocol import MAX_HEAD_BYTES, MAX_UNANSWERED, BoundedProtocol
-from tests.service import BOUND_S
+from tests.bounds import BOUND_S
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
