@@ -1,4 +1,4 @@
-"""stdio: a server that is a process of ours, in a group of its own."""
+"""stdio: a server that is a process of ours, under a guard that ends all it leaves behind."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ _LOOK_S = 0.01
 
 @asynccontextmanager
 async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
-    """Start the server and yield its pipes; at the end nothing of its process group is left.
+    """Start the server and yield its pipes; at the end nothing that it started is left.
 
     Raises LinkFault when it cannot be started.
     """
@@ -59,7 +59,10 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
 
 
 class ServerProcess:
-    """A running server; messages are lines of its stdin and stdout."""
+    """A running server; messages are lines of its stdin and stdout.
+
+    ``process`` is its guard, which ends when the server has, and as it did.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process, command: str) -> None:
         if process.stdin is None or process.stdout is None:
@@ -122,8 +125,9 @@ class ServerProcess:
                 await self._exited_within(_TERM_S)
         finally:
             self.kill()
-        await self._exited_within(_TERM_S)
-        # closes our ends of the pipes, should a process that left the group still hold theirs
+        if not await self._exited_within(_TERM_S) or self.exit_code == -signal.SIGKILL:
+            self._signal_group(signal.SIGKILL)  # the guard itself may have been killed
+        # closes our ends of the pipes, should a process that is left still hold theirs
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
@@ -135,12 +139,20 @@ class ServerProcess:
                 pass
 
     def kill(self) -> None:
-        """End what is left of the group."""
+        """End all that is left of it."""
         if not self._killed:
             self._killed = True
-            self._signal(signal.SIGKILL)
+            self._signal(guard.END_ALL if guard.STAYS else signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
+        """Send a signal that the guard acts on; where it does not stay, to the whole group."""
+        if not guard.STAYS:
+            self._signal_group(number)
+        elif self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, number)
+
+    def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
