@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
+import structlog
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
@@ -49,6 +50,8 @@ from mcp_tools_proxy.tools.windows import window_tool
 PROBLEMS_SHOWN = 20
 """How many problems of the configuration a readiness report tells."""
 
+log = structlog.get_logger()
+
 
 class Gateway:
     """Every object of one gateway; ``run`` opens and closes those that own something."""
@@ -56,6 +59,7 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
     ) -> None:
+        self._warnings = settings.warnings
         self.lifecycle = Lifecycle()
         self.tokens = build_tokens(settings)
         self.identity = build_identity(settings, self.tokens)
@@ -178,6 +182,8 @@ class Gateway:
         The downstream servers are connected to meanwhile: only readiness waits for them, and calls
         that need one.
         """
+        for warning in self._warnings:
+            log.warning("settings.warning", variable=warning.variable, reason=warning.message)
         try:
             await self.folder.load()
             await self.reloader.load()

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.cli_check_tables import show
+from mcp_tools_proxy.domain.config import Problem
 from mcp_tools_proxy.gateway.inspection import (
     Files,
     Findings,
@@ -58,6 +60,10 @@ def check(
     flush_logs()  # no line of the log between those of a table
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
+    warnings = [
+        Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
+    ]
+    findings = replace(findings, warnings=(*warnings, *findings.warnings))
     show(findings, console, offers=offers)
     return findings.good
 

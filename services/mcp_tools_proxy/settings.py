@@ -3,10 +3,19 @@
 The only reader of the environment (contract §4). Sizes are in bytes, times in seconds.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.policy.identifiers import Identifier
@@ -21,9 +30,11 @@ from mcp_tools_proxy.settings_values import (
     OptionalText,
     Radius,
     Seconds,
+    SettingWarning,
     Words,
     empty_is_unset,
     level,
+    nearest_values,
     not_empty,
     starting_with,
     variable,
@@ -137,6 +148,24 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
         Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
     ] = None
     """Legacy: chunks in a whole window, anchor included (T-02)."""
+
+    _warnings: tuple[SettingWarning, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read_nearest_values(
+        cls, values: Mapping[str, object], read: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        """Start with what other systems take as a value, in its nearest meaning, and warn."""
+        values, warnings = nearest_values(values)
+        settings = read(values)
+        settings._warnings = warnings  # noqa: SLF001 - its own class
+        return settings
+
+    @property
+    def warnings(self) -> tuple[SettingWarning, ...]:
+        """The settings that are read otherwise than they are written."""
+        return self._warnings
 
     @model_validator(mode="after")
     def _check_agent_of_backend(self) -> Self:

@@ -1,7 +1,8 @@
 """How single settings are read, and the kinds of value that several of them have."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -22,6 +23,38 @@ class EnvironmentSettings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
     )
+
+
+class SettingWarning(NamedTuple):
+    """A setting that is read otherwise than it is written."""
+
+    variable: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.variable}: {self.message}"
+
+
+_NEAREST_VALUES = (
+    ("log_level", ("critical", "fatal"), "error", "is above every level here; read as error"),
+    ("max_pages_per_call", ("0",), "1", "would refuse every call; read as 1, the least"),
+    ("max_chunk_window", ("0",), "1", "is no window; read as 1, the anchor alone (radius 0)"),
+)
+"""Settings with values that other systems take: name, values, what they are read as, and why."""
+
+
+def nearest_values(
+    values: Mapping[str, object],
+) -> tuple[dict[str, object], tuple[SettingWarning, ...]]:
+    """Return the values with those of other systems replaced, and a warning for each."""
+    read = dict(values)
+    warnings: list[SettingWarning] = []
+    for name, foreign, nearest, reason in _NEAREST_VALUES:
+        written = str(values.get(name, "")).strip().lower()
+        if written in foreign:
+            read[name] = nearest
+            warnings.append(SettingWarning(variable(name), f"{written} {reason}"))
+    return read, tuple(warnings)
 
 
 def variable(name: str) -> str:

@@ -57,6 +57,14 @@ def test_no_configuration_is_a_warning(tmp_path: Path) -> None:
     assert (code, "mcp.json: $: is not there" in out) == (0, True)
 
 
+def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
+    settings = {"MCP_PROXY_LOG_LEVEL": "critical", "MCP_PROXY_MAX_PAGES_PER_CALL": "0"}
+    code, out, _ = check(environment=settings)
+    warnings = out.split("Warnings")[1]
+    assert (code, all(name in warnings for name in settings)) == (0, True)
+
+
 def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
     Config(more={"mystery": 1}).write(tmp_path / "config")
     code, out, _ = check()

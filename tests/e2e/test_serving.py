@@ -188,6 +188,33 @@ def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> N
         assert program.http.post(EXECUTE, json=SECTION).json()["status"] == "ok"
 
 
+def test_the_settings_of_the_system_before_start_with_a_warning_each(tmp_path: Path) -> None:
+    settings = {
+        "MCP_PROXY_LOG_LEVEL": "info",
+        "MCP_PROXY_MAX_PAGES_PER_CALL": "0",
+        "MCP_PROXY_MAX_CHUNK_WINDOW": "0",
+    }
+    with started(tmp_path, UNLIMITED | settings) as program:
+        body = request_of(
+            "read_doc_pages",
+            {"doc_id": "doc_1", "page_start": 1, "page_end": 1},
+            tenant_id="tenant_1",
+        )
+        assert program.http.post(EXECUTE, json=body).json()["status"] == "ok"
+        wait_until(lambda: len(settings_warned(program)) == 2)
+    assert settings_warned(program) == [*settings][1:]
+
+
+def settings_warned(program: Program) -> list[str]:
+    lines = program.log_lines()
+    return [it["payload"]["variable"] for it in lines if it["event"] == "settings.warning"]
+
+
+def test_with_the_level_critical_the_service_starts(tmp_path: Path) -> None:
+    with started(tmp_path, {"MCP_PROXY_LOG_LEVEL": "critical"}) as program:
+        assert program.http.get("/health").status_code == 200
+
+
 def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "documents" / "t"
     document = {"doc_id": "new", "tenant_id": "t", "title": "New", "pages": ["text"]}

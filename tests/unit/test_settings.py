@@ -14,7 +14,7 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_DOCUMENTS_PATH", " "),
         ("MCP_PROXY_PORT", "http"),
         ("MCP_PROXY_PORT", "70000"),
-        ("MCP_PROXY_MAX_PAGES_PER_CALL", "0"),
+        ("MCP_PROXY_MAX_PAGES_PER_CALL", "-1"),
         ("MCP_PROXY_MAX_TEXT_BYTES", "3"),
         ("MCP_PROXY_RATE_LIMIT_CALLS", "-1"),
         ("MCP_PROXY_RATE_LIMIT_WINDOW_S", "0"),
@@ -27,7 +27,7 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_BLOCKLIST_KEYWORDS", "[1]"),
         ("MCP_PROXY_LOG_LEVEL", "loud"),
         ("MCP_PROXY_MOCK_MODE", "perhaps"),
-        ("MCP_PROXY_MAX_CHUNK_WINDOW", "0"),
+        ("MCP_PROXY_MAX_CHUNK_WINDOW", "-1"),
         ("RAG_WINDOW_RADIUS", "-1"),
         ("MCP_PROXY_CONFIG_DIR", ""),
         ("MCP_PROXY_ADMIN_TOKEN", "two secret words"),
@@ -130,3 +130,32 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_level_may_be_spelt_freely(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     monkeypatch.setenv("MCP_PROXY_LOG_LEVEL", level)
     assert load_settings().log_level in {"info", "warning"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("LOG_LEVEL", "critical", "error"),
+        ("LOG_LEVEL", " FATAL", "error"),
+        ("MAX_PAGES_PER_CALL", "0", 1),
+        ("MAX_CHUNK_WINDOW", "0", 1),
+    ],
+)
+def test_a_value_of_the_system_before_is_read_as_the_nearest_one_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, read: object
+) -> None:
+    monkeypatch.setenv(f"MCP_PROXY_{name}", value)
+    settings = load_settings()
+    assert getattr(settings, name.lower()) == read
+    assert [str(warning).split(": ")[0] for warning in settings.warnings] == [f"MCP_PROXY_{name}"]
+
+
+@pytest.mark.requirement("T-02")
+def test_a_chunk_window_of_none_is_the_anchor_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_PROXY_MAX_CHUNK_WINDOW", "0")
+    assert load_settings().window_radius == 0
+
+
+def test_usual_settings_warn_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_PROXY_MAX_CHUNK_WINDOW", "5")
+    assert load_settings().warnings == ()
