@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bounds import BOUND_S
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def run_on_terminal(
         os.close(its)
     try:
         shown = _read_to_the_end(ours)
-        return Seen(text=_ESCAPES.sub("", shown), exit_code=process.wait(TIMEOUT_S))
+        return Seen(text=_ESCAPES.sub("", shown), exit_code=process.wait(BOUND_S))
     finally:
         os.close(ours)
         process.kill()

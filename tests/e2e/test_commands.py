@@ -156,10 +156,10 @@ def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> 
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: answers(port), timeout_s=60)
+        wait_until(lambda: answers(port))
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(BOUND_S)
 
 
 def answers(port: int) -> bool:

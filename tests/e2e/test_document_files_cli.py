@@ -165,9 +165,9 @@ def test_on_a_terminal_it_asks_before(
 @pytest.mark.e2e
 def test_a_running_service_forgets_a_removed_document(tmp_path: Path, root: Path, run: Run) -> None:
     with started(tmp_path, UNLIMITED) as program:
-        wait_until(lambda: answer(program) == "ok", timeout_s=60)
+        wait_until(lambda: answer(program) == "ok")
         run("remove", "book", "--tenant", "acme")
-        wait_until(lambda: answer(program) == "DOCUMENT_NOT_FOUND", timeout_s=60)
+        wait_until(lambda: answer(program) == "DOCUMENT_NOT_FOUND")
 
 
 def answer(program: Program) -> object:
