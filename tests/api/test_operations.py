@@ -179,7 +179,12 @@ async def test_every_listed_tool_has_description_and_schema(service: Service) ->
 
 
 async def test_listed_descriptions_tell_the_limits_in_force() -> None:
-    async with running(max_pages_per_call=3, max_text_bytes=777, max_window_radius=1) as service:
+    async with running(
+        max_pages_per_call=3,
+        max_text_bytes=777,
+        max_window_radius=1,
+        retrieval_window_url="local",
+    ) as service:
         text = (await service.http.get("/internal/mcp/tools")).text
         assert all(limit in text for limit in ("at most 3 pages", "777 bytes", "At most 1 chunks"))
 

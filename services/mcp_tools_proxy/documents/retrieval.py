@@ -200,7 +200,7 @@ class RetrievalClient:
         log.warning(
             "retrieval.refused",
             trace_id=wanted.trace_id,
-            tenant_id=wanted.tenant_id,
+            tenant_id=wanted.tenant_id[:QUOTE_CHARS],
             doc_id=wanted.doc_id[:QUOTE_CHARS],
             answer=printable(excerpt),
         )
