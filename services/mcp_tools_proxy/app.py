@@ -29,6 +29,7 @@ from mcp_tools_proxy.facade.http import HttpFacade, HttpLimits
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.front import Front
 from mcp_tools_proxy.web.peers import Peers
 from mcp_tools_proxy.web.refusals import Refusals
@@ -72,7 +73,7 @@ def create_app(
     app.state.gateway = gateway
     app.state.facade = facade
     app.state.connector = connector
-    intake = Intake(refusals, max_request_bytes=settings.max_request_bytes)
+    intake = Intake(refusals, limits=_body_limits(settings))
     execute = ExecuteEndpoints(
         intake,
         gateway.identity,
@@ -129,8 +130,12 @@ def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> H
         metrics=gateway.metrics,
         refusals=refusals,
         limits=HttpLimits(
-            max_request_bytes=settings.max_request_bytes,
+            body=_body_limits(settings),
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
         ),
     )
+
+
+def _body_limits(settings: Settings) -> BodyLimits:
+    return BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)

@@ -57,6 +57,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
             max_frame_bytes=settings.remote_max_frame_bytes,
             keepalive_s=settings.remote_keepalive_s,
         ),
+        max_items=settings.max_json_items,
         max_sessions=settings.max_sessions,
         session_idle_s=settings.session_idle_s,
         drop_grace_s=settings.remote_drop_grace_s,

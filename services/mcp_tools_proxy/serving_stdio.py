@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.facade.stdio import serve_stdio
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.web.body import BodyLimits
 
 LEFTOVER_GRACE_S = 1.0
 """How long the answers of calls that were cut off may take to go out."""
@@ -24,13 +25,12 @@ def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str |
 
 async def _serve(settings: Settings, caller: Caller) -> None:
     gateway = Gateway(settings)
+    limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
     async with gateway.run(), asyncio.TaskGroup() as tasks:
         # many clients list once, and never ask again
         await gateway.pool.settled(settings.startup_wait_s)
-        serving = tasks.create_task(
-            serve_stdio(server, gateway.lifecycle, max_request_bytes=settings.max_request_bytes)
-        )
+        serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
                 number, _stop, gateway, serving, tasks, settings.shutdown_grace_s

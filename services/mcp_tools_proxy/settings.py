@@ -106,6 +106,8 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Bytes of UTF-8 text in one result; at least 4, the longest character."""
     max_request_bytes: Count = 1_048_576
     """Bytes of one request body."""
+    max_json_items: Count = 100_000
+    """Values in the JSON of one request: objects, lists, texts, numbers, true, false, null."""
     max_result_bytes: Count = 1_048_576
     """Bytes of one result as JSON."""
     max_batch_calls: Count = 32

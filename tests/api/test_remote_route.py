@@ -11,6 +11,7 @@ from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.refusals import Refusals
 from tests.service import REMOTE, client_of, running
 
@@ -32,7 +33,7 @@ LOST = RemoteStatus(
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
     app = FastAPI()
-    intake = Intake(Refusals(Metrics()), max_request_bytes=1)
+    intake = Intake(Refusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1))
     app.include_router(remote_routes(lambda: status, intake, Identity(None)))
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})

@@ -1,5 +1,6 @@
 """Request bodies: strict JSON within limits."""
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -128,6 +129,50 @@ async def test_a_long_list_of_nonsense_is_refused_at_its_first_entry(key: str) -
             body["calls"] = [{"tool_name": "x"}]
         response = await service.http.post(BATCH, json=body)
         assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('"tool_name"', '"tool_name": "x", "tool_name"', "tool_name"),
+        ('"tenant_id"', '"tenant_id": "tenant_2", "tenant_id"', "user.tenant_id"),
+        ('"doc_id"', '"doc_id": "doc_2", "doc_id"', "arguments.doc_id"),
+        ('"doc_id"', '"a": [1, {"b": 1, "b": 1}], "doc_id"', "arguments.a.1.b"),
+        ('"doc_id"', '"\\u0064oc_id": "doc_2", "doc_id"', "arguments.doc_id"),
+    ],
+)
+async def test_a_key_that_is_there_twice_is_refused_at_its_place(
+    service: Service, old: str, new: str, field: str
+) -> None:
+    """Whoever looked at the request before may have believed the other one."""
+    body = json.dumps(request_of("read_doc_metadata", {"doc_id": "doc_1"})).replace(old, new, 1)
+    response = await service.http.post(EXECUTE, content=body.encode())
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["details"]) == (
+        422,
+        "INVALID_REQUEST",
+        {"field": field},
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_body_may_hold_so_many_values_and_not_one_more(more: int) -> None:
+    async with running(max_json_items=100) as service:
+        body = request_of("nope", {"a": [{"x": "1,2,[{"}] * 46 + [[]] * (1 + more)})
+        response = await service.http.post(EXECUTE, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (
+        (422, "INVALID_REQUEST") if more else (200, "TOOL_NOT_FOUND")
+    )
+
+
+async def test_a_list_without_end_is_refused_by_its_number_of_values(service: Service) -> None:
+    async with running() as service:
+        body = request_of("list_available_tools", {"a": [0] * 300_000})
+        error = (await service.http.post(EXECUTE, json=body)).json()["error"]
+    assert (error["code"], error["details"]) == (
+        "INVALID_REQUEST",
+        {"field": "body", "max_json_items": 100_000},
+    )
 
 
 async def test_brackets_in_strings_are_no_depth(service: Service) -> None:

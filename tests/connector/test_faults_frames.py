@@ -196,6 +196,30 @@ async def test_a_request_whose_id_no_answer_can_have_begins_no_session() -> None
         assert (await service.get(REMOTE))["sessions"] == 1
 
 
+async def test_a_request_that_names_a_key_twice_is_answered_and_reaches_no_server() -> None:
+    async with unharmed("echo") as (_, backend, server):
+        session = await opened(backend)
+        call = request("tools/call", 9, name="s1:echo", arguments={"a": 1})
+        text = json.dumps({"session_identifier": KNOWN, "message": call})
+        with capture_logs() as lines:
+            backend.link().write(frame(TEXT, text.replace('"a": 1', '"a": 1, "a": 2')))
+            answer = await session.receive()
+        ignored = [line for line in lines if line["event"] == "remote.frame_ignored"]
+        assert (answer["id"], answer["error"]["code"], len(ignored)) == (9, -32600, 1)
+        assert answer["error"]["data"]["details"] == {"field": "message.params.arguments.a"}
+        assert server.script.calls["echo"] == 0
+
+
+async def test_a_frame_of_too_many_values_is_ignored() -> None:
+    async with unharmed() as (_, backend, _):
+        session = await opened(backend)
+        with capture_logs() as lines:
+            await session.send(request("ping", 9, more=[0] * 100_000))
+            await session.result("ping")
+        reasons = [line["reason"] for line in lines if line["event"] == "remote.frame_ignored"]
+        assert reasons == ["holds more than 100000 JSON values, the limit"]
+
+
 @named(ODD_REQUESTS)
 async def test_an_odd_request_is_answered_under_its_own_id(case: dict[str, object]) -> None:
     async with unharmed() as (_, backend, _):

@@ -14,7 +14,7 @@ from mcp_tools_proxy.cli import app
 from tests.configuration import Config, make_preset
 from tests.downstream import remains
 from tests.e2e.program import wait_until
-from tests.e2e.stdio_program import StdioProgram, stdio_program
+from tests.e2e.stdio_program import COMMAND, MODERN, StdioProgram, stdio_program
 from tests.e2e.test_downstream import telling_its_pid
 from tests.mcp_servers.programs import raw_entry
 
@@ -83,6 +83,42 @@ def test_nothing_but_the_protocol_is_printed_whatever_a_server_or_the_log_says(
         program.close_stdin()
         assert messages(program) == [1, 2, 3, 4]
         assert [json.loads(line) for line in program.log().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ('{"a": 1, "a": 2}', "params.arguments.more.a"),
+        ("[" + "0," * 150_000 + "0]", "body"),
+        ("NaN", "body"),
+        ("[" * 70 + "]" * 70, "body"),
+    ],
+    ids=["a key twice", "too many values", "no number", "too deep"],
+)
+def test_what_is_refused_over_http_is_refused_here(tmp_path: Path, more: str, field: str) -> None:
+    with behind(tmp_path) as program:
+        params = {"name": "s1:echo", "arguments": {"more": "HERE"}, "_meta": MODERN}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        program.send(json.dumps(body).replace('"HERE"', more).encode() + b"\n")
+        error = program.answer(1)["error"]
+        program.call(2, "s1:echo", text="as before")
+        program.answer(2)
+        program.close_stdin()
+        assert (error["code"], error["data"]["details"]["field"]) == (-32600, field)
+        assert messages(program) == [1, 2]
+
+
+def test_lines_of_a_file_are_looked_at_alike(tmp_path: Path) -> None:
+    requests = tmp_path / "requests"
+    asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": MODERN}}
+    twice = '{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "tools/list"}'
+    requests.write_text(f"{twice}\n{json.dumps(asked)}\n")
+    with requests.open("rb") as lines:
+        done = subprocess.run(  # noqa: S603 - our own program
+            COMMAND, cwd=tmp_path, stdin=lines, capture_output=True, timeout=60, check=True
+        )
+    answers = {found["id"]: found for found in map(json.loads, done.stdout.splitlines())}
+    assert ("error" in answers[1], "result" in answers[2]) == (True, True)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

@@ -54,6 +54,47 @@ async def test_what_json_cannot_say_reaches_no_server(era: str, kind: str) -> No
     assert (response.status_code, answer(response)["error"]["code"], calls) == (400, -32700, 0)
 
 
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ('{"a": 1, "a": 2}', "params.arguments.more.a"),
+        ("[" + "0," * 300_000 + "0]", "body"),
+    ],
+    ids=["a key twice", "too many values"],
+)
+async def test_what_is_refused_over_http_is_refused_over_mcp(
+    era: str, more: str, field: str
+) -> None:
+    async with in_front_of_one(("echo",)) as (served, server):
+        client = await wire(served, era)
+        body, headers = client.request(
+            "tools/call", {"name": "s1:echo", "arguments": {"more": "HERE"}}
+        )
+        response = await served.http.post(
+            "/mcp", content=holding(body, more), headers={**JSON, **headers}
+        )
+        calls = server.script.calls["echo"]
+    error = answer(response)["error"]
+    assert (response.status_code, calls) == (400, 0)
+    assert (error["data"]["code"], error["data"]["details"]["field"]) == ("INVALID_REQUEST", field)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', b"[" + b"0," * 200_000]
+)
+async def test_what_is_refused_over_http_is_refused_to_a_stream_too(
+    served: Served, body: bytes
+) -> None:
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        address = await address_of(stream.aiter_lines())
+        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+    assert (response.status_code, response.json()["error"]["data"]["code"]) == (
+        400,
+        "INVALID_REQUEST",
+    )
+
+
 @pytest.mark.parametrize("body", [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}'])
 async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served, body: bytes) -> None:
     async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:

@@ -8,7 +8,8 @@ from fastapi import Request, Response
 
 from mcp_tools_proxy.api.envelope import error_response
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.web.body import parse_json, read_body
+from mcp_tools_proxy.policy.request_json import parse_request
+from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.refusals import Refusals
 from mcp_tools_proxy.web.trace import trace_id_from
 
@@ -31,9 +32,9 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Intake:
     """Makes endpoints that keep the input rules (contract §1) before they do anything."""
 
-    def __init__(self, refusals: Refusals, *, max_request_bytes: int) -> None:
+    def __init__(self, refusals: Refusals, *, limits: BodyLimits) -> None:
         self._refusals = refusals
-        self._max_request_bytes = max_request_bytes
+        self._limits = limits
 
     def endpoint(
         self, check: Callable[[object], T], answer: Callable[[Received[T]], Awaitable[Response]]
@@ -46,7 +47,8 @@ class Intake:
         async def endpoint(request: Request) -> Response:
             body: object = None
             try:
-                body = parse_json(await read_body(request.receive, self._max_request_bytes))
+                data = await read_body(request.receive, self._limits.max_bytes)
+                body = parse_request(data, max_items=self._limits.max_items)
                 checked = check(body)
                 trace_id = trace_id_from(body, request.headers)
                 return await answer(Received(request, checked, trace_id))

@@ -44,12 +44,13 @@ class Conversations(Protocol):
 class ConnectorRules:
     """What one connector keeps to; times are in seconds.
 
-    ``drop_grace_s`` is how long sessions outlive a link, ``retry_max_s`` the longest pause before a
-    link that was lost is dialled again.
+    ``max_items`` is how many JSON values one frame may hold, ``drop_grace_s`` how long sessions
+    outlive a link, ``retry_max_s`` the longest pause before a link that was lost is dialled again.
     """
 
     server_identifier: str
     link: LinkRules
+    max_items: int
     max_sessions: int
     session_idle_s: float
     drop_grace_s: float
@@ -80,6 +81,7 @@ class Connector:
             conversations.begin,
             server_identifier=rules.server_identifier,
             max_frame_bytes=rules.link.max_frame_bytes,
+            max_items=rules.max_items,
             max_sessions=rules.max_sessions,
             session_idle_s=rules.session_idle_s,
             metrics=metrics,

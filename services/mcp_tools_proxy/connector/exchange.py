@@ -17,6 +17,9 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 INTERNAL_ERROR = -32603
 """JSON-RPC's code for what went wrong on this side."""
 
+INVALID_REQUEST = -32600
+"""JSON-RPC's code for what is no request."""
+
 Message = Mapping[str, object]
 
 log = structlog.get_logger()
@@ -25,7 +28,8 @@ log = structlog.get_logger()
 class Exchange:
     """Frames and sessions, whatever link there is: ``take`` a frame in, those in ``outbox`` go out.
 
-    ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in.
+    ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in. ``max_items``
+    bounds the JSON values of one frame that comes in.
     """
 
     def __init__(
@@ -34,12 +38,14 @@ class Exchange:
         *,
         server_identifier: str,
         max_frame_bytes: int,
+        max_items: int,
         max_sessions: int,
         session_idle_s: float,
         metrics: Metrics,
     ) -> None:
         self._server_identifier = server_identifier
         self._max_frame_bytes = max_frame_bytes
+        self._max_items = max_items
         self._frames_in, self._frames_out = (
             {result: metrics.remote_frames.labels(way, result) for result in results}
             for way, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
@@ -56,11 +62,14 @@ class Exchange:
     async def take(self, data: bytes | None) -> None:
         """Take one frame, whatever it is: none ends the link or disturbs another session."""
         try:
-            frame = read_frame(data)
+            frame = read_frame(data, max_items=self._max_items)
             self._tell("in", frame.session_identifier, frame.message)
             await self._hear(frame.session_identifier, with_meta(frame.message))
         except BadFrame as bad:
             self._ignored(str(bad))
+            if bad.frame is not None and bad.error is not None and is_request(bad.frame.message):
+                answer = _refusal(bad.error, bad.frame.message)
+                await self._say(bad.frame.session_identifier, answer)
         except InvalidRequest as error:
             self._ignored(error.message)
         except Exception:
@@ -127,5 +136,6 @@ class Exchange:
 def _refusal(error: ProxyError, message: object) -> Message:
     """Answer a request, be it the backend's or its session's own, with a JSON-RPC error."""
     id_ = message.get("id") if isinstance(message, Mapping) else None
-    told = {"code": INTERNAL_ERROR, "message": error.message, "data": error.as_json}
+    code = INVALID_REQUEST if isinstance(error, InvalidRequest) else INTERNAL_ERROR
+    told = {"code": code, "message": error.message, "data": error.as_json}
     return {"jsonrpc": "2.0", "id": id_, "error": told}

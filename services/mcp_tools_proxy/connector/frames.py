@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.identifiers import is_identifier
-from mcp_tools_proxy.policy.strict_json import parse_strict
-
-
-class BadFrame(Exception):
-    """A frame that is no envelope; the message is one line, without a word of the frame."""
+from mcp_tools_proxy.policy.request_json import repeated_key
+from mcp_tools_proxy.policy.strict_json import RepeatedKey, TooManyItems, parse_strict
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +23,45 @@ class Frame:
     message: object
 
 
-def read_frame(data: bytes | None) -> Frame:
-    """Read a text frame, as UTF-8; None is a binary one. Raises BadFrame."""
+class BadFrame(Exception):
+    """A frame that is not taken; the message is one line, without a word of the frame.
+
+    ``frame`` is what it seems to say, where that is known well enough to answer it with ``error``.
+    """
+
+    def __init__(
+        self, reason: str, *, frame: Frame | None = None, error: InvalidRequest | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.frame = frame
+        self.error = error
+
+
+def read_frame(data: bytes | None, *, max_items: int) -> Frame:
+    """Read a text frame, as UTF-8, with at most ``max_items`` values; None is a binary one.
+
+    Raises BadFrame.
+    """
     if data is None:
         raise BadFrame("is binary")
     try:
-        envelope = parse_strict(data)
+        return _frame_of(parse_strict(data, max_items=max_items))
+    except RepeatedKey as error:
+        raise _with_repeated_key(error) from None
+    except TooManyItems as error:
+        raise BadFrame(str(error)) from None
     except ValueError:  # what it says may quote the frame
         raise BadFrame("is not valid JSON") from None
+
+
+def _with_repeated_key(error: RepeatedKey) -> BadFrame:
+    """Refuse a frame; which session and which request it is for has to be beyond doubt."""
+    in_doubt = error.place in (("message",), ("message", "id")) or error.place[0] != "message"
+    frame = None if in_doubt else _frame_of(error.value)
+    return BadFrame(str(error), frame=frame, error=repeated_key(error))
+
+
+def _frame_of(envelope: object) -> Frame:
     if not isinstance(envelope, dict) or "message" not in envelope:
         raise BadFrame("is not an object with session_identifier and message")
     session_identifier = envelope.get("session_identifier")

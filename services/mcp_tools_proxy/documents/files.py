@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.problems import place_of, problem_of
+from mcp_tools_proxy.policy.strict_json import RepeatedKey, check_keys
 
 MAX_NAME_BYTES = 255
 """The longest name that common file systems take, in bytes."""
@@ -49,15 +50,20 @@ def read_document(path: Path) -> Document:
     """Read one document file. Unknown keys are ignored.
 
     Raises BrokenFile when the file cannot be read, is not strict JSON (UTF-8, no NaN, no lone
-    surrogates), or breaks a rule of contract §5.
+    surrogates, no key twice in an object), or breaks a rule of contract §5.
     """
     try:
-        parsed = from_json(path.read_bytes(), allow_inf_nan=False)
+        content = path.read_bytes()
+        parsed = from_json(content, allow_inf_nan=False)
+        check_keys(content, parsed)
         return _DocumentFile.model_validate(parsed).to_document()
     except OSError as error:
         raise BrokenFile(path, f"cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise BrokenFile(path, _first_problem(error)) from error
+    except RepeatedKey as error:
+        place = place_of({"loc": error.place}, whole="document")
+        raise BrokenFile(path, f"{place}: is named twice in its object; keep one") from error
     except ValueError as error:
         raise BrokenFile(path, f"is not strict JSON: {error}") from error
 

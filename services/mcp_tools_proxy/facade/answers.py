@@ -12,16 +12,20 @@ from mcp import MCPError
 from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     SERVER_INFO_META_KEY,
     URL_ELICITATION_REQUIRED,
+    JSONRPCError,
+    RequestId,
 )
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.policy.meta import OUR_PREFIX, TRACE_ID_KEY
+from mcp_tools_proxy.web.trace import new_trace_id
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
 ERROR_KEY = f"{OUR_PREFIX}error"
@@ -128,6 +132,14 @@ def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: ob
     if error.code == "RESOURCE_NOT_FOUND" and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
     return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
+
+
+def refusal_of(id_: RequestId, error: ProxyError) -> JSONRPCError:
+    """Make the answer to a request that is not taken."""
+    told = protocol_error(error, new_trace_id(), modern=True).error
+    if isinstance(error, InvalidRequest):
+        told.code = INVALID_REQUEST
+    return JSONRPCError(jsonrpc="2.0", id=id_, error=told)
 
 
 def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:

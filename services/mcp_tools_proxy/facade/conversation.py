@@ -10,7 +10,6 @@ import anyio
 import structlog
 from mcp.shared.message import SessionMessage
 from mcp.types import (
-    INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCMessage,
@@ -23,12 +22,11 @@ from mcp.types import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
-from mcp_tools_proxy.facade.answers import Json, protocol_error
+from mcp_tools_proxy.facade.answers import Json, refusal_of
 from mcp_tools_proxy.facade.ids_in_use import message_of
 from mcp_tools_proxy.facade.listening import LISTEN
 from mcp_tools_proxy.facade.plain import PlainRequest, answer_plain, find_plain
 from mcp_tools_proxy.facade.server import FacadeServer
-from mcp_tools_proxy.web.trace import new_trace_id
 
 MAX_OPEN_REQUESTS = 64
 """Requests of one session that are not answered yet; one more is refused."""
@@ -192,11 +190,7 @@ class Conversation:
             self._close(request.id)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
-        trace_id = new_trace_id()
-        told = protocol_error(error, trace_id, modern=True).error
-        if isinstance(error, InvalidRequest):
-            told.code = INVALID_REQUEST
-        await self._tell(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=told)))
+        await self._tell(SessionMessage(refusal_of(id_, error)))
 
     async def _tell(self, item: SessionMessage) -> None:
         message = item.message

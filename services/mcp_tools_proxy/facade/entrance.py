@@ -21,8 +21,8 @@ from mcp_tools_proxy.facade.asked import Context
 from mcp_tools_proxy.facade.plain_http import MIRRORED
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.policy.identifiers import is_identifier
+from mcp_tools_proxy.policy.request_json import BODY
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT
-from mcp_tools_proxy.web.body import BODY
 from mcp_tools_proxy.web.credentials import challenge, read_headers
 from mcp_tools_proxy.web.refusals import CALLER
 from mcp_tools_proxy.web.trace import TRACE_HEADER

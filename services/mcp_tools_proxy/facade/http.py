@@ -31,9 +31,10 @@ from mcp_tools_proxy.facade.room import giving_way
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.streams import Check, Streams
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.policy.request_json import parse_request
 from mcp_tools_proxy.policy.shares import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.body import parse_json, read_body
+from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.refusals import CALLER, Refusals
 from mcp_tools_proxy.web.trace import trace_id_from
@@ -55,7 +56,7 @@ Handle = Callable[[Scope, Caller, Check, Receive, Send], Awaitable[None]]
 class HttpLimits:
     """What one service bears; ``session_idle_s`` is how long an unused session is kept."""
 
-    max_request_bytes: int
+    body: BodyLimits
     max_sessions: int
     session_idle_s: float
 
@@ -94,9 +95,7 @@ class HttpFacade:
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
         self._ids_in_use = IdsInUse()
-        self._sse = LegacySse(
-            server, over=self._no_more_calls, max_request_bytes=limits.max_request_bytes
-        )
+        self._sse = LegacySse(server, over=self._no_more_calls, limits=limits.body)
 
     @property
     def sessions(self) -> int:
@@ -168,7 +167,7 @@ class HttpFacade:
         scope = admitted(scope, caller)
         match scope["method"]:
             case "POST":
-                body = await read_body(receive, self._limits.max_request_bytes)
+                body = await read_body(receive, self._limits.body.max_bytes)
                 await self._sse.post(scope, body, body_again(body, receive), send)
             case "GET":
                 self._streams.check_room(caller.tenant_id)
@@ -189,8 +188,9 @@ class HttpFacade:
     async def _post(
         self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
     ) -> None:
-        body = await read_body(receive, self._limits.max_request_bytes)
-        content, again = parse_json(body), body_again(body, receive)
+        body = await read_body(receive, self._limits.body.max_bytes)
+        content = parse_request(body, max_items=self._limits.body.max_items)
+        again = body_again(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
@@ -267,7 +267,7 @@ class HttpFacade:
             self._server,
             json_response=json_response,
             session_idle_timeout=self._limits.session_idle_s,
-            max_request_body_size=self._limits.max_request_bytes,
+            max_request_body_size=self._limits.body.max_bytes,
             max_sessions=None,  # both have them together: _make_room
         )
 

@@ -23,7 +23,8 @@ from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.facade.ids_in_use import message_of
 from mcp_tools_proxy.facade.server import FacadeServer
 from mcp_tools_proxy.facade.unanswered import Unanswered
-from mcp_tools_proxy.web.body import parse_json
+from mcp_tools_proxy.policy.request_json import parse_request
+from mcp_tools_proxy.web.body import BodyLimits
 
 MAX_UNREAD = 64
 """Messages of one session that wait for its client to read; then it may ask for no more."""
@@ -50,11 +51,12 @@ class LegacySse:
         server: FacadeServer,
         *,
         over: Callable[[], Awaitable[None]],
-        max_request_bytes: int,
+        limits: BodyLimits,
     ) -> None:
         self._server = server
         self._over = over
-        self._transport = SseServerTransport("/", max_request_body_size=max_request_bytes)
+        self._max_items = limits.max_items
+        self._transport = SseServerTransport("/", max_request_body_size=limits.max_bytes)
         self._unread: dict[str, _Unread] = {}
 
     async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +83,7 @@ class LegacySse:
         Raises InvalidRequest for what is no message; NoRoom for a request while too much waits
         for the client to read it.
         """
-        message = message_of(parse_json(body))
+        message = message_of(parse_request(body, max_items=self._max_items))
         given = parse_qsl(scope["query_string"].decode("latin-1"))
         renamed = [("session_id" if key == "sessionId" else key, value) for key, value in given]
         unread = self._unread.get(dict(renamed).get("session_id", ""))

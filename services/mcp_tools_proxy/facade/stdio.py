@@ -3,32 +3,31 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import anyio
 import structlog
 from mcp.server.stdio import stdio_server
 
 from mcp_tools_proxy.facade.server import FacadeServer
+from mcp_tools_proxy.facade.strict_lines import StrictLines
 from mcp_tools_proxy.facade.unanswered import Unanswered
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-
-if TYPE_CHECKING:
-    import anyio
+from mcp_tools_proxy.web.body import BodyLimits
 
 log = structlog.get_logger()
 
 
-async def serve_stdio(
-    server: FacadeServer, lifecycle: Lifecycle, *, max_request_bytes: int
-) -> None:
+async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
     """Serve until the input ends, or the service stops and every call was answered.
 
     Meanwhile what is printed by mistake goes to stderr: stdout carries the protocol only.
     """
-    lines = await _Lines.open(max_request_bytes)
-    stdin = cast("anyio.AsyncFile[str] | None", lines)  # the SDK only iterates over it
+    lines = await _Lines.open(limits.max_bytes)
+    checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
+    stdin = cast("anyio.AsyncFile[str]", checked)  # the SDK only iterates over it
     unanswered = Unanswered()
 
     async def stop_reading() -> None:
@@ -43,6 +42,7 @@ async def serve_stdio(
         asyncio.TaskGroup() as chores,
         stdio_server(stdin=stdin) as streams,
     ):
+        checked.way_out.set_result(streams[1])
         tasks = [chores.create_task(it) for it in (server.tell_changes(), stop_reading())]
         try:
             # What is printed by mistake lands in stderr, which is written to without waiting.
@@ -69,7 +69,7 @@ class _Lines:
 
     @classmethod
     async def open(cls, max_bytes: int) -> "_Lines | None":
-        """Read what stdin is now; None for a file, where the SDK's own way has to do."""
+        """Read what stdin is now; None for a file."""
         loop = asyncio.get_running_loop()
         pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         try:
@@ -88,7 +88,7 @@ class _Lines:
         """End them here and now."""
         self._pipe.close()
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         too_long = False
         while True:
             try:
@@ -104,4 +104,8 @@ class _Lines:
                 too_long, line = False, line and b"\n"
             if not line:
                 return
-            yield line.decode(errors="replace")
+            yield line
+
+
+def _lines_of_file() -> AsyncIterable[bytes]:
+    return anyio.wrap_file(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))

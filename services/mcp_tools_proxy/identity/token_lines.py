@@ -25,6 +25,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.principal import Principal
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.problems import place_of, problem_of
+from mcp_tools_proxy.policy.strict_json import RepeatedKey, check_keys
 
 TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
 """What every token begins with, so that a scanner for lost secrets can find one."""
@@ -103,6 +104,10 @@ def parse_line(line: bytes) -> TokenEntry:
     """Read one line. Raises ValueError, which shows nothing of the line's values."""
     try:
         content = from_json(line)
+        check_keys(line, content)
+    except RepeatedKey as error:
+        place = place_of({"loc": error.place}, whole="line")
+        raise ValueError(f"{place}: is named twice; keep one of them") from None
     except ValueError:
         raise ValueError("is not JSON") from None
     try:

@@ -1,19 +1,24 @@
-"""Reading a request body within its limits, as strict JSON."""
+"""Reading a request body within its limits."""
 
 import asyncio
+from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
-from mcp_tools_proxy.policy.strict_json import parse_strict
-
-BODY = "body"
-"""What is named as the field of a request when its body is not JSON as it should be."""
+from mcp_tools_proxy.domain.errors import PayloadTooLarge
 
 DISCARD_MAX_BYTES = 64 * 1024 * 1024
 DISCARD_MAX_S = 5.0
 """How much, and how long, of a body that is too large is still read before it is answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimits:
+    """How large a body may be, and how many values its JSON may hold."""
+
+    max_bytes: int
+    max_items: int
 
 
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
@@ -32,14 +37,6 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
             f"the request body is over {max_bytes} bytes", details={"max_request_bytes": max_bytes}
         )
     return b"".join(chunks)
-
-
-def parse_json(data: bytes) -> object:
-    """Parse a body as strict JSON; see ``parse_strict``. Raises InvalidRequest."""
-    try:
-        return parse_strict(data)
-    except ValueError as error:
-        raise InvalidRequest(f"the body {error}", details={"field": BODY}) from None
 
 
 async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:

@@ -22,19 +22,23 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 metas = st.dictionaries(texts, json_values, max_size=3)
 
 
+def read(data: bytes | None) -> Frame:
+    return read_frame(data, max_items=1000)
+
+
 def enveloped(session_identifier: object, message: object) -> bytes:
     return json.dumps({"session_identifier": session_identifier, "message": message}).encode()
 
 
 @given(names, json_values)
 def test_an_envelope_is_read_as_it_was_written(name: str, message: object) -> None:
-    assert read_frame(enveloped(name, message)) == Frame(name, message)
+    assert read(enveloped(name, message)) == Frame(name, message)
 
 
 def name_in(data: bytes) -> str | None:
     """Read a frame and give its session's name; None where it is refused in words of our own."""
     try:
-        return read_frame(data).session_identifier
+        return read(data).session_identifier
     except BadFrame as bad:
         return None if str(bad) in REASONS else f"says {bad}"
 
@@ -60,9 +64,31 @@ def test_a_name_is_at_most_256_characters_and_none_of_control(name: str) -> None
     assert name_in(enveloped(name, {})) == (name if is_fine else None)
 
 
+@pytest.mark.parametrize(
+    ("members", "answerable"),
+    [
+        ('"session_identifier": "s", "message": {"id": 1, "a": 1, "a": 2}', True),
+        ('"session_identifier": "s", "message": {"id": 1, "id": 2}', False),
+        ('"session_identifier": "s", "session_identifier": "t", "message": {"id": 1}', False),
+        ('"session_identifier": "s", "message": {"id": 1}, "message": {"id": 2}', False),
+    ],
+)
+def test_a_frame_that_names_a_key_twice_is_answered_where_it_is_clear_whose_it_is(
+    members: str, answerable: bool
+) -> None:
+    with pytest.raises(BadFrame, match="names a key twice") as caught:
+        read(b"{%b}" % members.encode())
+    assert (caught.value.frame is not None) is answerable
+
+
+def test_a_frame_of_too_many_values_is_refused() -> None:
+    with pytest.raises(BadFrame, match="more than 1000 JSON values"):
+        read(enveloped("s", [0] * 1000))
+
+
 def test_a_binary_frame_is_refused() -> None:
     with pytest.raises(BadFrame, match="is binary"):
-        read_frame(None)
+        read(None)
 
 
 @given(names, texts, messages)
@@ -78,7 +104,7 @@ def test_what_is_written_says_whose_it_is_and_nothing_else(
 
 @given(names, messages)
 def test_what_is_written_can_be_read(name: str, message: dict[str, object]) -> None:
-    assert read_frame(write_frame(name, "gw", message)) == Frame(name, message)
+    assert read(write_frame(name, "gw", message)) == Frame(name, message)
 
 
 @given(metas, metas, messages)

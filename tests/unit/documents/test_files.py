@@ -107,6 +107,15 @@ def test_a_file_that_breaks_the_format_is_refused(write: Write, broken: object) 
         read_document(write(broken))
 
 
+def test_a_key_that_is_there_twice_is_told_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    twice = json.dumps(content(sections=[section()])).replace('"title"', '"title": "x", "title"')
+    path.write_text(twice)
+    with pytest.raises(BrokenFile) as refused:
+        read_document(path)
+    assert refused.value.reason == "title: is named twice in its object; keep one"
+
+
 def test_a_missing_file_is_a_broken_file(tmp_path: Path) -> None:
     with pytest.raises(BrokenFile):
         read_document(tmp_path / "none.json")

@@ -92,6 +92,12 @@ def test_a_line_that_is_not_wholly_understood_is_no_token(line: bytes) -> None:
         parse_line(line)
 
 
+def test_a_line_that_names_a_key_twice_is_no_token() -> None:
+    line = line_of().replace(b'"tenant"', b'"tenant": "other", "tenant"')
+    with pytest.raises(ValueError, match="tenant: is named twice"):
+        parse_line(line)
+
+
 def test_a_problem_shows_no_value() -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         parse_line(line_of(user=["hush"], note=7, sha256="hush"))

@@ -1,0 +1,115 @@
+"""Strict JSON: keys twice, how many values, how deep; whatever is in strings does not count."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.policy.strict_json import (
+    MAX_DEPTH,
+    RepeatedKey,
+    TooManyItems,
+    check_keys,
+    parse_strict,
+)
+
+
+class Written(NamedTuple):
+    """JSON, how many values are in it, and whether an object of it names a key twice."""
+
+    text: str
+    items: int
+    repeats: bool
+
+
+keys = st.sampled_from(["a", "b", ":", ",", "[", "\\", '"', "\\u003a", "\\u003", ""])
+scalars = st.sampled_from(["1", "-0.5e3", "null", "true", '"\\\\u003A"'])
+spaces = st.sampled_from(["", " ", "\n\t"])
+
+
+@st.composite
+def strings(draw: st.DrawFn) -> str:
+    text = json.dumps(draw(keys))
+    return text.replace(":", draw(st.sampled_from([":", "\\u003a", "\\u003A"])))
+
+
+@st.composite
+def written(draw: st.DrawFn, depth: int = 3) -> Written:
+    kind = draw(st.sampled_from(["scalar", "text", "list", "object"] if depth else ["scalar"]))
+    if kind == "scalar":
+        return Written(draw(scalars), 1, repeats=False)
+    if kind == "text":
+        return Written(draw(strings()), 1, repeats=False)
+    parts = draw(st.lists(written(depth - 1), max_size=3))
+    space, names = draw(spaces), [draw(strings()) for _ in parts]
+    items = 1 + sum(part.items for part in parts)
+    repeats = any(part.repeats for part in parts)
+    if kind == "list":
+        joined = f"{space},{space}".join(part.text for part in parts)
+        return Written(f"[{space}{joined}]", items, repeats)
+    joined = f"{space},".join(
+        f"{name}{space}:{part.text}" for name, part in zip(names, parts, strict=True)
+    )
+    repeats = repeats or len({json.loads(name) for name in names}) < len(names)
+    return Written(f"{{{space}{joined}}}", items, repeats)
+
+
+@given(written())
+def test_a_key_is_repeated_or_it_is_not_whatever_strings_hold(given: Written) -> None:
+    try:
+        assert parse_strict(given.text.encode()) == json.loads(given.text)
+        found = False
+    except RepeatedKey:
+        found = True
+    assert found is given.repeats
+
+
+@given(written())
+def test_values_are_counted_exactly_whatever_strings_hold(given: Written) -> None:
+    data = given.text.encode()
+    with pytest.raises(TooManyItems):
+        parse_strict(data, max_items=given.items - 1)
+    try:
+        parse_strict(data, max_items=given.items)
+    except RepeatedKey:
+        assert given.repeats
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"a": 1, "a": 2}', ("a",)),
+        ('{"a": {"b": [1, {"c": {}, "c": {}}]}}', ("a", "b", 1, "c")),
+        ('{"\\u0061": 1, "a": 2}', ("a",)),
+        ('{"a:": "\\u003a", "x": {"a\\u003a": 1, "a:": 1}}', ("x", "a:")),
+        ('{"": 1, "": 1}', ("",)),
+        ('{"a": [[]], "b": {}, "c": 1, "b": 2, "a": 3}', ("b",)),
+    ],
+)
+def test_a_repeated_key_is_told_by_its_place(text: str, place: tuple[str | int, ...]) -> None:
+    with pytest.raises(RepeatedKey) as caught:
+        parse_strict(text.encode())
+    assert caught.value.place == place
+
+
+def test_what_was_parsed_elsewhere_can_be_checked() -> None:
+    check_keys(b'{"a": 1, "b": {"a": 1}}', {"a": 1, "b": {"a": 1}})
+    with pytest.raises(RepeatedKey):
+        check_keys(b'{"a": 1, "a": 1}', {"a": 1})
+
+
+@pytest.mark.parametrize("opened", [b"[", b'{"a":'])
+def test_depth_is_measured_to_the_level(opened: bytes) -> None:
+    closed = b"]" if opened == b"[" else b"}"
+    inner = b"1" if closed == b"}" else b""
+    parse_strict(opened * MAX_DEPTH + inner + closed * MAX_DEPTH)
+    with pytest.raises(ValueError, match="nested deeper"):
+        parse_strict(opened * (MAX_DEPTH + 1) + inner + closed * (MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize("text", ['"', '{"a": "', '["' + '\\"' * 5000, "[" * 5000, '"\\', ""])
+def test_what_is_no_json_is_refused_however_it_ends(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not valid JSON|JSON values"):
+        parse_strict(text.encode(), max_items=10)
