@@ -31,6 +31,7 @@ from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.front import Front
+from mcp_tools_proxy.web.operators import OperatorCheck
 from mcp_tools_proxy.web.peers import Peers
 from mcp_tools_proxy.web.refusals import Refusals
 from mcp_tools_proxy.web.token_gate import TokenGate
@@ -91,7 +92,11 @@ def create_app(
     app.include_router(
         remote_routes(lambda: connector.status() if connector else None, intake, gateway.identity)
     )
-    app.include_router(operations_routes(gateway.health, gateway.metrics))
+    app.include_router(
+        operations_routes(
+            gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals)
+        )
+    )
     add_failure_handlers(app)
     app.add_middleware(Front, routes=[*asked_most, *facade.routes()])
     if gateway.identity.needs_token:

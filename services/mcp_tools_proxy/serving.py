@@ -14,6 +14,7 @@ import uvicorn
 from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.assembly import Gateway
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.http_protocol import BoundedProtocol
@@ -96,6 +97,14 @@ def _spare_the_collector() -> None:
 def build_server(settings: Settings) -> GracefulServer:
     """Build the service and the server around it. Raises ValueError for an unusable setting."""
     app = create_app(settings)
+    if not settings.allowed_hosts and not is_loopback(settings.host):
+        log.warning(
+            "service.any_host",
+            host=settings.host,
+            problem="requests to every host name are answered, so a web page whose name comes to "
+            "mean this machine may send some (DNS rebinding); set MCP_PROXY_ALLOWED_HOSTS to the "
+            "names that callers use, or to * if that is meant",
+        )
     gateway: Gateway = app.state.gateway
     config = uvicorn.Config(
         app,

@@ -22,11 +22,22 @@ from mcp_tools_proxy.settings_values import (
     variable,
 )
 
+MIN_ADMIN_TOKEN_CHARS = 16
+
 
 def _known(algorithms: tuple[str, ...]) -> tuple[str, ...]:
     if not algorithms or set(algorithms) - set(ALGORITHMS):
         raise ValueError(f"should name some of {', '.join(ALGORITHMS)}")
     return algorithms
+
+
+def _is_long(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and len(token.get_secret_value()) < MIN_ADMIN_TOKEN_CHARS:
+        raise ValueError(
+            f"should have at least {MIN_ADMIN_TOKEN_CHARS} characters, or it can be guessed; make "
+            "one with: openssl rand -hex 32"
+        )
+    return token
 
 
 def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,7 +92,10 @@ class IdentitySettings(TokensFileSettings):
     auth_mode: Literal["none", "token", "jwt"] = "none"
     """How callers prove who they are; none believes what they say."""
     admin_token: Annotated[
-        SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        AfterValidator(is_token),
+        AfterValidator(_is_long),
     ] = None
     """Bearer token that operators switch presets with; unset allows it on loopback only."""
 

@@ -257,8 +257,8 @@ async def test_on_loopback_as_well_switching_presets_needs_an_operator(
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_admin_token_is_an_operators_in_every_mode(mode: str) -> None:
     settings, _ = MODES[mode]
-    async with started(**settings(), admin_token="correct-horse") as service:
-        headers = bearer("correct-horse")
+    async with started(**settings(), admin_token="correct-horse-battery") as service:
+        headers = bearer("correct-horse-battery")
         switched = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
         shown = await ask(service, PRESETS, headers)
         used = await ask(service, headers=headers, user=USER)

@@ -11,7 +11,7 @@ from tests.configuration import Config, make_preset
 from tests.mcp_servers.raw_web import RawServer, running_raw
 from tests.service import ACTIVE, CONFIG_DIR, PRESETS, Service, running
 
-TOKEN = "correct-horse"
+TOKEN = "correct-horse-battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 

@@ -20,6 +20,8 @@ from tests.service import BATCH, EXECUTE, request_of
 
 pytestmark = [pytest.mark.e2e]
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is what a test is about
+
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1"})
 SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
 
@@ -180,6 +182,23 @@ def test_an_upgrade_to_a_websocket_is_an_unknown_route(tmp_path: Path) -> None:
         "NOT_FOUND",
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"MCP_PROXY_HOST": EVERYWHERE}, True),
+        ({"MCP_PROXY_HOST": EVERYWHERE, "MCP_PROXY_ALLOWED_HOSTS": "127.0.0.1"}, False),
+        ({"MCP_PROXY_HOST": "127.0.0.1"}, False),
+    ],
+)
+def test_a_start_beyond_loopback_without_host_names_warns(
+    tmp_path: Path, settings: dict[str, str], warned: bool
+) -> None:
+    with started(tmp_path, settings) as program:
+        program.stop()
+        lines = [line for line in program.log_lines() if line["event"] == "service.any_host"]
+    assert [line["level"] for line in lines] == ["warn"] * warned
 
 
 def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> None:

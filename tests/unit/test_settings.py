@@ -32,6 +32,7 @@ from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
         ("MCP_PROXY_CONFIG_DIR", ""),
         ("MCP_PROXY_ADMIN_TOKEN", "two secret words"),
         ("MCP_PROXY_ADMIN_TOKEN", "secrät"),
+        ("MCP_PROXY_ADMIN_TOKEN", "fifteen-secrets"),
         ("MCP_PROXY_TOOL_TIMEOUT_S", "0"),
         ("MCP_PROXY_TOOL_TIMEOUT_S", "inf"),
         ("MCP_PROXY_REQUIRE_AGENT", "perhaps"),
@@ -122,7 +123,7 @@ def test_the_environment_wins_over_the_dotenv_file(
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", "hush")
     monkeypatch.setenv("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:hush@h")
-    monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "hush")
+    monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "hush" * 4)
     assert "hush" not in repr(load_settings())
 
 

@@ -116,3 +116,13 @@ def test_what_is_no_network_is_no_trusted_proxy(
 def test_networks_and_single_addresses_can_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, {"TRUSTED_PROXIES": "10.0.0.0/8, fd00::/8,127.0.0.1"})
     assert load_settings().trusted_proxies == ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
+
+
+def test_an_admin_token_that_can_be_guessed_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(monkeypatch, {"ADMIN_TOKEN": "x" * 15})
+    with pytest.raises(SettingsError, match=r"^MCP_PROXY_ADMIN_TOKEN: .* 16 .* openssl rand"):
+        load_settings()
+    put(monkeypatch, {"ADMIN_TOKEN": "x" * 16})
+    assert load_settings().admin_token is not None

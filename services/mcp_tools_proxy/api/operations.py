@@ -1,7 +1,10 @@
 """GET /health, /health/ready and /metrics."""
 
-from fastapi import APIRouter, Response
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.types import Scope
 
 from mcp_tools_proxy.api.envelope import json_response
 from mcp_tools_proxy.api.models import HealthAnswer, ReadinessAnswer
@@ -9,8 +12,13 @@ from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
-def operations_routes(health: Health, metrics: Metrics) -> APIRouter:
-    """Build the routes that operators and orchestrators ask."""
+def operations_routes(
+    health: Health, metrics: Metrics, shows_details: Callable[[Scope], Awaitable[bool]]
+) -> APIRouter:
+    """Build the routes that operators and orchestrators ask.
+
+    ``shows_details`` tells whether the sender of a request may read errors, problems and paths.
+    """
     router = APIRouter()
 
     @router.get(
@@ -31,8 +39,10 @@ def operations_routes(health: Health, metrics: Metrics) -> APIRouter:
             503: {"model": ReadinessAnswer, "description": "starting or stopping"},
         },
     )
-    async def ready() -> Response:
+    async def ready(request: Request) -> Response:
         readiness = health.readiness()
+        if not await shows_details(request.scope):
+            readiness = readiness.brief
         return json_response(
             {"status": readiness.status, "checks": readiness.checks},
             200 if readiness.serving else 503,

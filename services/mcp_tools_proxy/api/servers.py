@@ -1,6 +1,6 @@
 """GET /internal/mcp/servers: how the downstream servers are."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from fastapi import APIRouter, Request, Response
 
@@ -14,6 +14,9 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.identity import Identity
 from mcp_tools_proxy.web.trace import TRACE_HEADER
 
+FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
+"""Keys of a server's line that other callers are not shown."""
+
 
 def servers_routes(
     statuses: Callable[[], Iterable[ServerStatus]], intake: Intake, identity: Identity
@@ -22,8 +25,10 @@ def servers_routes(
     router = APIRouter(route_class=DirectRoute)
 
     async def list_servers(request: Request, trace_id: str) -> Response:
-        await check_identified(identity, request)
+        is_operator = await check_identified(identity, request)
         shown = [_shown(status) for status in statuses()]
+        if not is_operator:
+            shown = [_without_details(line) for line in shown]
         return json_response({"servers": shown}, headers={TRACE_HEADER: trace_id})
 
     router.add_api_route(
@@ -36,6 +41,11 @@ def servers_routes(
         dependencies=security(needed=identity.needs_token),
     )
     return router
+
+
+def _without_details(line: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what may hold paths, addresses and texts of servers: it is for operators."""
+    return {key: value for key, value in line.items() if key not in FOR_OPERATORS}
 
 
 def _shown(status: ServerStatus) -> dict[str, object]:

@@ -28,6 +28,20 @@ class Readiness:
         """Whether traffic should come here: a degraded dependency takes no replica out."""
         return self.status in {"ready", "degraded"}
 
+    @property
+    def brief(self) -> "Readiness":
+        """The same for whoever is no operator: states and numbers, no errors, problems or paths."""
+        checks = {name: _brief(line) for name, line in self.checks.items()}
+        return Readiness(self.status, checks)
+
+
+def _brief(line: Line) -> Line:
+    return {
+        key: value
+        for key, value in line.items()
+        if key in ("status", "state") or isinstance(value, int | float)
+    }
+
 
 class Health:
     """Asks each dependency's last known state (contract §1, /health/ready)."""

@@ -1,0 +1,51 @@
+"""What the Dockerfile and the Compose file promise (the image itself is built by hand)."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped] # no stubs; it comes with schemathesis
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, Any] = COMPOSE["services"]
+
+
+def test_the_images_version_is_the_projects() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"ARG VERSION={project['version']}\n" in DOCKERFILE
+
+
+@pytest.mark.parametrize("label", ["version", "revision", "source"])
+def test_the_image_says_what_it_is_of(label: str) -> None:
+    assert f'org.opencontainers.image.{label}="${{{label.upper()}}}"' in DOCKERFILE
+
+
+def test_the_base_image_is_an_argument() -> None:
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert set(bases) == {"${BASE_IMAGE}"}
+
+
+def test_the_image_is_built_once_and_never_pulled() -> None:
+    own = {name for name, it in SERVICES.items() if it["image"] == "mcp-tools-proxy"}
+    assert [name for name, it in SERVICES.items() if "build" in it] == ["gateway"]
+    assert {name for name, it in SERVICES.items() if it.get("pull_policy") == "never"} == own
+
+
+def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
+    redis = SERVICES["redis"]
+    beside = {name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}}
+    assert (redis["networks"], beside) == (["limits"], {"redis", "gateway"})
+    assert COMPOSE["networks"]["limits"] == {"internal": True}
+    assert '--requirepass "$$REDISCLI_AUTH"' in " ".join(redis["command"])
+    url = SERVICES["gateway"]["environment"]["MCP_PROXY_RATE_LIMIT_STORAGE_URL"]
+    assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@redis" in url
+
+
+def test_the_gateway_knows_its_host_names() -> None:
+    hosts = SERVICES["gateway"]["environment"]["MCP_PROXY_ALLOWED_HOSTS"]
+    assert "localhost" in hosts
+    assert "*" not in hosts
