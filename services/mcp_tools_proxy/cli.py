@@ -55,6 +55,10 @@ McpAgent = Annotated[
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
 ]
+Upgrade = Annotated[
+    bool,
+    typer.Option("--upgrade", help="List what changed and concerns this configuration."),
+]
 Version = Annotated[
     bool,
     typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
@@ -125,6 +129,7 @@ def check_command(
     offers: Offers = False,
     agent: Agent = None,
     verbose: Verbose = False,
+    upgrade: Upgrade = False,
 ) -> None:
     """Validate the configuration, connect to every server, show what each preset and agent gets.
 
@@ -135,7 +140,7 @@ def check_command(
 
     folder = config_dir or settings.config_dir
     try:
-        good = check(settings, folder, offers=offers, agent=agent, verbose=verbose)
+        good = check(settings, folder, offers=offers, agent=agent, verbose=verbose, upgrade=upgrade)
     except SettingsError as error:
         _fail(str(error))
     if not good:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from mcp_tools_proxy.assembly import Gateway
-from mcp_tools_proxy.cli_check_tables import show
+from mcp_tools_proxy.cli_check_tables import lines, show
 from mcp_tools_proxy.domain.config import Problem
 from mcp_tools_proxy.gateway.inspection import (
     Files,
@@ -27,6 +27,7 @@ from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.settings import Settings, SettingsError
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
+from mcp_tools_proxy.upgrade_notes import upgrade_notes
 
 PLAIN_WIDTH = 200
 """Columns where the output is no terminal."""
@@ -36,12 +37,19 @@ EXTRA_S = 5.0
 
 
 def check(
-    settings: Settings, folder: Path, *, offers: bool, agent: str | None, verbose: bool
+    settings: Settings,
+    folder: Path,
+    *,
+    offers: bool,
+    agent: str | None,
+    verbose: bool,
+    upgrade: bool,
 ) -> bool:
     """Check a configuration folder and print what was found; say whether all is well.
 
     With ``offers`` the names of all that the servers have are there, too, with ``agent`` all that
-    this agent sees, and with ``verbose`` the log: in it is what servers write to their stderr.
+    this agent sees, with ``verbose`` the log, in which is what servers write to their stderr, and
+    with ``upgrade`` what changed and concerns this configuration.
     Raises BadParameter when no profile is named ``agent``, SettingsError when a setting is of no
     use.
     """
@@ -64,6 +72,9 @@ def check(
         Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
     ]
     findings = replace(findings, warnings=(*warnings, *findings.warnings))
+    if upgrade:
+        servers = tuple(files.configuration.servers.values())
+        lines(console, "Before you upgrade", upgrade_notes(settings, servers))
     show(findings, console, offers=offers)
     return findings.good
 

@@ -25,7 +25,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
             ("server", "kind", "name"),
             [(server_id, kind.value, name) for kind, server_id, name in findings.offers],
         )
-    _lines(
+    lines(
         console,
         "Servers that are not well",
         [f"{s.server_id}: {s.last_error or 'not connected'}" for s in findings.unwell],
@@ -65,8 +65,8 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
         findings.loosened,
     )
     _show_agents(findings, console)
-    _lines(console, "Problems", map(str, findings.problems))
-    _lines(console, "Warnings", map(str, findings.warnings))
+    lines(console, "Problems", map(str, findings.problems))
+    lines(console, "Warnings", map(str, findings.warnings))
     console.print(_verdict(findings))
 
 
@@ -191,11 +191,12 @@ def _table(
     console.print()
 
 
-def _lines(console: Console, title: str, texts: Iterable[str]) -> None:
-    lines = [printable(text) for text in texts]
-    if lines:
+def lines(console: Console, title: str, texts: Iterable[str]) -> None:
+    """Print lines under a title, escaped; nothing where there are none."""
+    shown = [printable(text) for text in texts]
+    if shown:
         console.print(Text(title, style="bold"))
-        for line in lines:
+        for line in shown:
             console.print(Text(f"  {line}"), soft_wrap=True)
         console.print()
 

@@ -1,0 +1,52 @@
+"""``check --upgrade``: what changed, as far as it concerns the configuration at hand."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_check import ECHO, check, write
+from tests.mcp_servers.programs import raw_entry
+
+pytestmark = pytest.mark.e2e
+
+TITLE = "Before you upgrade"
+KEPT = {
+    "MCP_PROXY_RATE_LIMIT_TOKENS": "2000",
+    "MCP_PROXY_BLOCKLIST_KEYWORDS": "leak,dump,exfiltrate",
+    "MCP_PROXY_KEEP_ALIVE_S": "5",
+}
+"""The values that were the defaults."""
+
+
+def test_changed_defaults_concern_who_has_not_set_them() -> None:
+    code, out, _ = check("--upgrade")
+    assert (code, TITLE in out) == (0, True)
+    assert [name for name in KEPT if name not in out] == []
+    assert "maxCallsInFlight" not in out, "there is no server"
+    assert "maxclients" not in out, "there is no Redis"
+
+
+def test_a_configuration_that_nothing_concerns_is_told_nothing() -> None:
+    assert TITLE not in check("--upgrade", environment=KEPT)[1]
+
+
+def test_servers_bring_what_concerns_them(tmp_path: Path) -> None:
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
+    _, out, _ = check("--upgrade", environment=KEPT)
+    for word in ("MCP_PROXY_STARTUP_WAIT_S", "maxCallsInFlightPerTenant", "retryable"):
+        assert word in out
+    assert "TRUSTED_PROXIES" not in out, "there is no authentication"
+
+
+def test_authentication_brings_what_concerns_it(tmp_path: Path) -> None:
+    (tmp_path / "tokens.jsonl").touch()
+    tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    _, out, _ = check("--upgrade", environment=KEPT | tokens)
+    assert "MCP_PROXY_TRUSTED_PROXIES" in out
+    proxied = {"MCP_PROXY_TRUSTED_PROXIES": "10.0.0.0/8"}
+    _, out, _ = check("--upgrade", environment=KEPT | tokens | proxied)
+    assert "MCP_PROXY_TRUSTED_PROXIES" not in out
+
+
+def test_without_the_option_nothing_of_it_is_said() -> None:
+    assert TITLE not in check()[1]
