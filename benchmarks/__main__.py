@@ -15,6 +15,7 @@ from benchmarks.connector import measure_connector
 from benchmarks.facade import measure_facade
 from benchmarks.facade_lists import measure_facade_lists
 from benchmarks.fleet import measure_fleet
+from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
@@ -37,6 +38,8 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
     "identity": measure_identity,
+    "unread-log": measure_unread_log,
+    "bad-tokens": measure_bad_tokens,
     "facade": measure_facade,
     "facade-lists": measure_facade_lists,
     "connector": measure_connector,

@@ -34,14 +34,20 @@ _WARM_UP = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Mode:
+class Mode:
+    """Settings of an ``auth_mode``, and the headers of a caller who proves who it is."""
+
     settings: Mapping[str, str]
     headers: dict[str, str]
 
 
 def measure_identity(bench: Bench) -> Result:
     """Compare read_doc_section in the three modes, round by round, each in a process of its own."""
-    modes = {"none": _Mode({}, {}), "token": _token(bench.workdir), "jwt": _jwt(bench.workdir)}
+    modes = {
+        "none": Mode({}, {}),
+        "token": token_mode(bench.workdir),
+        "jwt": jwt_mode(bench.workdir),
+    }
     rounds: dict[str, list[Measured]] = {name: [] for name in modes}
     with _services(bench, modes) as services:
         for number in range(bench.sizes.relay_rounds):
@@ -64,7 +70,7 @@ def measure_identity(bench: Bench) -> Result:
 
 
 @contextmanager
-def _services(bench: Bench, modes: Mapping[str, _Mode]) -> Iterator[Mapping[str, Server]]:
+def _services(bench: Bench, modes: Mapping[str, Mode]) -> Iterator[Mapping[str, Server]]:
     documents = bench.folder("identity", "big-0")
     with ExitStack() as stack:
         services = {
@@ -78,7 +84,7 @@ def _services(bench: Bench, modes: Mapping[str, _Mode]) -> Iterator[Mapping[str,
         yield services
 
 
-def _token(workdir: Path) -> _Mode:
+def token_mode(workdir: Path) -> Mode:
     """Make a token among many."""
     file = workdir / "tokens.jsonl"
     lines = []
@@ -89,10 +95,10 @@ def _token(workdir: Path) -> _Mode:
     file.write_text("\n".join(lines), encoding="utf-8")
     token, _ = add_token(file, Principal(tenant_id=TENANT))
     settings = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": str(file)}
-    return _Mode(settings, {"authorization": f"Bearer {token}"})
+    return Mode(settings, {"authorization": f"Bearer {token}"})
 
 
-def _jwt(workdir: Path) -> _Mode:
+def jwt_mode(workdir: Path) -> Mode:
     """Sign a token as large as an identity provider's."""
     key = ec.generate_private_key(ec.SECP256R1())
     public: dict[str, Any] = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
@@ -112,7 +118,7 @@ def _jwt(workdir: Path) -> _Mode:
         "MCP_PROXY_JWT_AUDIENCE": AUDIENCE,
         "MCP_PROXY_JWT_JWKS_FILE": str(file),
     }
-    return _Mode(settings, {"authorization": f"Bearer {token}"})
+    return Mode(settings, {"authorization": f"Bearer {token}"})
 
 
 def _report(rounds: Mapping[str, list[Measured]]) -> Result:

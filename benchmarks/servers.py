@@ -94,12 +94,16 @@ class Server:
 
 @contextlib.contextmanager
 def gateway(
-    workdir: Path, documents: Path, settings: Mapping[str, str] = NO_CALL_REFUSED
+    workdir: Path,
+    documents: Path,
+    settings: Mapping[str, str] = NO_CALL_REFUSED,
+    *,
+    output: int | None = None,
 ) -> Iterator[Server]:
-    """Run the service: its limits, metrics and info log to a file are on."""
+    """Run the service: its limits, metrics and info log are on, to a file or to ``output``."""
     command = [str(Path(sys.executable).with_name("mcp-tools-proxy")), "serve", "--port"]
     environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(documents)}
-    with _running(command, workdir, workdir, environment) as server:
+    with _running(command, workdir, workdir, environment, output) as server:
         yield server
 
 
@@ -158,10 +162,14 @@ def fleet(
 
 @contextlib.contextmanager
 def _running(
-    command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
+    command: list[str],
+    cwd: Path,
+    workdir: Path,
+    environment: Mapping[str, str],
+    output: int | None = None,
 ) -> Iterator[Server]:
     (port,) = free_ports(1)
-    server = Server(_start([*command, str(port)], cwd, workdir, environment), port)
+    server = Server(_start([*command, str(port)], cwd, workdir, environment, output), port)
     try:
         yield server
     finally:
@@ -169,12 +177,17 @@ def _running(
 
 
 def _start(
-    command: list[str], cwd: Path, workdir: Path, environment: Mapping[str, str]
+    command: list[str],
+    cwd: Path,
+    workdir: Path,
+    environment: Mapping[str, str],
+    output: int | None = None,
 ) -> subprocess.Popen[bytes]:
     log = workdir / f"server-{time.perf_counter_ns()}.log"
-    with log.open("wb") as output:
+    with log.open("wb") as file:
+        written = file.fileno() if output is None else output
         return subprocess.Popen(  # noqa: S603 - our own programs
-            command, cwd=cwd, env=dict(environment), stdout=output, stderr=output
+            command, cwd=cwd, env=dict(environment), stdout=written, stderr=written
         )
 
 
