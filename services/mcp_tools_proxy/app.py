@@ -88,7 +88,7 @@ def create_app(
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
-    app.include_router(servers_routes(lambda: gateway.pool.statuses, intake, gateway.identity))
+    app.include_router(servers_routes(gateway.statuses, intake, gateway.identity))
     app.include_router(
         remote_routes(lambda: connector.status() if connector else None, intake, gateway.identity)
     )

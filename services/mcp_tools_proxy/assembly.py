@@ -19,6 +19,7 @@ from mcp_tools_proxy.documents.local_retrieval import LocalRetrieval
 from mcp_tools_proxy.documents.memory import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval import RetrievalClient
 from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.downstream.components import build_components
 from mcp_tools_proxy.downstream.dial import Dialer
@@ -32,6 +33,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.gateway.startup import Startup
+from mcp_tools_proxy.gateway.statuses import statuses_of
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.tool_names import ToolNaming
@@ -111,10 +113,7 @@ class Gateway:
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
         )
         self.health = Health(
-            self.lifecycle,
-            self._checks(),
-            lambda: self.pool.statuses,
-            started=lambda: self.startup.is_over,
+            self.lifecycle, self._checks(), self.statuses, started=self.startup.is_over
         )
 
     def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
@@ -156,6 +155,10 @@ class Gateway:
             require_agent=settings.require_agent,
             tool_names=settings.tool_name_style,
         )
+
+    def statuses(self) -> tuple[ServerStatus, ...]:
+        """Tell how each server of mcp.json is, in its order."""
+        return statuses_of(self.pool.statuses, self.reloader.configuration)
 
     def _servers_changed(self) -> None:
         """Tell the reloader, which is built after the pool that calls this."""

@@ -111,7 +111,7 @@ async def _inspect(
             await pool.settled(longest_s + EXTRA_S)
         findings = build_findings(
             files,
-            pool.statuses,
+            gateway.statuses(),
             pool.snapshots,
             gateway.registry.current,
             require_agent=require_agent,

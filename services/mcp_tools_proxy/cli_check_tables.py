@@ -28,7 +28,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
     lines(
         console,
         "Servers that are not well",
-        [f"{s.server_id}: {s.last_error or 'not connected'}" for s in findings.unwell],
+        [f"{s.server_id}: {_why_unwell(s)}" for s in findings.unwell],
     )
     _table(
         console,
@@ -112,14 +112,20 @@ _AGENT_COLUMNS = ("agent", "preset", "servers", "tools", "prompts", "resources",
 _NUMBERS = frozenset(
     {"tools", "prompts", "resources", "templates", "connect ms", "missing", "tokens"}
 )
-_SETTLED = frozenset({ServerState.READY, ServerState.DISABLED})
+_SETTLED = frozenset({ServerState.READY, ServerState.DISABLED, ServerState.INVALID})
+
+
+def _why_unwell(server: ServerStatus) -> str:
+    if server.state is ServerState.INVALID:
+        return "its entry in mcp.json has problems, see below"
+    return server.last_error or "not connected"
 
 
 def _server_row(server: ServerStatus) -> tuple[str, ...]:
     return (
         server.server_id,
         server.state.value if server.state in _SETTLED else "failed",
-        server.transport.value,
+        server.transport.value if server.transport else "-",
         server.era or "-",
         _offers(server.counts) if server.state is ServerState.READY else "-",
         "-" if server.connect_s is None else f"{server.connect_s * 1000:.0f}",

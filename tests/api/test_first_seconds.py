@@ -149,7 +149,10 @@ async def test_a_call_waits_no_longer_than_its_own_time() -> None:
 
 
 async def test_calls_that_wait_are_calls_in_flight() -> None:
-    async with held(entry={"maxCallsInFlight": 2}) as it, asyncio.TaskGroup() as tasks:
+    async with (
+        held(entry={"maxCallsInFlight": 2, "maxCallsInFlightPerTenant": 2}) as it,
+        asyncio.TaskGroup() as tasks,
+    ):
         waiting = [tasks.create_task(it.service.code("s1:echo", {"text": "hi"})) for _ in "12"]
         await it.waiting(2)
         assert await it.service.code("s1:echo") == "SERVER_BUSY"

@@ -77,6 +77,16 @@ def test_a_server_that_does_not_connect_exits_1_and_says_why(tmp_path: Path) -> 
     assert (code, "\n  dead: no connection to the server" in out) == (1, True)
 
 
+def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path) -> None:
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]), bad={"comand": "npx"})
+    code, out, _ = check()
+    assert code == 1
+    assert "s1      ready" in out
+    assert "bad     invalid  -" in out
+    assert 'mcp.json: $.mcpServers.bad.comand: "comand" is no known key; did you mean "c' in out
+    assert out.endswith("Something is wrong: 1 server, 2 problems.\n")
+
+
 def test_bare_names_that_are_not_unique_exit_1_and_are_named(tmp_path: Path) -> None:
     twice = make_preset("twice", tools=[("s1", "echo"), ("s2", "echo")])
     write(tmp_path / "config", twice, s1={**DEAD, "enabled": False})

@@ -205,8 +205,8 @@ class ServerAnswer(BaseModel):
     """One downstream server; ``stale`` says that what is listed of it may be out of date."""
 
     server_id: str
-    state: Literal["connecting", "ready", "reconnecting", "disabled"]
-    transport: Literal["stdio", "http", "streamable-http", "sse", "websocket"]
+    state: Literal["connecting", "ready", "reconnecting", "disabled", "invalid"]
+    transport: Literal["stdio", "http", "streamable-http", "sse", "websocket"] | None = None
     era: str | None = None
     last_error: str | None = None
     discovered_at: datetime | None = None
@@ -214,6 +214,7 @@ class ServerAnswer(BaseModel):
     counts: dict[str, int]
     connect_ms: float | None = None
     reconnects: int
+    problems: list[str] | None = None
 
 
 class ServersAnswer(BaseModel):

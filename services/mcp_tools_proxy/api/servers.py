@@ -53,7 +53,7 @@ def _shown(status: ServerStatus) -> dict[str, object]:
     line = {
         "server_id": status.server_id,
         "state": status.state.value,
-        "transport": status.transport.value,
+        "transport": status.transport and status.transport.value,
         "era": status.era,
         "last_error": status.last_error,
         "discovered_at": status.discovered_at,
@@ -61,5 +61,6 @@ def _shown(status: ServerStatus) -> dict[str, object]:
         "counts": status.counts,
         "connect_ms": connect_ms,
         "reconnects": status.reconnects,
+        "problems": status.problems or None,
     }
     return {key: value for key, value in line.items() if value is not None}

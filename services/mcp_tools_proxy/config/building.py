@@ -4,17 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel
-
 from mcp_tools_proxy.config.parsing import Location, first_problems, json_path, limited
 from mcp_tools_proxy.config.schema import (
-    WITHOUT_EFFECT,
     AgentsFile,
     ConfigurationFile,
     PresetFile,
     ReferenceEntry,
 )
 from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.unknown_keys import (
+    AGENTS,
+    CONFIGURATION,
+    PRESET,
+    Oddity,
+    joined,
+    unknown_keys,
+)
 from mcp_tools_proxy.config.variables import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import Configuration, Problem
@@ -26,8 +31,6 @@ from mcp_tools_proxy.policy.tool_names import Clash, ToolNaming
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
 
-_Oddity = tuple[Location, str]
-
 
 def build_configuration(
     file: ConfigurationFile,
@@ -35,8 +38,13 @@ def build_configuration(
     call_timeout_s: float,
     max_result_bytes: int,
     warnings: tuple[Problem, ...],
+    invalid: Mapping[str, tuple[Problem, ...]],
+    order: Iterable[str],
 ) -> Configuration:
-    """Make the domain's configuration; the limits hold where the file says nothing."""
+    """Make the domain's configuration; the limits hold where the file says nothing.
+
+    ``invalid`` has the servers that ``file`` lacks, ``order`` the ids of all.
+    """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
     servers = {
@@ -72,6 +80,8 @@ def build_configuration(
             if entry.exclude
         },
         warnings=warnings,
+        invalid=invalid,
+        order=tuple(order),
     )
 
 
@@ -128,8 +138,11 @@ def configuration_warnings(
     written: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> tuple[Problem, ...]:
-    """Tell what is odd in mcp.json; ``written`` is the parsed file, variables and all."""
-    oddities: list[_Oddity] = [*_unknown_keys(file, (), without_effect=WITHOUT_EFFECT)]
+    """Tell what is odd in mcp.json; ``written`` is the parsed file, variables and all.
+
+    It has the same entries as ``file``.
+    """
+    oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
     if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
         message = f"is taken as {MIN_REFRESH_S:g}, the least; 0 is off"
         oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
@@ -140,22 +153,14 @@ def configuration_warnings(
     return _warnings(file_name, oddities)
 
 
-def agents_warnings(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     """Tell what is odd in agents.json: the keys that nothing reads."""
-    oddities = [*_unknown_keys(file, ())]
-    for index, entry in enumerate(file.agents):
-        oddities.extend(_unknown_keys(entry, ("agents", index)))
-    return _warnings(file_name, oddities)
+    return _warnings(file_name, unknown_keys(AGENTS, written))
 
 
-def preset_warnings(file_name: str, file: PresetFile) -> tuple[Problem, ...]:
+def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     """Tell what is odd in a preset's file: the keys that nothing reads."""
-    oddities = [*_unknown_keys(file, ())]
-    lists = {"tools": file.tools, "prompts": file.prompts, "resources": file.resources}
-    for kind, references in lists.items():
-        for index, reference in enumerate(references or ()):
-            oddities.extend(_unknown_keys(reference, (kind, index)))
-    return _warnings(file_name, oddities)
+    return _warnings(file_name, unknown_keys(PRESET, written))
 
 
 def _clash_problem(file_name: str, clash: Clash) -> Problem:
@@ -181,8 +186,7 @@ def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:
 
 def _entry_oddities(
     entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
-) -> Iterator[_Oddity]:
-    yield from _unknown_keys(entry, ())
+) -> Iterator[Oddity]:
     transport = entry.effective_transport
     foreign = REMOTE_KEYS if transport is Transport.STDIO else STDIO_KEYS
     for key in foreign:
@@ -210,19 +214,5 @@ def _fillable(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield ("url",), written["url"]
 
 
-def _unknown_keys(
-    model: BaseModel, place: Location, *, without_effect: tuple[str, ...] = ()
-) -> Iterator[_Oddity]:
-    for key in model.model_extra or ():
-        if key in without_effect:
-            yield (*place, key), "has no effect here"
-        elif key != "$schema" or place:
-            yield (*place, key), f"{quote(key)} is no known key, so it has no effect"
-
-
-def _warnings(file_name: str, oddities: Iterable[_Oddity]) -> tuple[Problem, ...]:
-    warnings = (
-        Problem(file=file_name, path=json_path(place), message=message)
-        for place, message in oddities
-    )
-    return limited(file_name, list(warnings))
+def _warnings(file_name: str, oddities: Iterable[Oddity]) -> tuple[Problem, ...]:
+    return limited(file_name, joined(file_name, oddities))

@@ -25,9 +25,17 @@ from mcp_tools_proxy.config.building import (
     repeated_names,
 )
 from mcp_tools_proxy.config.editing import with_key, write_atomically
-from mcp_tools_proxy.config.parsing import parse_json, problems_of, read_json, read_text
+from mcp_tools_proxy.config.entries import check_configuration, entry_ids, without
+from mcp_tools_proxy.config.parsing import (
+    limited,
+    parse_json,
+    problems_of,
+    read_json,
+    read_text,
+)
 from mcp_tools_proxy.config.rules import ID_PATTERN, ID_RULE
-from mcp_tools_proxy.config.schema import AgentsFile, ConfigurationFile, PresetFile
+from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
+from mcp_tools_proxy.config.unknown_keys import AGENTS, PRESET, Expected, joined, unknown_keys
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
@@ -84,18 +92,22 @@ def load_configuration(
     """Read mcp.json, with its variables replaced.
 
     The two defaults hold where neither the file nor the server's entry says otherwise. Without the
-    file it is ``NO_FILE``, which is normal. Raises InvalidConfig.
+    file it is ``NO_FILE``, which is normal. A server's entry that is wrong is among the
+    ``invalid``; raises InvalidConfig for all else.
     """
     path = folder / CONFIGURATION_FILE
     written = _read_if_there(path)
     if written is None:
         return NO_FILE
-    file = _checked(ConfigurationFile, path.name, written, environment)
+    checked = check_configuration(path.name, written, environment)
+    good = without(written, checked.invalid)
     return build_configuration(
-        file,
+        checked.file,
         call_timeout_s=call_timeout_s,
         max_result_bytes=max_result_bytes,
-        warnings=configuration_warnings(path.name, file, written, environment),
+        warnings=configuration_warnings(path.name, checked.file, good, environment),
+        invalid=checked.invalid,
+        order=entry_ids(written),
     )
 
 
@@ -108,10 +120,10 @@ def load_agents(folder: Path) -> Agents:
     written = _read_if_there(path)
     if written is None:
         return NO_AGENTS
-    file = _checked(AgentsFile, path.name, written, None)
+    file = _checked(AgentsFile, AGENTS, path.name, written)
     if problems := repeated_names(path.name, file):
         raise InvalidConfig(problems)
-    return build_agents(file, warnings=agents_warnings(path.name, file))
+    return build_agents(file, warnings=agents_warnings(path.name, written))
 
 
 def load_preset(
@@ -138,8 +150,9 @@ def load_preset(
     digest = sha256(text.encode()).digest()
     if known is not None and known.digest == digest:
         return known
-    file, preset = _checked_preset(path.name, text, naming)
-    return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, file), digest=digest)
+    written = parse_json(path.name, text)
+    _, preset = _checked_preset(path.name, written, naming)
+    return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
 
 
 def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListing:
@@ -153,7 +166,7 @@ def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListi
     for path in sorted(folder.glob(PRESET_FILES)):
         try:
             _check_file_name(path.name)
-            file, _ = _checked_preset(path.name, read_text(path), naming)
+            file, _ = _checked_preset(path.name, read_json(path), naming)
             created_ms = file.created_at_epoch_millis
             if created_ms is None:
                 created_ms = path.stat().st_mtime_ns // 1_000_000
@@ -222,8 +235,10 @@ def _check_file_name(name: str) -> None:
         raise InvalidConfig((Problem(file=shown, path="$", message=message),))
 
 
-def _checked_preset(file_name: str, text: str, naming: ToolNaming) -> tuple[PresetFile, Preset]:
-    file = _checked(PresetFile, file_name, parse_json(file_name, text), None)
+def _checked_preset(
+    file_name: str, written: object, naming: ToolNaming
+) -> tuple[PresetFile, Preset]:
+    file = _checked(PresetFile, PRESET, file_name, written)
     if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
@@ -233,10 +248,11 @@ def _checked_preset(file_name: str, text: str, naming: ToolNaming) -> tuple[Pres
     return file, preset
 
 
-def _checked(
-    model: type[ModelT], file_name: str, written: object, context: Mapping[str, str] | None
-) -> ModelT:
+def _checked(model: type[ModelT], expected: Expected, file_name: str, written: object) -> ModelT:
+    """Check a file as a whole; keys that nothing reads are told beside what is wrong."""
     try:
-        return model.model_validate(written, context=context)
+        return model.model_validate(written)
     except ValidationError as error:
-        raise InvalidConfig(problems_of(file_name, error)) from error
+        odd = joined(file_name, unknown_keys(expected, written))
+        problems = (*problems_of(file_name, error), *odd)
+        raise InvalidConfig(limited(file_name, problems)) from error

@@ -87,10 +87,12 @@ def json_path(location: Location) -> str:
 def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
     """Tell everything that a model found wrong, without the values."""
     errors = error.errors(include_url=False, include_input=False)
-    return limited(
-        file_name,
-        [Problem(file=file_name, path=json_path(_place(e)), message=_message(e)) for e in errors],
-    )
+    return limited(file_name, [problem_of_error(file_name, it) for it in errors])
+
+
+def problem_of_error(file_name: str, error: ErrorDetails) -> Problem:
+    """Tell one thing that a model found wrong, without the value."""
+    return Problem(file=file_name, path=json_path(_place(error)), message=_message(error))
 
 
 def limited(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:

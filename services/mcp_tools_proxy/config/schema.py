@@ -3,7 +3,7 @@
 ``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json``,
 ``agents.schema.json`` and ``preset.schema.json`` for editors. What they call valid is what the
 loader takes, but for what JSON Schema cannot say: variables that are not set, keys given twice, two
-agents of one name, a preset's id in its file's name, other misspelt keys of an agent.
+agents of one name, a preset's id in its file's name, other misspelt keys of an agent or a server.
 """
 
 import json
@@ -34,15 +34,6 @@ from mcp_tools_proxy.domain.preset import EMPTY_PRESET
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.nearest import nearest
-
-WITHOUT_EFFECT = (
-    "authorizationTimeoutSeconds",
-    "connectionRetryCount",
-    "fallbackPromptsAndResourcesToTools",
-    "inboundSsePort",
-    "showTrayIcon",
-)
-"""Keys of broxy's mcp.json that mean nothing here."""
 
 
 class ConfigurationFile(BaseModel):
@@ -171,7 +162,7 @@ class AgentEntry(BaseModel):
     @classmethod
     def _refuse_misspelt(cls, entry: object) -> object:
         for key in entry if isinstance(entry, Mapping) else ():
-            meant = None if key in cls.model_fields else _meant(key)
+            meant = None if key in cls.model_fields else meant_key(key)
             if meant is not None:
                 raise ValueError(f"has the key {quote(key)}, which is spelt {meant}")
         return entry
@@ -190,7 +181,7 @@ class AgentEntry(BaseModel):
     """The id of a preset: the agent may use only what both that and the active one allow."""
 
 
-def _meant(key: str) -> str | None:
+def meant_key(key: str) -> str | None:
     """Give the key of a profile that narrows it and that ``key`` is spelt like."""
     return MISSPELT.get(key) or nearest(key.casefold(), sorted(set(MISSPELT.values())))
 

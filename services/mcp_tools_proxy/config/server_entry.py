@@ -98,7 +98,13 @@ _OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
 _NOTHING_STATED = {
     "not": {"anyOf": [_given("transport"), _given("type"), _given("command")]},
 }
+MISSPELT = ("disable", "enable", "exclude_components", "excluded", "excludes")
+"""Keys that an entry has not, and that were to take something away from it.
+
+The loader refuses every key that is spelt like one that does: ``near_misses``.
+"""
 _BETWEEN_KEYS: dict[str, Any] = {
+    "propertyNames": {"not": {"enum": list(MISSPELT)}},
     "allOf": [
         {"if": _stated(Transport.STDIO), "then": _given("command")},
         {"if": _stated(*_OVER_HTTP), "then": _url(HTTP_URL_PATTERN)},
@@ -111,7 +117,7 @@ _BETWEEN_KEYS: dict[str, Any] = {
             }
             for words in SPELLINGS.values()
         ),
-    ]
+    ],
 }
 
 
@@ -155,7 +161,7 @@ class ServerEntry(BaseModel):
     )
     """HTTP headers of every request to the server. `${VAR}` is replaced in values."""
     auth: _NoAuth = None
-    """Not supported yet: a file that has it is refused."""
+    """Not supported yet: a server whose entry has it is not served."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
     """Seconds for one call; the file's `requestTimeoutSeconds` when left out."""
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])

@@ -15,6 +15,7 @@ _ESCAPE_OR_VARIABLE = re.compile(
     r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^{}]*)?\}"
     r"|(?P<malformed>\$\{)"
 )
+_LIKE_A_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 _PLAIN_BRACES = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -71,9 +72,14 @@ def not_set(names: tuple[str, ...]) -> str:
 
 
 def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the variables of the environment that ``text`` holds as ``{NAME}``, which stays so.
+    """Name the variables that ``text`` holds as ``{NAME}``, which stays so.
 
-    broxy's second spelling: it would make every value with braces, such as JSON, a template.
+    They are those of the environment, and what is in capitals as variables are. broxy's second
+    spelling: it would make every value with braces, such as JSON, a template.
     """
-    names = (name for name in _PLAIN_BRACES.findall(text) if name in environment)
+    names = (
+        name
+        for name in _PLAIN_BRACES.findall(text)
+        if name in environment or _LIKE_A_VARIABLE.fullmatch(name)
+    )
     return tuple(dict.fromkeys(names))

@@ -59,6 +59,8 @@ class ServerState(Enum):
     RECONNECTING = "reconnecting"
     """It was ready, and is being connected to again."""
     DISABLED = "disabled"
+    INVALID = "invalid"
+    """Its entry in mcp.json cannot be used, and there is no earlier one that could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,8 @@ class ServerStatus:
 
     server_id: str
     state: ServerState
-    transport: Transport
+    transport: Transport | None
+    """None where the server's entry does not tell, because it cannot be used."""
     era: str | None = None
     """The protocol version agreed on."""
     last_error: str | None = None
@@ -80,3 +83,5 @@ class ServerStatus:
     connect_s: float | None = None
     """Seconds that the last good connect and discovery took."""
     reconnects: int = 0
+    problems: tuple[str, ...] = ()
+    """What is wrong with its entry in mcp.json; an earlier one is in force meanwhile, if any."""

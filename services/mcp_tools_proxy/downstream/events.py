@@ -24,7 +24,7 @@ def log_connected(status: ServerStatus) -> None:
         "server.connected",
         server_id=status.server_id,
         era=status.era,
-        transport=status.transport.value,
+        transport=status.transport and status.transport.value,
         connect_ms=round((status.connect_s or 0.0) * 1000),
         **status.counts,
     )

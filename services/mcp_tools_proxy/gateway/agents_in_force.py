@@ -20,6 +20,7 @@ from mcp_tools_proxy.config.files import (
     load_preset,
 )
 from mcp_tools_proxy.config.parsing import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.unknown_keys import also_at
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.gateway.last_good import (
@@ -187,18 +188,17 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
     """Tell of each server that a profile allows and mcp.json does not have (A-15)."""
     if configuration is None:
         return ()
-    known = configuration.servers
-    unknown = [
-        (("agents", index, "client_ids", place), server_id)
-        for index, profile in enumerate(agents.profiles.values())
-        for place, server_id in enumerate(profile.client_ids or ())
-        if server_id not in known
-    ]
+    known = configuration.server_ids
+    unknown: dict[str, list[Location]] = {}
+    for index, profile in enumerate(agents.profiles.values()):
+        for place, server_id in enumerate(profile.client_ids or ()):
+            if server_id not in known:
+                unknown.setdefault(server_id, []).append(("agents", index, "client_ids", place))
 
-    def tell(it: tuple[Location, str]) -> Problem:
-        place, server_id = it
+    def tell(it: tuple[str, list[Location]]) -> Problem:
+        server_id, (first, *others) = it
         hint = did_you_mean(nearest(server_id, known), ", so it has no effect")
-        message = f"{quote(server_id)} is no server of mcp.json{hint}"
-        return Problem(file=AGENTS_FILE, path=json_path(place), message=message)
+        message = f"{quote(server_id)} is no server of mcp.json{hint}{also_at(others)}"
+        return Problem(file=AGENTS_FILE, path=json_path(first), message=message)
 
-    return first_problems(AGENTS_FILE, unknown, tell)
+    return first_problems(AGENTS_FILE, list(unknown.items()), tell)

@@ -1,6 +1,6 @@
 """What an operator should know of a view: what is missing, shadowed, or left out for its name."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -18,6 +18,7 @@ NAMES_SHOWN = 20
 NOT_OFFERED = "the server does not offer it"
 NOT_YET = "the server was not discovered yet"
 EXCLUDED = "mcp.json excludes it"
+INVALID = "its server's entry in mcp.json has problems"
 NO_SERVER = "mcp.json has no enabled server of this id"
 TAKEN = "its name or alias is taken"
 
@@ -42,11 +43,15 @@ def findings_of(
     servers: Mapping[str, ServerConfig],
     discovered: Collection[str],
     exclude: Mapping[str, Exclusions],
+    invalid: Container[str] = (),
 ) -> tuple[Finding, ...]:
-    """Group what is not visible; ``discovered`` are the servers whose offer is known."""
+    """Group what is not visible; ``discovered`` are the servers whose offer is known.
+
+    ``invalid`` are those whose entry in mcp.json cannot be used.
+    """
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
-        reason = _why_missing(missing, servers, discovered, exclude)
+        reason = _why_missing(missing, servers, discovered, exclude, invalid)
         key = ("preset.missing", missing.server_id, missing.kind, reason)
         groups.setdefault(key, []).append(missing.name)
     for shadowed in view.shadowed:
@@ -82,6 +87,7 @@ def _why_missing(
     servers: Mapping[str, ServerConfig],
     discovered: Collection[str],
     exclude: Mapping[str, Exclusions],
+    invalid: Container[str],
 ) -> str:
     server_id = missing.server_id
     if exclude.get(server_id, NOTHING_EXCLUDED).hits(missing.kind, server_id, missing.name):
@@ -89,4 +95,6 @@ def _why_missing(
     if server_id in discovered:
         return NOT_OFFERED
     config = servers.get(server_id)
+    if config is None and server_id in invalid:
+        return INVALID
     return NOT_YET if config is not None and config.enabled else NO_SERVER

@@ -91,9 +91,10 @@ def remote_line(status: RemoteStatus, problem: str | None = None) -> Line:
 
 
 def _server_line(server: ServerStatus) -> Line:
-    well = server.state in _WELL and not server.stale
-    return {
+    well = server.state in _WELL and not server.stale and not server.problems
+    line: dict[str, object] = {
         "status": "ok" if well else "degraded",
         "state": server.state.value,
         "stale": server.stale,
     }
+    return line | ({"problems": server.problems} if server.problems else {})

@@ -13,7 +13,7 @@ Nothing else chooses: saving a file that is not the chosen one's never puts it i
 loads the chosen preset anew. While that fails, what was in force stays (at the start: the empty
 one), and follows its own file as long as that can be loaded; once the chosen one's file is there
 and good, it is in force. In the same way the last good mcp.json and agents.json outlive their
-files.
+files, and the last good entry of a server one that is wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +31,7 @@ from mcp_tools_proxy.config.files import (
     load_preset,
     set_default_preset,
 )
+from mcp_tools_proxy.config.parsing import limited
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.config import Configuration, InvalidConfig, PresetSummary, Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
@@ -81,9 +82,20 @@ class InForce:
         return self.configuration.servers if self.configuration else {}
 
     @property
+    def server_ids(self) -> frozenset[str]:
+        """The ids of all servers of mcp.json, also of those whose entry is wrong."""
+        return self.configuration.server_ids if self.configuration else frozenset()
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the files as they are now."""
-        return each_once(self.config_problems, self.preset_problems, self.of_agents.problems)
+        entries = self.configuration.invalid.values() if self.configuration else ()
+        return each_once(
+            self.config_problems,
+            limited(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
+            self.preset_problems,
+            self.of_agents.problems,
+        )
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -181,6 +193,8 @@ class ConfigFolder:
             absent=NO_FILE,
             file=CONFIGURATION_FILE,
         )
+        if configuration is not None and before.configuration is not None:
+            configuration = configuration.with_last_good(before.configuration)
         chosen = self._pinned or self._chosen(before, configuration)
         looked = replace(
             before,

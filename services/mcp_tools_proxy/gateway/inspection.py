@@ -221,6 +221,7 @@ def _findings_of_preset(
         servers=files.configuration.servers,
         discovered=snapshots.keys(),
         exclude=exclude,
+        invalid=files.configuration.invalid,
     )
     definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
     return PresetFindings(

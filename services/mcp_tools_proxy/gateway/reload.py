@@ -12,7 +12,7 @@ import structlog
 from mcp_tools_proxy.config.files import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.folder import changes
 from mcp_tools_proxy.domain.capability import Snapshot
-from mcp_tools_proxy.domain.config import PresetSummary, Problem
+from mcp_tools_proxy.domain.config import Configuration, PresetSummary, Problem
 from mcp_tools_proxy.domain.preset import Missing, Preset
 from mcp_tools_proxy.domain.prompt import Prompt
 from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
@@ -136,6 +136,11 @@ class Reloader:
         return self._in_force.preset
 
     @property
+    def configuration(self) -> Configuration:
+        """What mcp.json says, with the last good entries of servers whose entry is wrong now."""
+        return self._in_force.configuration or NO_FILE
+
+    @property
     def missing(self) -> tuple[Missing, ...]:
         """What the preset in force names and no server offers (P-07).
 
@@ -239,7 +244,7 @@ class Reloader:
             agents=None if wanted.agents is None else wanted.visibilities,
             agent_required=self._agent_required(wanted),
             exclude=exclude,
-            servers=wanted.servers,
+            servers=wanted.server_ids,
         )
         registry = Registry.build(
             (*self._local_tools, *tools),
@@ -264,7 +269,12 @@ class Reloader:
             certain_only=True,
         )
         findings = findings_of(
-            view, clashing, servers=wanted.servers, discovered=snapshots.keys(), exclude=exclude
+            view,
+            clashing,
+            servers=wanted.servers,
+            discovered=snapshots.keys(),
+            exclude=exclude,
+            invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
         self._news.tell_registry(findings, self._vain, access, wanted.preset.preset_id)
 

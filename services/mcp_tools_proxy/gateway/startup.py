@@ -21,7 +21,6 @@ class Startup:
         self._until = self._clock() + self._wait_s
         self._all_tried = all_tried
 
-    @property
     def is_over(self) -> bool:
         """Whether traffic may come; once true it stays true."""
         if self._all_tried() or self._clock() >= self._until:

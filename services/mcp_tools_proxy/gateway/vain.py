@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 from mcp_tools_proxy.config.files import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.parsing import Location, first_problems, json_path
+from mcp_tools_proxy.config.unknown_keys import also_at
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.capability import NOTHING_OFFERED, Snapshot
@@ -141,17 +142,21 @@ class _Known:
     """Of which servers it is known what they offer."""
 
     def __init__(self, configuration: Configuration, snapshots: Mapping[str, Snapshot]) -> None:
-        self._servers = configuration.servers
+        self._servers = configuration.server_ids
+        self._disabled = {
+            server_id for server_id, it in configuration.servers.items() if not it.enabled
+        }
         self._unsure = tuple(
             server_id
-            for server_id, config in configuration.servers.items()
-            if config.enabled and (server_id not in snapshots or snapshots[server_id].failed)
+            for server_id in (*configuration.servers, *configuration.invalid)
+            if server_id not in self._disabled
+            and (server_id not in snapshots or snapshots[server_id].failed)
         )
 
     def about_a_disabled(self, vain: _Vain) -> bool:
         """Tell whether an entry is about a server that is not asked."""
         server_id = vain.owner or self._named(vain.entry)
-        return server_id is not None and not self._servers[server_id].enabled
+        return server_id in self._disabled
 
     def unsure(self, vain: _Vain) -> tuple[str, ...]:
         """Name the servers that may yet offer what the entry names.
@@ -198,16 +203,21 @@ def _may_be_meant(entry: str, spelling: str) -> bool:
 def _told(
     file: str, found: Iterable[_Vain], known: _Known, hints: _Hints, *, certain_only: bool
 ) -> tuple[Problem, ...]:
-    unsure = ((vain, known.unsure(vain)) for vain in found if not known.about_a_disabled(vain))
-    to_tell = [(vain, servers) for vain, servers in unsure if not (servers and certain_only)]
+    same: dict[tuple[int, str, tuple[str, ...]], list[_Vain]] = {}
+    for vain in found:
+        servers = known.unsure(vain)
+        if not (known.about_a_disabled(vain) or (servers and certain_only)):
+            same.setdefault((id(vain.offer), vain.entry, servers), []).append(vain)
 
-    def tell(it: tuple[_Vain, tuple[str, ...]]) -> Problem:
-        vain, servers = it
-        what = _may_be_of(servers) if servers else _there_is_no_such(hints.find(vain))
-        message = f"{quote(vain.entry)} names nothing that {what}"
-        return Problem(file=file, path=json_path(vain.place), message=message)
+    def tell(servers: tuple[str, ...], entries: list[_Vain]) -> Problem:
+        first, *others = entries
+        what = _may_be_of(servers) if servers else _there_is_no_such(hints.find(first))
+        also = also_at([it.place for it in others])
+        message = f"{quote(first.entry)} names nothing that {what}{also}"
+        return Problem(file=file, path=json_path(first.place), message=message)
 
-    return first_problems(file, to_tell, tell)
+    to_tell = [(servers, entries) for (_, _, servers), entries in same.items()]
+    return first_problems(file, to_tell, lambda it: tell(*it))
 
 
 def _may_be_of(unsure: tuple[str, ...]) -> str:

@@ -11,14 +11,17 @@ COMPARED_CHARS = 64
 """How many known names a wrong one is compared with, and how much of it."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Give the known name that is spelt most like ``name``, None when none is like it.
 
+    ``least`` is how like it has to be, where 1 is the same.
     Only the first names of many are compared, and none that is long, so that a wrong name costs
     little.
     """
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
-    close = get_close_matches(name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1)
+    close = get_close_matches(
+        name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1, cutoff=least
+    )
     return close[0] if close else None
 
 

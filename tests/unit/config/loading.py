@@ -64,12 +64,20 @@ def load_as_agents(folder: Path, content: object) -> Agents:
 def refused(
     folder: Path, content: object, environment: Mapping[str, str] = NO_VARIABLES
 ) -> dict[str, str]:
-    """Load ``content`` as mcp.json, which fails; give its problems, JSON path → message."""
+    """Load ``content`` as mcp.json, which is wrong as a whole or in one of its servers' entries;
+    give the problems, JSON path → message."""
     try:
-        load(folder, content, environment)
+        loaded = load(folder, content, environment)
     except InvalidConfig as error:
         return by_path(error.problems)
-    raise AssertionError("the file was accepted")
+    assert loaded.invalid, "the file was accepted"
+    return by_path(tuple(problem for found in loaded.invalid.values() for problem in found))
+
+
+def loads_whole(folder: Path, content: object, environment: Mapping[str, str]) -> bool:
+    """Tell whether ``content`` is a mcp.json all of whose entries can be used."""
+    loaded = tried(lambda: load(folder, content, environment))
+    return not isinstance(loaded, InvalidConfig) and not loaded.invalid
 
 
 def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:

@@ -121,7 +121,7 @@ def test_unknown_keys_are_told_and_do_no_harm(tmp_path: Path) -> None:
     }
     assert by_path(load_as_agents(tmp_path, content).warnings) == {
         "$.clients": '"clients" is no known key, so it has no effect',
-        "$.agents[1].model": '"model" is no known key, so it has no effect',
+        "$.agents[1].model": "is for the program that asks the model, and has no effect here",
     }
 
 

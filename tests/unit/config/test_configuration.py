@@ -247,7 +247,7 @@ def test_odd_things_are_told_and_do_no_harm(tmp_path: Path) -> None:
     }
     loaded = load(tmp_path, content, {"HOME": "/root", "USER": "ann"})
     assert by_path(loaded.warnings) == {
-        "$.showTrayIcon": "has no effect here",
+        "$.showTrayIcon": "has no effect: there is none",
         "$.inputs": '"inputs" is no known key, so it has no effect',
         "$.capabilitiesRefreshIntervalSeconds": "is taken as 30, the least; 0 is off",
         "$.mcpServers.shell.autoApprove": '"autoApprove" is no known key, so it has no effect',

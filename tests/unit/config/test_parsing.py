@@ -88,8 +88,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]
 
 
 def test_very_many_problems_are_cut(tmp_path: Path) -> None:
-    servers = {f"s{number}": 5 for number in range(MAX_PROBLEMS + 20)}
-    problems = refused(tmp_path, {"mcpServers": servers})
+    server = {"command": "x", "args": [5] * (MAX_PROBLEMS + 20)}
+    problems = refused(tmp_path, {"mcpServers": {"s": server}})
     assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 20 more problems")
 
 

@@ -104,7 +104,7 @@ def test_unknown_keys_of_a_preset_are_told(tmp_path: Path) -> None:
     loaded = load_preset(tmp_path, "work")
     assert by_path(loaded.warnings) == {
         "$.icon": '"icon" is no known key, so it has no effect',
-        "$.tools[0].enable": '"enable" is no known key, so it has no effect',
+        "$.tools[0].enable": '"enable" is no known key; did you mean "enabled"?',
     }
 
 

@@ -74,9 +74,9 @@ def test_a_default_that_is_there_makes_a_variable_dispensable() -> None:
     assert unset_variables("${A:-} ${B} ${EMPTY}", ENVIRONMENT) == ("B",)
 
 
-def test_the_second_spelling_of_broxy_is_told_where_the_variable_is_set() -> None:
-    found = plain_braces("{TOKEN} {MISSING} ${USER} {TOKEN} {not a name}", ENVIRONMENT)
-    assert found == ("TOKEN",)
+def test_the_second_spelling_of_broxy_is_told_of_what_is_spelt_like_a_variable() -> None:
+    found = plain_braces("{TOKEN} {MISSING} ${USER} {TOKEN} {not a name} {id}", ENVIRONMENT)
+    assert found == ("TOKEN", "MISSING")
 
 
 @given(st.text("$${}:-A b\n"))
