@@ -43,8 +43,8 @@ def _is_long(token: SecretStr | None) -> SecretStr | None:
 def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
     if not all(host == ANY_HOST or _is_host(host) for host in hosts):
         raise ValueError(
-            "should name hosts, like gateway.example.com or gateway.example.com:8082, "
-            f"or be {ANY_HOST} for any"
+            "should name hosts, like gateway.example.com, gateway.example.com:8082 or, for an "
+            f"IPv6 address, [2001:db8::1], or be {ANY_HOST} for any"
         )
     return hosts
 

@@ -1,5 +1,6 @@
 """How single settings are read, and the kinds of value that several of them have."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -13,6 +14,9 @@ from mcp_tools_proxy.policy.identifiers import is_visible_ascii
 from mcp_tools_proxy.policy.loopback import is_loopback
 
 ENV_PREFIX = "MCP_PROXY_"
+
+_BEGINS_WITH_IPV6 = re.compile(r"\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]")
+"""An address in brackets, as a ``Host`` header has it: no JSON list."""
 
 T = TypeVar("T")
 
@@ -79,8 +83,9 @@ def words(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = value.strip()
+    is_json = text.startswith("[") and not _BEGINS_WITH_IPV6.match(text)
     try:
-        items = from_json(text) if text.startswith("[") else text.split(",")
+        items = from_json(text) if is_json else text.split(",")
     except ValueError:
         raise ValueError("begins with [ and is no JSON list") from None
     if not all(isinstance(item, str) for item in items):

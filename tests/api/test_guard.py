@@ -16,6 +16,7 @@ OWN = [
     "127.0.0.1:1",
     "[::1]",
     "[::1]:8082",
+    "[0:0:0:0:0:0:0:1]:8082",
 ]
 FOREIGN = [
     "evil.example", "evil.example:8082", "localhost.evil.example", "127.0.0.1.evil.example",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -39,12 +40,14 @@ class RawServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        tls: ssl.SSLContext | None = None,
         crash: Crash = lambda: None,
     ) -> None:
         self.script = script
         self.transport = transport
         self.port = port
         self._host = host
+        self._tls = tls
         self._crash = crash
         self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
         """Answers a request that the server itself is not to see."""
@@ -55,8 +58,9 @@ class RawServer:
 
     @property
     def url(self) -> str:
-        scheme = "ws" if self.transport == "ws" else "http"
-        return f"{scheme}://{self._host}:{self.port}{PATH}"
+        scheme = ("ws" if self.transport == "ws" else "http") + ("s" if self._tls else "")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{host}:{self.port}{PATH}"
 
     @property
     def entry(self) -> Json:
@@ -81,7 +85,7 @@ class RawServer:
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self.port).start()
+        await web.TCPSite(self._runner, self._host, self.port, ssl_context=self._tls).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -185,10 +189,15 @@ def _abort_all(runner: web.AppRunner) -> None:
 
 @asynccontextmanager
 async def running_raw(
-    transport: str = "http", *, port: int = 0, **options: Any
+    transport: str = "http",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    **options: Any,
 ) -> AsyncIterator[RawServer]:
     """Serve in this event loop; ``options`` are those of Options."""
-    server = RawServer(Script(Options(**options)), transport, port=port)
+    server = RawServer(Script(Options(**options)), transport, host=host, port=port, tls=tls)
     await server.start()
     try:
         yield server

@@ -2,7 +2,7 @@
 
 import ssl
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class Certified(NamedTuple):
     """The server's: ``running_backend(tls=...)``."""
 
 
-def certify(folder: Path, host: str = "127.0.0.1") -> Certified:
+def certify(folder: Path, host: str = "127.0.0.1", *, expired: bool = False) -> Certified:
     """Make both; ``host`` is the address that the server's certificate is good for."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_public, server_public = ca_key.public_key(), server_key.public_key()
@@ -43,14 +43,16 @@ def certify(folder: Path, host: str = "127.0.0.1") -> Certified:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_public), critical=False)
+        .not_valid_after(datetime.now(UTC) + LIFE)
         .sign(ca_key, SHA256())
     )
-    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(host))])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_public)
     server = (
         _named("Test backend", "Test authority", server_public)
         .add_extension(address, critical=False)
         .add_extension(issued_by, critical=False)
+        .not_valid_after(datetime.now(UTC) + (-LIFE / 2 if expired else LIFE))
         .sign(ca_key, SHA256())
     )
     ca_file, server_file = folder / "ca.pem", folder / "server.pem"
@@ -73,7 +75,6 @@ def _named(
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - LIFE)
-        .not_valid_after(now + LIFE)
     )
 
 

@@ -99,9 +99,14 @@ def test_what_a_host_header_can_be_is_taken(monkeypatch: pytest.MonkeyPatch, hos
 def test_what_begins_like_a_json_list_and_is_none_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    put(monkeypatch, {"ALLOWED_HOSTS": "[::1]:8082"})
+    put(monkeypatch, {"ALLOWED_HOSTS": "[a.example"})
     with pytest.raises(SettingsError, match="is no JSON list"):
         load_settings()
+
+
+def test_an_ipv6_address_is_no_json_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, {"ALLOWED_HOSTS": "[::1]:8082, a.example"})
+    assert load_settings().allowed_hosts == ("[::1]:8082", "a.example")
 
 
 @pytest.mark.parametrize("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", "::g/64", "*"])

@@ -6,6 +6,7 @@ to mean this machine (DNS rebinding): then ``Host`` names what the page thinks i
 """
 
 from collections.abc import Collection
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -41,7 +42,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._refusals = refusals
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = frozenset(_spelt_alike(host.lower()) for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
         self._any_host = ANY_HOST in self._hosts or not (self._hosts or on_loopback)
@@ -73,7 +74,7 @@ class Guard:
         return self._any_host or hosts == 1
 
     def _is_host(self, value: bytes) -> bool:
-        host = value.decode("latin-1").lower()
+        host = _spelt_alike(value.decode("latin-1").lower())
         name = _name(host)
         known = host in self._hosts or name in self._hosts
         if not known and not (self._on_loopback and is_loopback(name.strip("[]"))):
@@ -90,6 +91,17 @@ class Guard:
         if not self._on_loopback or scheme not in ("http", "https") or not separator:
             return False
         return is_loopback(_name(host).strip("[]"))
+
+
+def _spelt_alike(host: str) -> str:
+    """Give a host with an IPv6 address in its shortest spelling: there are many of each."""
+    address, bracket, port = host.removeprefix("[").partition("]")
+    if not bracket or not host.startswith("["):
+        return host
+    try:
+        return f"[{ip_address(address).compressed}]{port}"
+    except ValueError:
+        return host
 
 
 def _name(host: str) -> str:

@@ -190,6 +190,8 @@ class RetrievalClient:
                     case status:
                         raise unavailable(f"answered with HTTP status {status}")
         except httpx.HTTPError as error:
+            if (problem := _certificate_problem(error)) is not None:
+                log.warning("retrieval.untrusted", trace_id=wanted.trace_id, reason=problem)
             raise unavailable("could not be reached, or broke off its answer") from error
 
     def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
@@ -242,6 +244,15 @@ def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
         trust = httpx.create_ssl_context(trust_env=False)
         trust.load_default_certs()  # a company's own authority is in the system's store
     return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
+
+
+def _certificate_problem(error: BaseException | None) -> str | None:
+    """Return what OpenSSL says of a certificate that was not accepted; it is no caller's matter."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return None
 
 
 async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:

@@ -5,6 +5,7 @@ travels as its ``data``, where nothing that a server sends can be mistaken for i
 """
 
 import errno
+import ssl
 
 import aiohttp
 from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
@@ -27,6 +28,8 @@ _ADVICE = {
 _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
 CONNECTION_LOST = "the connection to the server was lost"
+_UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+"""OpenSSL's codes for certificates, and chains of them, that nobody vouches for."""
 _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
@@ -34,8 +37,8 @@ _CODES_END = 2**31
 class Unreachable(LinkFault):
     """No connection could be made: nobody listens there."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, sent=False)
+    def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
+        super().__init__(reason, for_operators=for_operators, sent=False)
 
 
 class Ended(LinkFault):
@@ -121,7 +124,7 @@ def _not_connected(
         case aiohttp.InvalidURL():
             return Unreachable("the server's url is not usable; see mcp.json")
         case aiohttp.ClientConnectorCertificateError():
-            return Unreachable("the server's TLS certificate was not accepted")
+            return _untrusted(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
             return Unreachable("no TLS with the server; perhaps it speaks plain HTTP at this url")
         case aiohttp.ClientConnectorDNSError():
@@ -130,6 +133,17 @@ def _not_connected(
         reason = "no connection to the server: this process has too many files open"
         return LinkFault(reason, sent=False)
     return Unreachable("no connection to the server: it refused, or nothing listens there")
+
+
+def _untrusted(error: Exception) -> Unreachable:
+    """Build the fault of a bad certificate; operators read what is wrong with it."""
+    reason = "the server's TLS certificate was not accepted"
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(reason)
+    more = f"{reason}: {error.verify_message}"
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        more += "; name a file with its authority in SSL_CERT_FILE"
+    return Unreachable(reason, for_operators=more)
 
 
 def _reason_of(status: int) -> str:

@@ -289,7 +289,7 @@ class HttpWire:
                         with suppress(LinkFault):
                             message = read_object(event.data)
                             await self._aside.take(message, len(event.data), self._calls.sole())
-        except LinkFault:
+        except (LinkFault, AnswerTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:
             self._endpoint.fault(error)  # which notices when nobody listens any more

@@ -17,6 +17,7 @@ EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
 _EVENTS_AT_ONCE = 20  # then calls may go on
+_GIVE_UP_BYTES = 4 * MAX_ANSWER_BYTES  # of one event, whose end is waited for so long
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
@@ -52,17 +53,26 @@ async def read_events(
 ) -> AsyncGenerator[Event, None]:
     """Yield the stream's events of these ``names`` as they come; those without data are left out.
 
-    Raises aiohttp's errors. Lets calls go on between the events of a flood.
+    Raises aiohttp's errors, and AnswerTooLarge for an event that goes on and on: a few kilobytes
+    that are compressed can be unpacked for minutes. Lets calls go on between the pieces of a flood.
     """
     while chunk := await response.content.readany():
-        for number, event in enumerate(parser.feed(chunk), start=1):
+        found = _wanted(parser.feed(chunk), names)
+        if not found:
+            await asyncio.sleep(0)
+        for number, event in enumerate(found, start=1):
             if number % _EVENTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if event.data and event.name in names:
-                yield event
-    for event in parser.end():
-        if event.data and event.name in names:
             yield event
+        if parser.pending_bytes > _GIVE_UP_BYTES:
+            response.close()
+            raise AnswerTooLarge(MAX_ANSWER_BYTES)
+    for event in _wanted(parser.end(), names):
+        yield event
+
+
+def _wanted(events: list[Event], names: Collection[str]) -> list[Event]:
+    return [event for event in events if event.data and event.name in names]
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:

@@ -12,7 +12,7 @@ import anyio.abc
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault
 from mcp_tools_proxy.downstream.transports.entry import address_of, headers_of
 from mcp_tools_proxy.downstream.transports.event_stream import EventParser
 from mcp_tools_proxy.downstream.transports.failures import HTTP_ERRORS, Refused, from_aiohttp
@@ -118,6 +118,10 @@ class EventStream:
                         yield event.data, event.cut
         except HTTP_ERRORS:
             self._reason = "the server's event stream broke"
+        except AnswerTooLarge as error:
+            self._reason = (
+                f"the server's event stream has an event far over {error.max_bytes} bytes"
+            )
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
         """POST one message. Raises LinkFault, for this message only.
