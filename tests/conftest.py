@@ -4,24 +4,38 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from mcp_tools_proxy.ratelimit import limiter
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.settings_values import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
+from tests.bounds import BOUND_S
 
 
 def pytest_configure() -> None:
-    """Let every process that a test starts have the usual signals.
+    """Let nothing depend on how busy the machine is, or on how the tests were started.
 
-    What a shell starts in the background ignores SIGINT and SIGQUIT, and so does every child of
-    it: two tests that interrupt the program failed after ``nohup make test &``.
+    Hypothesis would fail an example that takes over 200 ms. What a shell starts in the background
+    ignores SIGINT and SIGQUIT, and so does every child of it: two tests that interrupt the program
+    failed after ``nohup make test &``.
     """
+    settings.register_profile(
+        "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("patient")
     for number in (signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(
                 number,
                 signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL,
             )
+
+
+@pytest.fixture
+def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for Redis as long as it takes: over 250 ms the process would count alone."""
+    monkeypatch.setattr(limiter, "STORE_WAIT_S", BOUND_S)
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
 quietly = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.filter_too_much,

@@ -12,7 +12,10 @@ from tests.builders import make_document
 from tests.redis_server import RedisServer
 from tests.service import Service, running
 
-pytestmark = pytest.mark.requirement("T-08", "T-09")
+pytestmark = [
+    pytest.mark.requirement("T-08", "T-09"),
+    pytest.mark.usefixtures("patient_limits"),
+]
 
 FOREIGN = make_document(tenant_id="tenant_2", doc_id="foreign")
 WINDOW = {"anchor_chunk_id": "c"}

@@ -133,9 +133,7 @@ async def test_simultaneous_first_searches_build_one_index(service: Service) -> 
     assert "mcp_proxy_search_index_builds_total 1.0" in exposition
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(query=st.text(min_size=1, max_size=200))
 async def test_no_query_breaks_the_search(service: Service, query: str) -> None:
     code = await service.code("doc_local_search", {"doc_id": "d", "query": query})

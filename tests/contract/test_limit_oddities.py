@@ -39,8 +39,10 @@ def redis(server: RedisServer) -> Iterator[Redis]:
 
 
 @pytest.fixture
-async def limiter(server: RedisServer, redis: Redis) -> AsyncIterator[Limiter]:
-    del redis  # emptied before
+async def limiter(
+    server: RedisServer, redis: Redis, patient_limits: None
+) -> AsyncIterator[Limiter]:
+    del redis, patient_limits  # emptied before, and waited for
     limiter = build_limiter(BUDGETS, storage_url=server.url, metrics=Metrics())
     await limiter.connect()
     yield limiter

@@ -83,7 +83,8 @@ class Limiters:
 
 
 @pytest.fixture
-async def limiters(url: str | None) -> AsyncIterator[Limiters]:
+async def limiters(url: str | None, patient_limits: None) -> AsyncIterator[Limiters]:
+    del patient_limits
     limiters = Limiters(url)
     yield limiters
     await limiters.close()

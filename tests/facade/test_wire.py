@@ -271,7 +271,6 @@ async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era
 
         @settings(
             max_examples=150,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
         )

@@ -1,7 +1,7 @@
 """Search in one document: what matches, how it is ranked, where it stands."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents import search as module
@@ -94,7 +94,6 @@ def test_a_query_without_words_finds_nothing(query: str) -> None:
 
 
 @pytest.mark.requirement("T-07")
-@settings(deadline=None)
 @given(query=st.text(st.characters(exclude_categories=[])))
 def test_no_query_text_is_refused(bilingual: SearchIndex, query: str) -> None:
     assert len(bilingual.search(query, 5)) <= 2

@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.excerpt import SNIPPET_CHARS, densest, excerpt
@@ -71,14 +71,12 @@ def test_a_snippet_shows_the_form_that_matched(written: str, asked: str) -> None
     assert unicodedata.normalize("NFC", written) in snippet_of(page, query=asked)
 
 
-@settings(deadline=None)
 @given(word=st.from_regex(r"[A-Za-zА-Яа-яЁё0-9]{1,12}", fullmatch=True))
 def test_a_snippet_shows_any_word(word: str) -> None:
     page = f"{filler(50)} {word}ing {word} {filler(50)}"
     assert f"{word}ing {word}" in snippet_of(page, query=f"{word} {word}ing")
 
 
-@settings(deadline=None)
 @given(sign=st.characters(exclude_categories=["Cs"]))
 def test_no_character_hides_the_words_around_it(sign: str) -> None:
     written = " ".join(unicodedata.normalize("NFC", f"a{sign}b").split())

@@ -36,7 +36,7 @@ from tests.unit.gateway.snapshots import (
 )
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
-thoroughly = settings(max_examples=100, deadline=None)
+thoroughly = settings(max_examples=100)
 agents = st.sampled_from([AGENT, None])
 
 

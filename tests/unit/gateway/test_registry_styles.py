@@ -21,7 +21,7 @@ from tests.unit.gateway.snapshots import (
 )
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
-thoroughly = settings(max_examples=200, deadline=None)
+thoroughly = settings(max_examples=200)
 callers = st.builds(
     make_caller,
     tenant_id=st.sampled_from(["tenant_1", NO_TENANT]),

@@ -171,7 +171,7 @@ def accepts_no_less(
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 @given(schema=tool_schemas(), arguments=st.lists(ARGUMENTS, min_size=1, max_size=6))
 def test_a_shown_schema_is_acceptable_and_accepts_no_less(
@@ -186,7 +186,7 @@ def test_a_shown_schema_is_acceptable_and_accepts_no_less(
     assert accepts_no_less(result, original, rules, arguments)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 @given(
     schema=tool_schemas(),
