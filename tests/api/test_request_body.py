@@ -175,6 +175,14 @@ async def test_a_list_without_end_is_refused_by_its_number_of_values(service: Se
     )
 
 
+async def test_of_arguments_without_end_some_are_told_and_the_declared_ones_are_taken() -> None:
+    async with running() as service:
+        arguments = {f"k{n}": 1 for n in range(80_000)} | {"doc_id": 5}
+        error = (await service.execute("read_doc_metadata", arguments))["error"]
+    assert (error["code"], "doc_id" in error["details"]["arguments"]) == ("INVALID_ARGUMENTS", True)
+    assert len(error["message"]) < 2000
+
+
 async def test_brackets_in_strings_are_no_depth(service: Service) -> None:
     body = body_of_depth(3).replace(b"[]", b'"' + b'[{\\"' * 100 + b'"')
     assert await status_and_code(service, body) == (200, "TOOL_NOT_FOUND")

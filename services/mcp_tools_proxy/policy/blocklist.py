@@ -15,6 +15,9 @@ IDENTIFIER_ARGUMENTS = frozenset(
 LONG_CHARS = 20_000
 """NFKC makes up to 18 characters of one."""
 
+VALUE_CHARS = 10
+"""A value takes as long as a text of that many characters, however short it is."""
+
 Path = tuple[str | int, ...]
 """Where a value stands in the arguments: keys, and places in lists."""
 
@@ -38,14 +41,19 @@ class Blocklist:
         """Return whether searching ``arguments`` may take more than some milliseconds."""
         if self._pattern is None:
             return False
-        return sum(len(text) for _, text in self._texts(arguments)) > LONG_CHARS
+        chars = 0
+        for _, text in self._texts(arguments):
+            chars += len(text) + VALUE_CHARS
+            if chars > LONG_CHARS:
+                return True
+        return False
 
     def find(self, arguments: Mapping[str, object]) -> Blocked | None:
         """Return the first keyword that a string in ``arguments``, however nested, holds."""
         if self._pattern is None:
             return None
         for path, text in self._texts(arguments):
-            if found := self._pattern.search(_fold(text)):
+            if text and (found := self._pattern.search(_fold(text))):
                 return Blocked(path, found[0])
         return None
 
@@ -60,9 +68,9 @@ def _fold(text: str) -> str:
 
 
 def _strings(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, Mapping):
+    """Give every value with its place; what is no string as an empty one."""
+    yield path, value if isinstance(value, str) else ""
+    if isinstance(value, dict):
         for key, item in value.items():
             yield from _strings(item, (*path, key))
     elif isinstance(value, list):

@@ -12,6 +12,11 @@ def may_overflow(data: bytes) -> bool:
     return b"e000" in shape or b"e+000" in shape or _LONG in shape
 
 
+def has_long_digits(data: bytes) -> bool:
+    """Tell whether the JSON in ``data`` has more digits in a row than a float's largest number."""
+    return _LONG in data.translate(_SHAPE)
+
+
 def without_infinity(value: object) -> object:
     """Give parsed JSON with null in the place of each infinity, as JavaScript writes it."""
     match value:

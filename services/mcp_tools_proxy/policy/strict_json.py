@@ -2,23 +2,27 @@
 
 import json
 import re
+from itertools import accumulate
 from typing import cast
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.policy.numbers import may_overflow
+from mcp_tools_proxy.policy.numbers import has_long_digits, may_overflow
 
 MAX_DEPTH = 64
 """Deepest nesting."""
 
 Place = tuple[str | int, ...]
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A string, or the rest where its end is missing: linear, whatever the bytes are."""
+_TOO_LARGE = "holds a number beyond 1e308"
 
 _SPACE = b" \t\r\n"
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_AS_LISTS = bytes.maketrans(b"{}", b"[]")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""A level up is 1, a level down -1, as signed bytes."""
+
+_LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
+"""An integer over 309 digits, which no float holds. It would take many times as long to write."""
 
 
 class RepeatedKey(ValueError):
@@ -45,20 +49,36 @@ def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
     them: 300,000 stalled every other call for 0.3 s. Raises RepeatedKey, TooManyItems, and
     ValueError, which says what is wrong as in "is not valid JSON: …".
     """
-    brackets = data.count(b"[") + data.count(b"{")
-    at_most = brackets + data.count(b",") + 1
-    if max_items is not None and at_most > max_items and _count_items(data) > max_items:
-        raise TooManyItems(max_items)
+    may_be_infinite = _check_shape(data, max_items)
     try:
         value: object = from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise ValueError(f"is not valid JSON: {error}") from None
-    if brackets > MAX_DEPTH and _is_too_deep(data):
-        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
-    if may_overflow(data) and _has_infinity(value):
-        raise ValueError("holds a number beyond 1e308")
+    if may_be_infinite and _has_infinity(value):
+        raise ValueError(_TOO_LARGE)
     check_keys(data, value)
     return value
+
+
+def _check_shape(data: bytes, max_items: int | None) -> bool:
+    """Check what is seen without parsing; most is below every bound whatever its strings hold.
+
+    Tell whether a number may be too large for a float. Raises ValueError.
+    """
+    brackets = data.count(b"[") + data.count(b"{")
+    may_be_many = max_items is not None and brackets + data.count(b",") >= max_items
+    if not (may_be_many or brackets > MAX_DEPTH or may_overflow(data)):
+        return False
+    shape = _shape_of(data)
+    if max_items is not None and _count_items(shape) > max_items:
+        raise TooManyItems(max_items)
+    if brackets > MAX_DEPTH and _is_too_deep(shape):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
+    if not may_overflow(shape):
+        return False
+    if has_long_digits(shape) and _LONG_INTEGER.search(shape):
+        raise ValueError(_TOO_LARGE)
+    return True
 
 
 def check_keys(data: bytes, value: object) -> None:
@@ -76,22 +96,23 @@ def check_keys(data: bytes, value: object) -> None:
         raise RepeatedKey(_place_of_repeat(data), value)
 
 
-def _count_items(data: bytes) -> int:
-    """Count the values of JSON by its commas and brackets outside of strings."""
-    shape = _STRING.sub(b"0", data).translate(None, delete=_SPACE)
+def _shape_of(data: bytes) -> bytes:
+    """Return JSON with 0 in the place of each string, at the speed of C, whatever it holds."""
+    plain = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    return b"0".join(plain.split(b'"')[::2])
+
+
+def _count_items(shape: bytes) -> int:
+    """Count the values of JSON by its commas and brackets."""
+    shape = shape.translate(None, delete=_SPACE)
     opened = shape.count(b"[") + shape.count(b"{")
     return shape.count(b",") + opened - shape.count(b"[]") - shape.count(b"{}") + 1
 
 
-def _is_too_deep(data: bytes) -> bool:
-    """Tell whether valid JSON is nested too deep: take its innermost brackets away, level by level.
-
-    Walking along the brackets took ten times as long.
-    """
-    brackets = _STRING.sub(b"", data).translate(_AS_LISTS, delete=_NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+def _is_too_deep(shape: bytes) -> bool:
+    """Tell whether valid JSON is nested too deep."""
+    steps = memoryview(shape.translate(_STEPS, delete=_NO_BRACKETS)).cast("b")
+    return max(accumulate(steps), default=0) > MAX_DEPTH
 
 
 def _has_infinity(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -13,6 +14,9 @@ from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.problems import MAX_PROBLEMS, problem_of, told_first
+
+MAX_ARGUMENTS = 100
+"""Arguments of one call that are looked at; no tool has as many."""
 
 
 class Arguments(BaseModel):
@@ -37,6 +41,9 @@ class LocalTool(Generic[ArgumentsT]):
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
         given = {name: value for name, value in arguments.items() if value is not None}
+        if len(given) > MAX_ARGUMENTS:  # each unknown one would be told: 80,000 took 0.2 s
+            known = {name: given[name] for name in self.model.model_fields if name in given}
+            given = dict(islice(given.items(), MAX_ARGUMENTS)) | known
         try:
             parsed = self.model.model_validate(given)
         except ValidationError as error:

@@ -94,6 +94,19 @@ def test_a_repeated_key_is_told_by_its_place(text: str, place: tuple[str | int, 
     assert caught.value.place == place
 
 
+@pytest.mark.parametrize("text", ["1" * 309 + "0", "-" + "9" * 4000, "1e309", '{"a": [-1E+999]}'])
+def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="beyond 1e308"):
+        parse_strict(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 300, "0." + "1" * 400, "1e-400", '"1e999"', "123E5", "1" * 300 + "e-5"]
+)
+def test_any_other_number_is_taken(text: str) -> None:
+    assert parse_strict(text.encode()) == json.loads(text)
+
+
 def test_what_was_parsed_elsewhere_can_be_checked() -> None:
     check_keys(b'{"a": 1, "b": {"a": 1}}', {"a": 1, "b": {"a": 1}})
     with pytest.raises(RepeatedKey):
@@ -111,5 +124,5 @@ def test_depth_is_measured_to_the_level(opened: bytes) -> None:
 
 @pytest.mark.parametrize("text", ['"', '{"a": "', '["' + '\\"' * 5000, "[" * 5000, '"\\', ""])
 def test_what_is_no_json_is_refused_however_it_ends(text: str) -> None:
-    with pytest.raises(ValueError, match=r"not valid JSON|JSON values"):
+    with pytest.raises(ValueError, match=r"not valid JSON|JSON values|nested"):
         parse_strict(text.encode(), max_items=10)
