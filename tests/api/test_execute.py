@@ -1,15 +1,12 @@
 """POST /internal/mcp/execute: envelope, codes and statuses, input rules, order of checks."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.service import EXECUTE, Service, request_of, running
-
-HEX32 = re.compile(r"[0-9a-f]{32}")
 
 
 @pytest.fixture
@@ -117,11 +114,9 @@ async def test_a_null_tool_argument_means_absent(service: Service) -> None:
         ({"user": {"user_id": "u", "tenant_id": "a\nb"}}, "user.tenant_id"),
         ({"user": {"user_id": "u", "tenant_id": "a\u0085b"}}, "user.tenant_id"),
         ({"user": {"user_id": "u", "tenant_id": "t", "roles": "admin"}}, "user.roles"),
-        ({"trace_id": "a b"}, "trace_id"),
-        ({"trace_id": ""}, "trace_id"),
-        ({"trace_id": "é"}, "trace_id"),
-        ({"trace_id": "x" * 129}, "trace_id"),
-        ({"trace_id": 5}, "trace_id"),
+        ({"trace_id": {}}, "trace_id"),
+        ({"trace_id": ["t-1"]}, "trace_id"),
+        ({"trace_id": True}, "trace_id"),
     ],
 )
 async def test_a_malformed_request_names_the_field(
@@ -140,58 +135,6 @@ async def test_identifiers_may_hold_any_other_character(service: Service) -> Non
     odd = "тенант/..:%00 \U0001f600\u2028'\""
     body = request_of("list_available_tools", tenant_id=odd)
     assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
-
-
-async def test_the_bodys_trace_id_comes_back_in_body_and_header(service: Service) -> None:
-    response = await service.http.post(
-        EXECUTE, json=section_request(trace_id="from-body"), headers={"X-Trace-Id": "other"}
-    )
-    assert (response.json()["trace_id"], response.headers["X-Trace-Id"]) == ("from-body",) * 2
-
-
-async def test_without_one_the_header_gives_the_trace_id(service: Service) -> None:
-    headers = {"X-Trace-Id": "from-header", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
-    response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
-    assert response.json()["trace_id"] == "from-header"
-
-
-async def test_without_both_traceparent_gives_the_trace_id(service: Service) -> None:
-    headers = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
-    response = await service.http.post(EXECUTE, json=section_request(), headers=headers)
-    assert response.json()["trace_id"] == "a" * 32
-
-
-async def test_without_any_a_trace_id_is_minted(service: Service) -> None:
-    response = await service.http.post(EXECUTE, json=section_request())
-    assert HEX32.fullmatch(response.json()["trace_id"])
-
-
-@pytest.mark.parametrize(
-    "parent",
-    [
-        f"00-{'0' * 32}-{'b' * 16}-01",
-        f"00-{'a' * 32}-{'0' * 16}-01",
-        f"ff-{'a' * 32}-{'b' * 16}-01",
-        "garbage",
-    ],
-)
-async def test_an_invalid_traceparent_is_ignored(service: Service, parent: str) -> None:
-    response = await service.http.post(
-        EXECUTE, json=section_request(), headers={"traceparent": parent}
-    )
-    assert response.json()["trace_id"] not in {"a" * 32, "0" * 32}
-
-
-async def test_an_unusable_trace_header_is_replaced(service: Service) -> None:
-    response = await service.http.post(
-        EXECUTE, json=section_request(), headers={"X-Trace-Id": "a b"}
-    )
-    assert HEX32.fullmatch(response.headers["X-Trace-Id"])
-
-
-async def test_a_refused_request_keeps_its_trace_id(service: Service) -> None:
-    body = section_request(trace_id="kept") | {"user": None}
-    assert (await service.http.post(EXECUTE, json=body)).json()["trace_id"] == "kept"
 
 
 async def test_a_bad_request_comes_before_an_unknown_agent(service: Service) -> None:

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from mcp_tools_proxy.api.trace_ids import GivenTraceId, TraceId
 from mcp_tools_proxy.policy.formats import ToolFormat
-from mcp_tools_proxy.policy.identifiers import TRACE_ID_PATTERN, Identifier
+from mcp_tools_proxy.policy.identifiers import Identifier
 from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
 from mcp_tools_proxy.tools.catalog import ToolWarning
 
-TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
 Name = Annotated[str, StringConstraints(min_length=1)]
 Agent = Annotated[
     Identifier,
@@ -44,7 +44,7 @@ class RequestContext(BaseModel):
 
     user: RequestUser | None = None
     agent: Agent | None = None
-    trace_id: TraceId | None = None
+    trace_id: GivenTraceId | None = None
 
 
 class ExecuteRequest(CallRequest, RequestContext):

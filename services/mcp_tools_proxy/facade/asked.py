@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.facade.client import LEVELS, SessionClient
 from mcp_tools_proxy.policy.trace import TRACE_CONTEXT, choose_trace_id, valid_context
-from mcp_tools_proxy.web.trace import new_trace_id, trace_context_from
+from mcp_tools_proxy.web.trace import new_trace_id, trace_context_from, trace_header
 
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
@@ -68,7 +68,7 @@ class Asked:
             caller=caller,
             modern=modern,
             trace_id=choose_trace_id(
-                headers.get("x-trace-id"),
+                trace_header(headers),
                 traceparent=meta.get("traceparent") or headers.get("traceparent"),
             )
             or new_trace_id(),

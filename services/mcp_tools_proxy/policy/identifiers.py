@@ -16,12 +16,13 @@ Identifier = Annotated[
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
 
-TRACE_ID_PATTERN = r"^[!-~]{1,128}$"
-"""trace_id: 1–128 printable ASCII characters, no spaces."""
+TRACE_ID_CHARS = 128
+TRACE_ID_PATTERN = rf"^[!-~]{{1,{TRACE_ID_CHARS}}}$"
+"""What a trace_id looks like from here on: 1–128 printable ASCII characters, no spaces."""
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TRACE_ID = re.compile(r"[!-~]{1,128}")
+_TRACE_ID = re.compile(rf"[!-~]{{1,{TRACE_ID_CHARS}}}")
 
 
 def is_identifier(text: str) -> bool:
@@ -42,5 +43,5 @@ def is_visible_ascii(text: str) -> bool:
 
 
 def is_trace_id(text: str) -> bool:
-    """Tell whether ``text`` may serve as a trace_id."""
+    """Return whether ``text`` is a trace_id as it is."""
     return _TRACE_ID.fullmatch(text) is not None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from mcp_tools_proxy.policy.identifiers import is_trace_id
+from mcp_tools_proxy.policy.identifiers import TRACE_ID_CHARS, is_trace_id
 
 MAX_CONTEXT_BYTES = 8192
 """Largest ``tracestate`` or ``baggage`` that is passed on."""
@@ -14,17 +14,29 @@ TRACE_CONTEXT = frozenset({"traceparent", "tracestate", "baggage"})
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
 )
+_UNUSABLE = re.compile("[^!-~]")
 _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 
 
 def choose_trace_id(*given: object, traceparent: object = None) -> str | None:
-    """Take the first usable of ``given``, else traceparent's id; None where there is none."""
+    """Take the first of ``given`` that is there, else traceparent's id; None where there is none.
+
+    No trace_id is worth a call: callers pass ids of the outside on as they are. Any text or number
+    is taken, with ``_`` in the place of each character that logs and headers cannot carry.
+    """
     for one in given:
         if isinstance(one, str) and is_trace_id(one):
             return one
+        if is_text_or_number(one) and (spelt := _UNUSABLE.sub("_", str(one)[:TRACE_ID_CHARS])):
+            return spelt
     if isinstance(traceparent, str) and (match := _TRACEPARENT.fullmatch(traceparent)):
         return match[1]
     return None
+
+
+def is_text_or_number(value: object) -> bool:
+    """Return whether JSON's ``value`` can be a trace_id."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:

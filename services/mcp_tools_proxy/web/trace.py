@@ -15,11 +15,19 @@ _CONTEXT_HEADERS = frozenset(name.encode() for name in TRACE_CONTEXT)
 def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
     """Take the body's trace_id, else X-Trace-Id, else traceparent's, else a new one of 32 hex.
 
-    An unusable one counts as absent: it is also asked when the body has been refused.
+    What is no text and no number counts as absent: this is also asked of a body that is refused.
     """
     given = body.get("trace_id") if isinstance(body, dict) else None
-    header = headers.get("x-trace-id")
-    return choose_trace_id(given, header, traceparent=headers.get("traceparent")) or new_trace_id()
+    parent = headers.get("traceparent")
+    return choose_trace_id(given, trace_header(headers), traceparent=parent) or new_trace_id()
+
+
+def trace_header(headers: Mapping[str, str]) -> str | None:
+    """Return X-Trace-Id, which may be UTF-8; frameworks take every header for Latin-1."""
+    given = headers.get("x-trace-id")
+    if given is None or given.isascii():
+        return given and given.strip(" \t")
+    return given.strip(" \t").encode("latin-1", "replace").decode(errors="replace")
 
 
 def new_trace_id() -> str:
