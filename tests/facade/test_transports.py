@@ -9,10 +9,22 @@ import pytest
 
 from mcp_tools_proxy.gateway.registry import Registry
 from tests.bounds import BOUND_S
-from tests.facade.serving import BOTH, ERAS, INITIALIZE, TENANT, Served, answer, names, serving
+from tests.facade.serving import (
+    BOTH,
+    ERAS,
+    INITIALIZE,
+    LEGACY,
+    TENANT,
+    Served,
+    answer,
+    names,
+    serving,
+)
+from tests.facade.wire import in_front_of_one, wire
 from tests.fakes import FakeTool
 
 JSON_ONLY = {"Accept": "application/json"}
+FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
 
 
@@ -121,6 +133,34 @@ async def test_who_takes_streams_gets_them(served: Served) -> None:
 
 
 @pytest.mark.requirement("F-05")
+@pytest.mark.parametrize("method", ["ping", "tools/list", "nonsense"])
+async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_only(
+    served: Served, method: str
+) -> None:
+    headers = {**TENANT, **JSON_ONLY, "Mcp-Session-Id": await served.open_session()}
+    response = await served.http.post("/mcp", json={**PING, "method": method}, headers=headers)
+    assert (response.status_code, response.headers["content-type"], response.json()["id"]) == (
+        200,
+        "application/json",
+        7,
+    )
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    told = await served.http.post("/mcp", json=note, headers=headers)
+    again = await served.http.post("/mcp", json=PING, headers={**headers, **BOTH})
+    assert (told.status_code, again.headers["content-type"]) == (202, "text/event-stream")
+
+
+async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
+    async with in_front_of_one(("ask", "progress"), era="legacy", sse=True) as (served, _):
+        client = await wire(served, LEGACY, elicitation={})
+        for tool, arguments in (("progress", {}), ("ask", FORM)):
+            call = {"name": f"s1:{tool}", "arguments": arguments, "_meta": {"progressToken": 1}}
+            body, headers = client.request("tools/call", call)
+            response = await served.http.post("/mcp", json=body, headers=headers | JSON_ONLY)
+            assert response.headers["content-type"] == "application/json"
+            assert (response.json()["id"], "result" in response.json()) == (body["id"], True)
+
+
 @pytest.mark.parametrize("accept", [BOTH, JSON_ONLY], ids=["streams", "bodies"])
 async def test_a_session_is_ended_with_204_and_unknown_from_then_on(
     served: Served, accept: dict[str, str]

@@ -24,6 +24,7 @@ from mcp_tools_proxy.facade.asked import ASKING
 from mcp_tools_proxy.facade.entrance import Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
+from mcp_tools_proxy.facade.json_answers import answer_in_session
 from mcp_tools_proxy.facade.legacy_sse import LegacySse
 from mcp_tools_proxy.facade.listening import LISTEN
 from mcp_tools_proxy.facade.plain_http import answer_plain_post
@@ -199,7 +200,8 @@ class HttpFacade:
                 await self._make_room(caller)
             scope = admitted(scope, caller)
             async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
-                await self._sessions_for(headers).handle_read(scope, again, send)
+                sessions = self._sessions_for(headers)
+                await answer_in_session(sessions, scope, again, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(
                 self._with_streams.handle_read,

@@ -83,10 +83,11 @@ def _routing_headers(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str] | 
         elif key.startswith(MIRRORED):
             return None
     is_json = found.get("content-type", "").lower().startswith("application/json")
-    return found if is_json and _takes_json(found.get("accept", "")) else None
+    return found if is_json and takes_json(found.get("accept", "")) else None
 
 
 @lru_cache(maxsize=256)
-def _takes_json(accept: str) -> bool:
+def takes_json(accept: str) -> bool:
+    """Return whether a request that says so of what it accepts takes JSON."""
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     return not kinds.isdisjoint(("*/*", "application/*", "application/json"))
