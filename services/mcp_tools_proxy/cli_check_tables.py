@@ -32,9 +32,15 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
     )
     _table(
         console,
-        "Dropped: offered by a server, and cannot be used",
+        "Unusable: offered by a server, and cannot be used",
         ("server", "kind", "name", "reason"),
         [(s, item.kind.value, item.name, item.reason) for s, item in findings.dropped],
+    )
+    _table(
+        console,
+        "Ignored: fields that are not of their type; their items are used without them",
+        ("server", "kind", "name", "fields"),
+        [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in findings.ignored],
     )
     _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in findings.presets])
     _table(

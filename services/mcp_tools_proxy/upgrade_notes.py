@@ -69,6 +69,11 @@ _NOTES = (
         concerns=_with_servers,
     ),
     _Note(
+        text="Tools that can only be run as tasks are no longer listed, and over MCP no resources "
+        "whose URI not every client takes; a resource whose URI has variables is a template.",
+        concerns=_with_servers,
+    ),
+    _Note(
         text="After 20 refused tokens a minute unknown tokens of that address get 401 unseen; "
         f"behind a reverse proxy set {variable('trusted_proxies')} to its network.",
         concerns=lambda settings, servers: (

@@ -123,7 +123,7 @@ LISTED = {
     "doc_local_search,read_chunk_window,..., input_schema_fields=doc_id,section_id,start_char,"
     " output_schema_fields=text,tokens,section_id,doc_id,truncated,...",
     "prompts/list": "prompts=3, prompt_names=greet,plain,hello",
-    "resources/list": "resources=2, resource_keys=raw://text,docs/1",
+    "resources/list": "resources=2, resource_keys=raw://text,docs://1",
     "resources/templates/list": "resource_templates=2,"
     " resource_template_keys=raw://item/{id},docs/{id}",
 }

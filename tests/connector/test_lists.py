@@ -31,7 +31,7 @@ SEED: dict[str, list[Json]] = {
     "tools": [SEED_TOOL],
     "prompts": [{"name": "hello", "description": "Greet user", "arguments": []}],
     "resources": [
-        {"name": "page", "uri": "docs/1", "description": "A page", "mimeType": "text/html"}
+        {"name": "page", "uri": "docs://1", "description": "A page", "mimeType": "text/html"}
     ],
     "resourceTemplates": [
         {
@@ -125,11 +125,13 @@ async def test_a_uri_with_parameters_is_listed_as_a_template(era: str) -> None:
 
 @eras
 @pytest.mark.requirement("W-10")
-async def test_a_resource_whose_server_lists_it_with_parameters_keeps_them(era: str) -> None:
+async def test_a_resource_whose_server_lists_it_with_parameters_is_a_template(era: str) -> None:
     odd = {"name": "doc", "uri": "docs/{id}"}
     async with linked_to_one(raw={"extra": {"resources": [odd]}}) as (_, backend, _):
         session = await begun(backend, era)
-        assert odd in await listed(session, "resources/list")
+        templates = await listed(session, "resources/templates/list")
+        assert {"uriTemplate": "docs/{id}", "name": "doc"} in templates
+        assert [it["name"] for it in await listed(session, "resources/list")] == ["text"]
 
 
 @eras

@@ -44,7 +44,7 @@ class Options:
     """How many tools ``tool_001`` … it has beside the scripted ones."""
     only: tuple[str, ...] | None = None
     """The scripted tools that it lists; None is all."""
-    extra: dict[str, list[Json]] = field(default_factory=dict)
+    extra: dict[str, list[Any]] = field(default_factory=dict)
     """More descriptors, by list: tools, prompts, resources, resourceTemplates."""
     more: dict[str, Any] = field(default_factory=dict)
     """Fields that the results of prompts/get and resources/read have besides; or a whole result."""
@@ -102,8 +102,9 @@ class Script:
             self.tools[name] = descriptor(name)
         for number in range(1, options.tools + 1):
             self.tools[f"tool_{number:03}"] = descriptor(f"tool_{number:03}")
-        for tool in options.extra.get("tools", []):
-            self.tools[str(tool.get("name"))] = tool
+        for place, tool in enumerate(options.extra.get("tools", [])):
+            key = tool.get("name") if isinstance(tool, dict) else None
+            self.tools[key if isinstance(key, str) else f"odd {place}"] = tool
 
     def swap(self, tool: str) -> None:
         """Take the tool away, or add it, and tell the listeners."""
@@ -114,9 +115,8 @@ class Script:
     def notify_list_changed(self, kind: str = "tools") -> None:
         """Tell every listener that a list changed: tools, prompts or resources."""
         for send, meta in list(self.listeners.values()):
-            params = {"_meta": meta} if meta else {}
-            method = f"notifications/{kind}/list_changed"
-            send({"jsonrpc": "2.0", "method": method, "params": params})
+            note = {"method": f"notifications/{kind}/list_changed"}
+            send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
 
     def ask(self, question: Json, send: Send) -> str:
         """Send a request of the server's own, and give its id."""
@@ -219,7 +219,7 @@ class Script:
         if capability in self.options.without:
             raise RpcError(-32601, f"No {capability} here")
 
-    def _items(self, kind: str) -> list[Json]:
+    def _items(self, kind: str) -> list[Any]:
         if kind == "tools":
             return list(self.tools.values())
         return OWN_ITEMS[kind] + self.options.extra.get(kind, [])
@@ -276,7 +276,7 @@ class Script:
     def _prompt(self, params: Json) -> Json:
         self._offered("prompts")
         name, arguments = str(params.get("name")), params.get("arguments") or {}
-        if name not in {prompt["name"] for prompt in self._items("prompts")}:
+        if name not in [it.get("name") for it in self._items("prompts") if isinstance(it, dict)]:
             raise RpcError(-32602, f"Unknown prompt: {name}")
         text = f"{name} of {self.options.name} for {arguments.get('name', 'all')}"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
@@ -284,7 +284,7 @@ class Script:
     def _resource(self, params: Json) -> Json:
         self._offered("resources")
         uri = str(params.get("uri"))
-        known = {item.get("uri") for item in self._items("resources")}
+        known = [it.get("uri") for it in self._items("resources") if isinstance(it, dict)]
         if uri not in known and not uri.startswith("raw://item/"):
             raise RpcError(-32602 if is_modern(params) else -32002, f"Resource not found: {uri}")
         return {"contents": [{"uri": uri, "text": f"{uri} of {self.options.name}"}]}

@@ -8,13 +8,16 @@ from rich.console import Console
 from mcp_tools_proxy.cli_check_tables import NAMES_SHOWN, show
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.capability import Dropped, Ignored
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.gateway.inspection import Findings
 from mcp_tools_proxy.gateway.inspection_agents import AgentFindings, EntryFindings, Seen, Sight
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
 
-NOTHING = Findings(servers=(), offers=(), dropped=(), presets=(), problems=(), warnings=())
+NOTHING = Findings(
+    servers=(), offers=(), dropped=(), ignored=(), presets=(), problems=(), warnings=()
+)
 
 
 def shown(findings: Findings, *, width: int = 200) -> str:
@@ -82,3 +85,22 @@ def test_what_a_terminal_would_act_on_is_escaped() -> None:
     )
     out = shown(findings)
     assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (7, False)
+
+
+def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> None:
+    dropped = (("s1", Dropped(kind=Kind.TOOL, name="bad", reason="it has no name")),)
+    ignored = (("s1", Ignored(kind=Kind.PROMPT, name="p", fields=("title", "icons[0]"))),)
+    findings = replace(NOTHING, dropped=dropped, ignored=ignored)
+    printed = " ".join(shown(findings).split())
+    assert "Unusable: " in printed
+    assert "s1 tool bad it has no name" in printed
+    assert "s1 prompt p title, icons[0]" in printed
+    assert "Something is wrong: 1 unusable item." in printed
+
+
+def test_odd_fields_and_tools_that_need_a_task_are_no_fault() -> None:
+    needs_task = Dropped(kind=Kind.TOOL, name="t", reason="as a task", needs_task=True)
+    ignored = Ignored(kind=Kind.TOOL, name="a", fields=("title",))
+    findings = replace(NOTHING, dropped=(("s1", needs_task),), ignored=(("s1", ignored),))
+    printed = shown(findings)
+    assert ("as a task" in printed, "title" in printed, findings.good) == (True, True, True)

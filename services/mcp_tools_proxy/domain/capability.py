@@ -12,18 +12,36 @@ Check = Callable[[JsonObject], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """An item that a server offered and that cannot be used; ``reason`` says why."""
+    """An item that a server offered and that cannot be used; ``reason`` says why.
+
+    ``needs_task`` says that nothing is wrong with it: it can only be run as a task.
+    """
 
     kind: Kind
     name: str
     reason: str
+    needs_task: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """Fields of an item that are not of their type; it is used without them."""
+
+    kind: Kind
+    name: str
+    fields: tuple[str, ...]
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A server's capabilities, each under its key, in the server's order.
 
-    Descriptors are kept as the server sent them, unknown fields too. The key of a tool or prompt is
+    Descriptors are kept as the server sent them, unknown fields too, but for the fields that are
+    ``ignored``. The key of a tool or prompt is
     its name; of a resource its URI, else its name (P-12); of a template its URI template.
     """
 
@@ -34,6 +52,11 @@ class Snapshot:
     checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
     """For each tool the compiled check of its ``inputSchema``."""
     dropped: tuple[Dropped, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    has_template_for: Callable[[str], bool] = field(default=_never, compare=False)
+    """Whether one of the templates stands for a URI."""
+    need_task: frozenset[str] = frozenset()
+    """The tools that can only be run as a task, which nobody can through us."""
     failed: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Which lists could not be had this time, and why; their items are those of the time before."""
 

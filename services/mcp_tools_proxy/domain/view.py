@@ -43,6 +43,8 @@ class View:
     templates: Mapping[str, tuple[Route, ...]] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
+    need_task: tuple[tuple[str, str], ...] = ()
+    """Server and name of the missing tools that are there, and can only be run as tasks."""
 
     @property
     def allowed(self) -> frozenset[str]:

@@ -8,13 +8,18 @@ from typing import Any, cast
 from mcp.types import METHOD_NOT_FOUND
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Check, Dropped, Snapshot
+from mcp_tools_proxy.domain.capability import Check, Dropped, Ignored, Snapshot
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.items import (
     CATEGORIES,
     Category,
+    Item,
+    Matcher,
+    NeedsTask,
     Unusable,
+    as_template,
+    is_template,
     read_item,
 )
 from mcp_tools_proxy.downstream.link import Link, LinkFault, PeerError
@@ -41,6 +46,8 @@ class _Listing:
     items: Mapping[str, JsonObject]
     checks: Mapping[str, Check] = field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    need_task: frozenset[str] = frozenset()
     failed: str | None = None
 
 
@@ -62,15 +69,33 @@ async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -
     if failed and len(failed) == len(listings):
         raise LinkFault("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
+    resources, templates = _parted(items["resources"], items["resource_templates"])
+    if "resources" in failed:  # those that came as resources are known from the last time only
+        templates = {**known.templates, **templates}
+    found = tuple(listings.values())
     return Snapshot(
         tools=items["tools"],
         prompts=items["prompts"],
-        resources=items["resources"],
-        templates=items["resource_templates"],
-        checks={key: c for one in listings.values() for key, c in one.checks.items()},
-        dropped=tuple(dict.fromkeys(item for one in listings.values() for item in one.dropped)),
+        resources=resources,
+        templates=templates,
+        checks={key: c for one in found for key, c in one.checks.items()},
+        dropped=tuple(dict.fromkeys(item for one in found for item in one.dropped)),
+        ignored=tuple(dict.fromkeys(item for one in found for item in one.ignored)),
+        has_template_for=Matcher(templates),
+        need_task=frozenset(name for one in found for name in one.need_task),
         failed=failed,
     )
+
+
+def _parted(
+    resources: Mapping[str, JsonObject], templates: Mapping[str, JsonObject]
+) -> tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]]:
+    """Return resources and templates, those among the resources that have variables included."""
+    misplaced = {key: as_template(it) for key, it in resources.items() if is_template(it)}
+    if not misplaced:
+        return resources, templates
+    kept = {key: item for key, item in resources.items() if key not in misplaced}
+    return kept, {**misplaced, **templates}
 
 
 async def _list_category(
@@ -115,39 +140,77 @@ async def _sort_out(category: Category, items: list[object]) -> _Listing:
 
     Lets calls go on between the items of a long list, and while a large one is looked at.
     """
-    usable: dict[str, JsonObject] = {}
-    checks: dict[str, Check] = {}
-    dropped: list[Dropped] = []
+    found = _Found(category)
     for number, listed in enumerate(items, start=1):
         if number % ITEMS_AT_ONCE == 0:
             await asyncio.sleep(0)
         try:
             if len(repr(listed)) > LARGE_ITEM_CHARS:
-                item = await asyncio.to_thread(read_item, category, listed)
+                found.take(listed, number, await asyncio.to_thread(read_item, category, listed))
             else:
-                item = read_item(category, listed)
+                found.take(listed, number, read_item(category, listed))
         except Unusable as unusable:
-            dropped.append(_dropped(category, listed, number, str(unusable)))
-            continue
-        if item.key in usable:
-            reason = "another one of the same name comes first"
-            dropped.append(_dropped(category, listed, number, reason))
-            continue
-        usable[item.key] = cast("JsonObject", listed)
+            found.drop(listed, number, unusable)
+    return found.listing()
+
+
+class _Found:
+    """Collects the items of one list."""
+
+    def __init__(self, category: Category) -> None:
+        self._category = category
+        self._items: dict[str, JsonObject] = {}
+        self._checks: dict[str, Check] = {}
+        self._dropped: list[Dropped] = []
+        self._ignored: list[Ignored] = []
+        self._need_task: set[str] = set()
+
+    def take(self, listed: object, number: int, item: Item) -> None:
+        """Take an item that can be used. Raises Unusable for a second one of its key."""
+        if item.key in self._items:
+            raise Unusable("another one of the same name comes first")
+        self._items[item.key] = item.listed
         if item.check is not None:
-            checks[item.key] = item.check
-    return _Listing(items=usable, checks=checks, dropped=tuple(dropped))
+            self._checks[item.key] = item.check
+        if item.ignored:
+            name = _shown(listed, number)
+            self._ignored.append(Ignored(kind=self._category.kind, name=name, fields=item.ignored))
+
+    def drop(self, listed: object, number: int, unusable: Unusable) -> None:
+        """Note an item that cannot be used, and why."""
+        needs_task = isinstance(unusable, NeedsTask)
+        if needs_task:
+            self._need_task.add(str(cast("JsonObject", listed)["name"]))
+        self._dropped.append(
+            Dropped(
+                kind=self._category.kind,
+                name=_shown(listed, number),
+                reason=str(unusable),
+                needs_task=needs_task,
+            )
+        )
+
+    def listing(self) -> _Listing:
+        """Return what was found."""
+        return _Listing(
+            items=self._items,
+            checks=self._checks,
+            dropped=tuple(self._dropped),
+            ignored=tuple(self._ignored),
+            need_task=frozenset(self._need_task),
+        )
 
 
 def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
-    dropped = tuple(item for item in known.dropped if item.kind is category.kind)
-    checks = known.checks if category.kind is Kind.TOOL else {}
-    items = known.by_category[category.key]
-    return _Listing(items=items, checks=checks, dropped=dropped, failed=reason)
-
-
-def _dropped(category: Category, listed: object, number: int, reason: str) -> Dropped:
-    return Dropped(kind=category.kind, name=_shown(listed, number), reason=reason)
+    is_tools = category.kind is Kind.TOOL
+    return _Listing(
+        items=known.by_category[category.key],
+        checks=known.checks if is_tools else {},
+        dropped=tuple(item for item in known.dropped if item.kind is category.kind),
+        ignored=tuple(item for item in known.ignored if item.kind is category.kind),
+        need_task=known.need_task if is_tools else frozenset(),
+        failed=reason,
+    )
 
 
 def _shown(item: object, number: int) -> str:

@@ -1,14 +1,14 @@
 """The log lines about what a server offers and how it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
-from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.domain.capability import Dropped, Ignored, Snapshot
 from mcp_tools_proxy.domain.server import ServerStatus
 
 MAX_DROPPED_LINES = 20
-"""Log lines about the unusable items of one snapshot."""
+"""Log lines about the unusable items of one snapshot, and as many about ignored fields."""
 
 log = structlog.get_logger()
 
@@ -34,19 +34,31 @@ def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> No
     """Tell what is new in ``snapshot``: how many items, and which of them cannot be used."""
     if known is not None:
         log.info("server.changed", server_id=server_id, **counts_of(snapshot))
-    dropped = [item for item in snapshot.dropped if known is None or item not in known.dropped]
-    for item in dropped[:MAX_DROPPED_LINES]:
-        _log_dropped(server_id, item)
-    if len(dropped) > MAX_DROPPED_LINES:
-        more = len(dropped) - MAX_DROPPED_LINES
-        log.warning("server.items_dropped", server_id=server_id, more=more)
+    _log_news(server_id, "server.items_dropped", snapshot.dropped, known.dropped if known else ())
+    _log_news(server_id, "server.fields_ignored", snapshot.ignored, known.ignored if known else ())
 
 
-def _log_dropped(server_id: str, item: Dropped) -> None:
-    log.warning(
-        "server.item_dropped",
-        server_id=server_id,
-        kind=item.kind.value,
-        name=item.name,
-        reason=item.reason,
-    )
+def _log_news(
+    server_id: str,
+    event_of_more: str,
+    items: Sequence[Dropped | Ignored],
+    known: Sequence[Dropped | Ignored],
+) -> None:
+    """Write a line for each of the first items that were not known before."""
+    before = set(known)
+    new = [item for item in items if item not in before]
+    for item in new[:MAX_DROPPED_LINES]:
+        _log_item(server_id, item)
+    if len(new) > MAX_DROPPED_LINES:
+        log.warning(event_of_more, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
+
+
+def _log_item(server_id: str, item: Dropped | Ignored) -> None:
+    told = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
+    match item:
+        case Dropped(needs_task=True):
+            log.info("server.item_dropped", **told, reason=item.reason)
+        case Dropped():
+            log.warning("server.item_dropped", **told, reason=item.reason)
+        case Ignored():
+            log.warning("server.fields_ignored", **told, fields=list(item.fields))

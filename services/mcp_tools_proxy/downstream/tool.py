@@ -100,12 +100,12 @@ class RemoteTool(NamesNoDocument):
 
 
 def _spec_of(route: Route) -> ToolSpec:
-    """Describe a tool as its server does; a schema without a type is one of objects."""
+    """Describe a tool as its server does; its schema is one of objects, as clients expect."""
     descriptor = route.descriptor
     annotations = cast("JsonObject", descriptor.get("annotations") or {})
     input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
-    if "type" not in input_schema:
-        input_schema = {"type": "object", **input_schema}
+    if input_schema.get("type") != "object":  # none, or several
+        input_schema = {**input_schema, "type": "object"}
     output_schema = descriptor.get("outputSchema")
     return ToolSpec(
         name=qualified_name(route.server_id, route.name),

@@ -20,6 +20,7 @@ NOT_YET = "the server was not discovered yet"
 EXCLUDED = "mcp.json excludes it"
 INVALID = "its server's entry in mcp.json has problems"
 NO_SERVER = "mcp.json has no enabled server of this id"
+NEEDS_TASK = "it can only be run as a task"
 TAKEN = "its name or alias is taken"
 
 log = structlog.get_logger()
@@ -52,6 +53,8 @@ def findings_of(
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
         reason = _why_missing(missing, servers, discovered, exclude, invalid)
+        if missing.kind is Kind.TOOL and (missing.server_id, missing.name) in view.need_task:
+            reason = NEEDS_TASK
         key = ("preset.missing", missing.server_id, missing.kind, reason)
         groups.setdefault(key, []).append(missing.name)
     for shadowed in view.shadowed:

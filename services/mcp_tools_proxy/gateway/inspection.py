@@ -16,7 +16,7 @@ from mcp_tools_proxy.config.files import (
 )
 from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Dropped, Snapshot
+from mcp_tools_proxy.domain.capability import Dropped, Ignored, Snapshot
 from mcp_tools_proxy.domain.config import Configuration, Problem
 from mcp_tools_proxy.domain.preset import Preset
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
@@ -73,7 +73,7 @@ class PresetFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything that a check found; ``dropped`` has each item with the id of its server.
+    """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server.
 
     ``offers`` is all that the servers have, whatever the presets say: kind, server id, name or key.
     """
@@ -81,6 +81,7 @@ class Findings:
     servers: tuple[ServerStatus, ...]
     offers: tuple[tuple[Kind, str, str], ...]
     dropped: tuple[tuple[str, Dropped], ...]
+    ignored: tuple[tuple[str, Ignored], ...]
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -103,7 +104,7 @@ class Findings:
         """How many things of each kind are wrong; warnings alone are well."""
         return {
             "server": len(self.unwell),
-            "dropped item": len(self.dropped),
+            "unusable item": sum(not item.needs_task for _, item in self.dropped),
             "missing item": sum(len(found.view.missing) for found in self.presets),
             "problem": len(self.problems),
         }
@@ -159,6 +160,11 @@ def build_findings(
             (server_id, item)
             for server_id, snapshot in snapshots.items()
             for item in snapshot.dropped
+        ),
+        ignored=tuple(
+            (server_id, item)
+            for server_id, snapshot in snapshots.items()
+            for item in snapshot.ignored
         ),
         presets=tuple(
             _findings_of_preset(preset, files, snapshots, registry.access.exclude)

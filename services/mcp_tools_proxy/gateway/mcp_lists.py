@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.policy.alias import qualified_name
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.uris import is_url
 
 KEPT_LISTS = 32
 """How many lists of one kind are kept ready; who asked is likely to ask again."""
@@ -50,6 +51,8 @@ class McpLists(Generic[ItemT]):
         self._digests: dict[int, bytes] = {}
         """By the ids of the definitions, which live as long."""
         self._lists: dict[bytes, Sequence[JsonObject]] = {}
+        self._takeable: dict[bytes, Sequence[JsonObject]] = {}
+        """Those of each list that every client takes: one odd URI, and some refuse all."""
         self._etags: dict[bytes, str] = {}
 
     def names_for(self, viewer: Viewer) -> Iterable[str]:
@@ -63,19 +66,21 @@ class McpLists(Generic[ItemT]):
         if shown is None:
             places = compress(range(len(mask)), mask)
             shown = tuple(map(self._define, places, self.names_for(viewer)))
-            if len(self._lists) == KEPT_LISTS:
-                del self._lists[next(iter(self._lists))]
-            self._lists[mask] = shown
+            _keep(self._lists, mask, shown)
         return shown
 
     async def list_for(self, viewer: Viewer) -> McpList:
-        """List what ``viewer`` may use, with the list's tag."""
-        shown = self.shown_to(viewer)
+        """List what ``viewer`` may use and every MCP client takes, with the list's tag."""
         mask = self._table.mask_of(viewer)
+        listed = self._takeable.get(mask)
+        if listed is None:
+            shown = self.shown_to(viewer)
+            listed = tuple(it for it in shown if self._key != "uri" or is_url(it.get("uri")))
+            _keep(self._takeable, mask, listed)
         etag = self._etags.get(mask)
         if etag is None:
-            self._etags[mask] = etag = await self._etag_of(shown)
-        return McpList(shown, etag)
+            self._etags[mask] = etag = await self._etag_of(listed)
+        return McpList(listed, etag)
 
     def _define(self, place: int, name: str) -> JsonObject:
         """Give a descriptor under a name."""
@@ -153,6 +158,13 @@ def _shortest(table: Table[ItemT]) -> NameFor[ItemT]:
         return qualified_name(spec.server_id or "", spec.bare_name)
 
     return name_for
+
+
+def _keep(lists: dict[bytes, Sequence[JsonObject]], mask: bytes, one: Sequence[JsonObject]) -> None:
+    """Keep a list ready, in place of the oldest one where there are enough."""
+    if len(lists) == KEPT_LISTS:
+        del lists[next(iter(lists))]
+    lists[mask] = one
 
 
 def _digest(content: bytes) -> bytes:

@@ -63,8 +63,13 @@ def outside_the_preset(name: str) -> ToolNotAllowed:
     )
 
 
-def not_found(kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
-    """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15)."""
+def not_found(
+    kind: Kind, name: str, visible: Iterable[str], *, reason: str | None = None
+) -> ProxyError:
+    """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15).
+
+    ``reason`` tells the log of a prompt or resource that is there and hidden.
+    """
     near = _near(name, visible)
     match kind:
         case Kind.TOOL:
@@ -75,10 +80,10 @@ def not_found(kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
             )
         case Kind.PROMPT:
             hint = did_you_mean(near, "; list the prompts to see which there are")
-            return PromptNotFound(f"no prompt is named {quote(name)}{hint}")
+            return PromptNotFound(f"no prompt is named {quote(name)}{hint}", reason=reason)
         case Kind.RESOURCE:
             hint = did_you_mean(near, "; list the resources to see which there are")
-            return ResourceNotFound(f"no resource has the URI {quote(name)}{hint}")
+            return ResourceNotFound(f"no resource has the URI {quote(name)}{hint}", reason=reason)
 
 
 def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:

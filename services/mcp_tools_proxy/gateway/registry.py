@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.gateway.access import EVERYBODY, Access
 from mcp_tools_proxy.gateway.expected import Expected
 from mcp_tools_proxy.gateway.mcp_lists import McpList, McpListings
+from mcp_tools_proxy.gateway.not_shown import NOTHING, NotShown
 from mcp_tools_proxy.gateway.refusals import (
     ambiguous,
     needs_a_tenant,
@@ -47,6 +48,7 @@ class Registry:
     listings: McpListings
     access: Access = EVERYBODY
     expected: Expected = field(default_factory=Expected)
+    not_shown: NotShown = NOTHING
 
     @classmethod
     def build(
@@ -59,6 +61,7 @@ class Registry:
         access: Access = EVERYBODY,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         scope: PresetScope = NO_SCOPE,
+        not_shown: NotShown = NOTHING,
     ) -> Self:
         """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
 
@@ -82,7 +85,7 @@ class Registry:
         template_table = Table(templates, names_of=_qualified)
         return cls(
             tools=tool_table,
-            tool_lists=ToolLists(tool_table),
+            tool_lists=ToolLists(tool_table, not_shown),
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,
@@ -91,6 +94,7 @@ class Registry:
                 tool_table, prompt_table, resource_table, template_table, tool_names
             ),
             access=access,
+            not_shown=not_shown,
             expected=Expected(
                 scope=scope,
                 exclude=access.exclude,
@@ -100,11 +104,7 @@ class Registry:
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<Registry tools={len(self.tools)} prompts={len(self.prompts)} "
-            f"resources={len(self.resources)} templates={len(self.templates)} "
-            f"agents={len(self.access.agents or ())}>"
-        )
+        return f"<Registry tools={len(self.tools)} agents={len(self.access.agents or ())}>"
 
     def resolve(self, call: Call) -> Component:
         """Give what the call names, looked up as it is spelt, never parsed (contract §6).
@@ -142,7 +142,7 @@ class Registry:
         denial = self.templates.denial(call.name, viewer)
         self._check_denied(Kind.RESOURCE, denial, call.name, viewer)
         names = self.listings.templates.names_for(viewer)
-        raise not_found(Kind.RESOURCE, call.name, names)
+        raise self._not_found(Kind.RESOURCE, call.name, names)
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``resolve`` would accept from ``caller``.
@@ -221,7 +221,7 @@ class Registry:
         if prompt is not None:
             return prompt
         self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
-        raise not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
+        raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
 
     def _resource(self, uri: str, viewer: Viewer) -> Resource:
         found = self.resources.find(uri, viewer) or self.through_templates.find(uri, viewer)
@@ -229,7 +229,7 @@ class Registry:
         if resource is not None:
             return resource
         self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
-        raise not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
+        raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
 
     def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
         """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
@@ -237,6 +237,9 @@ class Registry:
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, viewer)
         return denial or self.through_templates.denial(uri, viewer)
+
+    def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
+        return not_found(kind, name, visible, reason=self.not_shown.reason(kind, name))
 
     def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
         """Refuse what needs a tenant to who has none, and to an agent what its profile takes from

@@ -24,6 +24,7 @@ from mcp_tools_proxy.gateway.clashes import without_clashes
 from mcp_tools_proxy.gateway.findings import findings_of
 from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
 from mcp_tools_proxy.gateway.news import News
+from mcp_tools_proxy.gateway.not_shown import NotShown
 from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.vain import vain_entries
 from mcp_tools_proxy.policy.exclusion import Exclusions
@@ -254,6 +255,7 @@ class Reloader:
             access=access,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
+            not_shown=NotShown(snapshots=snapshots, need_task=view.need_task),
         )
         self._holder.replace(registry)
         self._in_force = wanted

@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.gateway.not_shown import NEEDS_TASK, NOTHING, NotShown
 from mcp_tools_proxy.gateway.table import Table, Viewer
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.formats import ToolFormat, definition_of, list_warnings
@@ -62,12 +63,13 @@ class WrittenTools:
 class ToolList:
     """Some tools in one format, in the registry's order: those of ``written`` in ``mask``.
 
-    ``vain`` tells of names that were asked for and lead to no tool.
+    ``more_warnings`` tell of names that were asked for and lead to no tool, and of tools that can
+    only be run in a way that is not ours.
     """
 
     written: WrittenTools
     mask: bytes
-    vain: Sequence[ToolWarning] | None = None
+    more_warnings: Sequence[ToolWarning] | None = None
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
@@ -81,14 +83,14 @@ class ToolList:
 
     @property
     def warnings(self) -> Sequence[ToolWarning]:
-        """What this format cannot say of them, what is wrong with the list, and vain names."""
+        """What this format cannot say of them, what is wrong with the list, and more."""
         warnings: list[ToolWarning] = from_json(b"[%b]" % self._warnings)
         return warnings
 
     @property
     def etag(self) -> str:
         """The tag of ``body``: the same for the same bytes, also after a restart."""
-        if self.vain is not None:
+        if self.more_warnings is not None:
             return etag_of(self.body)
         known = self.written.etags.get(self.mask)
         if known is None:
@@ -98,7 +100,7 @@ class ToolList:
     @cached_property
     def body(self) -> bytes:
         """The answer of ``GET /internal/mcp/tools``."""
-        if self.vain is not None:
+        if self.more_warnings is not None:
             return self._joined()
         latest = self.written.latest
         if latest is None or latest[0] is not self.mask:
@@ -122,15 +124,16 @@ class ToolList:
         of_list = list_warnings(self.written.format, self.mask.count(1))
         whole = [ToolWarning(message=message) for message in of_list]
         of_tools = [told for i, told in sorted(self.written.warnings.items()) if self.mask[i]]
-        of_asked = _written([*whole, *(self.vain or ())])
+        of_asked = _written([*whole, *(self.more_warnings or ())])
         return b",".join([of_asked, *of_tools] if of_asked else of_tools)
 
 
 class ToolLists:
     """The lists of one registry's tools, for whoever asks."""
 
-    def __init__(self, table: Table[Tool]) -> None:
+    def __init__(self, table: Table[Tool], not_shown: NotShown = NOTHING) -> None:
         self._table = table
+        self._not_shown = not_shown
         self._written = {shape: WrittenTools(table.items, shape) for shape in ToolFormat}
 
     async def list_for(
@@ -141,19 +144,21 @@ class ToolLists:
         A name is what ``execute`` takes; a value that is none may hold several parted by commas.
         """
         written = self._written[tool_format]
+        need_task = self._not_shown.warnings(viewer)
         if names is None:
             mask = self._table.mask_of(viewer)
             if mask not in written.etags:
                 await written.write(mask)
-            return ToolList(written, mask)
+            return ToolList(written, mask, [_needs_task(tool) for tool in need_task] or None)
         mask, vain = await self._named(names, viewer)
         await written.write(mask)
-        return ToolList(written, mask, vain)
+        asked = [tool for tool, spellings in need_task.items() if not spellings.isdisjoint(vain)]
+        known = frozenset().union(*(need_task[tool] for tool in asked))
+        told = _told({name: count for name, count in vain.items() if name not in known})
+        return ToolList(written, mask, [*map(_needs_task, asked), *told])
 
-    async def _named(
-        self, names: Sequence[str], viewer: Viewer
-    ) -> tuple[bytes, Sequence[ToolWarning]]:
-        """Select what goes by ``names``, and tell of those that lead to no tool or to several."""
+    async def _named(self, names: Sequence[str], viewer: Viewer) -> tuple[bytes, Mapping[str, int]]:
+        """Select what goes by ``names``; return also those that lead to no tool or to several."""
         chosen: set[int] = set()
         vain: dict[str, int] = {}
         for number, name in enumerate(self._each(names, viewer), start=1):
@@ -164,7 +169,7 @@ class ToolLists:
                 vain[name] = len(found)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return bytes(id(tool) in chosen for tool in self._table.items), _told(vain)
+        return bytes(id(tool) in chosen for tool in self._table.items), vain
 
     def _each(self, names: Sequence[str], viewer: Viewer) -> Iterator[str]:
         for value in names:
@@ -189,6 +194,10 @@ def etag_of(body: bytes) -> str:
 def _written(warnings: Iterable[ToolWarning]) -> bytes:
     """Write warnings as JSON objects parted by commas."""
     return b",".join(map(to_json, warnings))
+
+
+def _needs_task(tool: str) -> ToolWarning:
+    return ToolWarning(tool=tool, message=NEEDS_TASK)
 
 
 def _told(vain: Mapping[str, int]) -> Sequence[ToolWarning]:

@@ -81,6 +81,7 @@ def filter_capabilities(
                 (pair for pair in of_resources.missing if pair in of_templates.missing),
             ),
         ),
+        need_task=tuple(pair for pair in of_tools.missing if pair[1] in scope[pair[0]].need_task),
         shadowed=(
             *of_prompts.shadowed(Kind.PROMPT),
             *of_resources.shadowed(Kind.RESOURCE),
@@ -107,6 +108,7 @@ def without_excluded(
         prompts=kept(Kind.PROMPT, snapshot.prompts),
         resources=kept(Kind.RESOURCE, snapshot.resources),
         templates=kept(Kind.RESOURCE, snapshot.templates),
+        need_task=frozenset(kept(Kind.TOOL, {name: {} for name in snapshot.need_task})),
     )
 
 

@@ -1,7 +1,10 @@
 """What a URI may be, and what it must be to be taken for one that a template stands for."""
 
 import re
+from typing import Annotated
 from urllib.parse import unquote
+
+from pydantic import AnyUrl, TypeAdapter, UrlConstraints, ValidationError
 
 from mcp_tools_proxy.policy.identifiers import has_control_character
 
@@ -9,6 +12,9 @@ MAX_URI_CHARS = 8_192
 
 MAX_DECODINGS = 4
 """How often a URI may be percent-encoded over and over, and is still seen through."""
+
+_URL: TypeAdapter[AnyUrl] = TypeAdapter(Annotated[AnyUrl, UrlConstraints(host_required=False)])
+"""What clients of the first generation take for a URI: these are their very types."""
 
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
@@ -37,3 +43,12 @@ def decoded(uri: str) -> str:
             break
         uri = plain
     return uri
+
+
+def is_url(uri: object) -> bool:
+    """Tell whether every MCP client takes ``uri``: it has a scheme, and nothing that breaks it."""
+    try:
+        _URL.validate_python(uri)
+    except ValidationError:
+        return False
+    return True

@@ -15,7 +15,13 @@ from prometheus_client import Counter, Histogram
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec
-from mcp_tools_proxy.domain.errors import ContentBlocked, NotAllowed
+from mcp_tools_proxy.domain.errors import (
+    ContentBlocked,
+    NotAllowed,
+    PromptNotFound,
+    ProxyError,
+    ResourceNotFound,
+)
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
@@ -112,9 +118,14 @@ def _label(record: CallRecord) -> str:
     return f"{spec.server_id}/{record.call.kind.value}s"
 
 
-def _denial(record: CallRecord) -> NotAllowed | None:
-    failure = record.outcome.error if isinstance(record.outcome, Failed) else None
-    return failure if isinstance(failure, NotAllowed) else None
+def _denial(record: CallRecord) -> ProxyError | None:
+    """Return what refused the call; what is there and hidden is not found by its caller."""
+    match record.outcome:
+        case Failed(error=NotAllowed() as error):
+            return error
+        case Failed(error=PromptNotFound() | ResourceNotFound() as error) if error.reason:
+            return error
+    return None
 
 
 def _event(record: CallRecord) -> str:
@@ -124,7 +135,7 @@ def _event(record: CallRecord) -> str:
     return ANSWERED if isinstance(record.outcome, Ok) else FAILED
 
 
-def _payload(event: str, record: CallRecord, denial: NotAllowed | None) -> dict[str, object]:
+def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[str, object]:
     call, spec = record.call, record.spec
     payload: dict[str, object] = {}
     if event == LOCAL:

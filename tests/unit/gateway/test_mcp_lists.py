@@ -143,8 +143,35 @@ async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
     specs = [ResourceSpec(name="n", server_id=it, as_mcp={"name": "n"}) for it in "ab"]
     resources = [FakeResource(spec=spec) for spec in specs]
     registry = Registry.build([], resources=resources, access=Access(agents={"x": Visibility()}))
-    shown = (await registry.mcp_resources(make_caller(agent="x"))).definitions
-    assert shown == ({"name": "a:n"}, {"name": "b:n"})
+    caller = make_caller(agent="x")
+    assert registry.resources_visible_to(caller) == ({"name": "a:n"}, {"name": "b:n"})
+    assert (await registry.mcp_resources(caller)).definitions == (), "MCP asks for a URI"
+
+
+async def test_a_resource_whose_uri_some_clients_refuse_is_not_listed_over_mcp() -> None:
+    uris = ["notes", "notes://x", "http://[bad", "my notes://x", "urn:x", "", "file:///x y"]
+    resources = [
+        FakeResource(spec=ResourceSpec(name=uri, server_id="a_b", as_mcp={"uri": uri, "name": "n"}))
+        for uri in uris
+    ]
+    registry = Registry.build([], resources=resources)
+    listed = (await registry.mcp_resources(make_caller())).definitions
+    assert [it["uri"] for it in listed] == ["notes://x", "urn:x", "file:///x y"]
+    assert [it["uri"] for it in registry.resources_visible_to(make_caller())] == uris
+
+
+async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
+    """Where two servers offer one URI, an agent is told whose it is by the server's id in front."""
+    specs = [
+        ResourceSpec(name="notes://x", server_id=it, as_mcp={"uri": "notes://x", "name": "n"})
+        for it in ("a_b", "ab")
+    ]
+    resources = [FakeResource(spec=spec) for spec in specs]
+    registry = Registry.build([], resources=resources, access=Access(agents={"x": Visibility()}))
+    caller = make_caller(agent="x")
+    listed = (await registry.mcp_resources(caller)).definitions
+    assert [it["uri"] for it in listed] == ["ab:notes://x"]
+    assert len(registry.resources_visible_to(caller)) == 2
 
 
 # What is made is shared

@@ -1,0 +1,174 @@
+"""The optional fields of what servers list: one that is not of its type is left out of its item.
+
+Clients check a list as a whole: one odd field of one item, and they refuse everything beside it.
+What MCP does not know is kept as it came (W-14).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.component import JsonObject
+
+MAX_NAMED = 10
+"""How many fields of one item are named; an array may have thousands of odd members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a value should be: one of ``types``, and of ``choices`` where there are any.
+
+    Of an object, ``fields`` are the optional ones and ``needs`` the texts that it cannot do
+    without; of an array, ``members`` is what each should be. ``between`` bounds a number.
+    """
+
+    types: tuple[type, ...]
+    choices: frozenset[str] = frozenset()
+    between: tuple[float, float] | None = None
+    needs: tuple[str, ...] = ()
+    fields: Mapping[str, "Shape"] = field(default_factory=dict)
+    members: "Shape | None" = None
+
+    def fits(self, value: object) -> bool:
+        """Tell whether a value is of this shape, whatever its optional fields and members are."""
+        if not isinstance(value, self.types) or (isinstance(value, bool) and self.types != (bool,)):
+            return False
+        match value:
+            case str():
+                return _is_unicode(value) and (not self.choices or value in self.choices)
+            case int() | float() if self.between is not None:
+                return self.between[0] <= value <= self.between[1]
+            case dict():
+                return all(isinstance(value.get(key), str) for key in self.needs)
+        return True
+
+
+TEXT = Shape(types=(str,))
+FLAG = Shape(types=(bool,))
+OBJECT = Shape(types=(dict,))
+TEXTS = Shape(types=(list,), members=TEXT)
+
+
+def one_of(*choices: str) -> Shape:
+    """Build the shape of a text that is one of these."""
+    return Shape(types=(str,), choices=frozenset(choices))
+
+
+ICON = Shape(
+    types=(dict,),
+    needs=("src",),
+    fields={"mimeType": TEXT, "sizes": TEXTS, "theme": one_of("light", "dark")},
+)
+_OF_ALL = {
+    "title": TEXT,
+    "description": TEXT,
+    "icons": Shape(types=(list,), members=ICON),
+    "_meta": OBJECT,
+}
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+OF_TOOLS: Mapping[str, Shape] = _OF_ALL | {
+    "outputSchema": OBJECT,
+    "annotations": Shape(types=(dict,), fields={"title": TEXT, **dict.fromkeys(_HINTS, FLAG)}),
+    "execution": Shape(
+        types=(dict,), fields={"taskSupport": one_of("forbidden", "optional", "required")}
+    ),
+}
+OF_PROMPTS: Mapping[str, Shape] = _OF_ALL | {
+    "arguments": Shape(
+        types=(list,),
+        members=Shape(
+            types=(dict,),
+            needs=("name",),
+            fields={"title": TEXT, "description": TEXT, "required": FLAG},
+        ),
+    ),
+}
+OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
+    "name": TEXT,
+    "mimeType": TEXT,
+    "annotations": Shape(
+        types=(dict,),
+        fields={
+            "audience": Shape(types=(list,), members=one_of("user", "assistant")),
+            "priority": Shape(types=(int, float), between=(0, 1)),
+            "lastModified": TEXT,
+        },
+    ),
+}
+OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
+
+
+def with_sound_fields(
+    item: JsonObject, fields: Mapping[str, Shape]
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return an item without the optional fields that are not of their type, and name these.
+
+    An item without any is returned itself. A null means that the field is absent: it is left out,
+    too, and not named.
+    """
+    odd = _Odd()
+    sound = odd.without(item, fields, "")
+    return sound, odd.named()
+
+
+class _Odd:
+    """Collects the places of odd fields, as ``icons[2].src``, while they are left out."""
+
+    def __init__(self) -> None:
+        self._places: list[str] = []
+        self._more = 0
+
+    def named(self) -> tuple[str, ...]:
+        """Return the first places, and how many more there are."""
+        more = (f"{self._more} more",) if self._more else ()
+        return (*self._places, *more)
+
+    def without(self, item: JsonObject, fields: Mapping[str, Shape], place: str) -> JsonObject:
+        """Return an object without its odd fields; one that has none is returned itself."""
+        changed = dict(self._changes(item, fields, place))
+        if not changed:
+            return item
+        kept = {key: changed.get(key, value) for key, value in item.items()}
+        return {key: value for key, value in kept.items() if value is not None or key not in fields}
+
+    def _changes(
+        self, item: JsonObject, fields: Mapping[str, Shape], place: str
+    ) -> Iterator[tuple[str, object]]:
+        """Yield what becomes of each field that does not stay as it is; None is left out."""
+        for key, shape in fields.items():
+            if key in item:
+                value = item[key]
+                sound = None if value is None else self._sound(value, shape, f"{place}{key}")
+                if sound is None or sound is not value:
+                    yield key, sound
+
+    def _sound(self, value: object, shape: Shape, place: str) -> object:
+        """Return a value, or a copy without what is odd in it; None for one that is odd itself."""
+        if not shape.fits(value):
+            self._add(place)
+            return None
+        if isinstance(value, dict) and shape.fields:
+            return self.without(value, shape.fields, f"{place}.")
+        if isinstance(value, list) and shape.members is not None:
+            return self._members(value, shape.members, place)
+        return value
+
+    def _members(self, values: list[object], shape: Shape, place: str) -> list[object]:
+        sound = [self._sound(it, shape, f"{place}[{i}]") for i, it in enumerate(values)]
+        if all(new is old for new, old in zip(sound, values, strict=True)) and None not in sound:
+            return values
+        return [it for it in sound if it is not None]
+
+    def _add(self, place: str) -> None:
+        if len(self._places) < MAX_NAMED:
+            self._places.append(place)
+        else:
+            self._more += 1
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text has no half characters, which no JSON can be made of."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
