@@ -1,5 +1,6 @@
 """Plain requests, which are answered past the SDK: as it would have answered them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -144,3 +145,40 @@ async def test_a_plain_request_of_a_session_is_answered_as_by_the_sdk(case: Case
         ours = await said_in(await begun(backend), case)
         theirs = await said_in(backend.session(), case)
     assert ours == theirs
+
+
+WORDS = {"text": '"progressToken" and io.modelcontextprotocol/logLevel', "progressToken": 1}
+DEBUG = {"io.modelcontextprotocol/logLevel": "debug"}
+
+
+async def replied(case: Case, accept: str) -> list[str]:
+    """Post a request, also with a letter of each key escaped; give the replies in short."""
+    method, params = case
+    headers = {**TENANT, "Accept": accept, "Content-Type": "application/json"}
+    headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": params["name"]}
+    body = json.dumps(request_of(case))
+    escaped = body.replace("Token", "\\u0054oken").replace("logLevel", "log\\u004cevel")
+    async with in_front_of_one(("echo", "progress", "say"), sse=True) as (served, _):
+        replies = [
+            await served.http.post("/mcp", content=content, headers=headers)
+            for content in (body, escaped)
+        ]
+    return [f"{it.status_code} {it.headers['content-type'].partition(';')[0]}" for it in replies]
+
+
+@pytest.mark.parametrize(
+    "case", [call("s1:echo", WORDS), call("s1:echo", _meta={"com.example/logLevel": "debug"})]
+)
+async def test_words_of_a_request_make_its_reply_no_stream(case: Case) -> None:
+    assert await replied(case, "application/json") == ["200 application/json"] * 2
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        call("s1:progress", _meta={"progressToken": 1}),
+        call("s1:say", {"messages": [LINE]}, _meta=DEBUG),
+    ],
+)
+async def test_a_request_that_asks_for_what_comes_before_its_result_gets_it(case: Case) -> None:
+    assert await replied(case, BOTH["Accept"]) == ["200 text/event-stream"] * 2

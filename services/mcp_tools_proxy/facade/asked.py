@@ -136,6 +136,16 @@ class Asked:
         return valid_context(told) if told else trace_context_from(self.headers)
 
 
+def wants_stream(content: object) -> bool:
+    """Tell whether a request of the newer era asks in its ``_meta`` for progress or log lines.
+
+    These come before its result, so the reply is a stream then, else one JSON body.
+    """
+    params = content.get("params") if isinstance(content, Mapping) else None
+    meta = params.get("_meta") if isinstance(params, Mapping) else None
+    return isinstance(meta, Mapping) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
+
+
 def _id_of(context: Context) -> RequestId:
     if context.request_id is None:
         raise MCPError(INVALID_PARAMS, "a request has an id")

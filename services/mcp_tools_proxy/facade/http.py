@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.facade.asked import ASKING
+from mcp_tools_proxy.facade.asked import ASKING, wants_stream
 from mcp_tools_proxy.facade.entrance import Entrance, admitted, refusal
 from mcp_tools_proxy.facade.http_sessions import HttpSessions, answering_204, body_again
 from mcp_tools_proxy.facade.ids_in_use import IdsInUse
@@ -41,9 +41,6 @@ from mcp_tools_proxy.web.refusals import CALLER, Refusals
 from mcp_tools_proxy.web.trace import trace_id_from
 
 INITIALIZE = "initialize"
-SPOKEN = (b"progressToken", b"logLevel")
-"""What a request of the newer era holds that may be told something before its result."""
-
 SESSION_HEADER = b"mcp-session-id"
 VERSION_HEADER = b"mcp-protocol-version"
 HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
@@ -211,7 +208,7 @@ class HttpFacade:
                 check=check,
                 ends_itself=True,
             )
-        elif any(word in body for word in SPOKEN):
+        elif wants_stream(content):
             await self._with_streams.handle_read(admitted(scope, caller), again, send)
         elif not await answer_plain_post(self._server, caller, content, scope, receive, send):
             scope = admitted(scope, caller)
