@@ -61,7 +61,7 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
     ) -> None:
-        self._warnings = settings.warnings
+        self._warnings, self._log_level = settings.warnings, settings.log_level
         self.lifecycle = Lifecycle()
         self.tokens = build_tokens(settings)
         self.identity = build_identity(settings, self.tokens)
@@ -185,8 +185,9 @@ class Gateway:
         The downstream servers are connected to meanwhile: only readiness waits for them, and calls
         that need one.
         """
+        warn = log.error if self._log_level == "error" else log.warning  # seen at every level
         for warning in self._warnings:
-            log.warning("settings.warning", variable=warning.variable, reason=warning.message)
+            warn("settings.warning", variable=warning.variable, reason=warning.message)
         try:
             await self.folder.load()
             await self.reloader.load()

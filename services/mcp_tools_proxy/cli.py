@@ -89,7 +89,10 @@ def default(
 
 @app.command("serve")
 def serve_command(host: Host = None, port: Port = None) -> None:
-    """Serve HTTP until SIGTERM or Ctrl+C; settings come from MCP_PROXY_* and .env."""
+    """Serve HTTP until SIGTERM or Ctrl+C.
+
+    Settings come from MCP_PROXY_* and .env.
+    """
     settings = _load(Settings)
     given = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
@@ -112,7 +115,10 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 @app.command("stdio")
 def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent = None) -> None:
-    """Serve MCP over stdin and stdout to one local client; the log goes to stderr."""
+    """Serve MCP over stdin and stdout.
+
+    One local client starts it and is the only one; the log goes to stderr.
+    """
     settings = _load(Settings)
     configure_logging(settings.log_level, sys.stderr)
     from mcp_tools_proxy.serving_stdio import run_stdio  # noqa: PLC0415 - only stdio needs it
@@ -131,9 +137,11 @@ def check_command(
     verbose: Verbose = False,
     upgrade: Upgrade = False,
 ) -> None:
-    """Validate the configuration, connect to every server, show what each preset and agent gets.
+    """Check the configuration and every server in it.
 
-    Exits with 1 when anything is wrong; warnings alone are well.
+    It connects to the servers and shows what each preset and agent gets.
+
+    Exits with 1 when anything is wrong, with 0 when there are only warnings.
     """
     settings = _load(Settings)
     from mcp_tools_proxy.cli_check import check  # noqa: PLC0415 - only checking needs it

@@ -23,9 +23,11 @@ from mcp_tools_proxy.gateway.inspection import (
     build_findings,
     read_files,
 )
+from mcp_tools_proxy.identity.token_lines import read_lines
 from mcp_tools_proxy.policy.bounds import quote
 from mcp_tools_proxy.policy.nearest import did_you_mean, nearest
 from mcp_tools_proxy.settings import Settings, SettingsError
+from mcp_tools_proxy.settings_values import variable
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
 from mcp_tools_proxy.upgrade_notes import upgrade_notes
 
@@ -71,12 +73,32 @@ def check(
     warnings = [
         Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
     ]
-    findings = replace(findings, warnings=(*warnings, *findings.warnings))
+    findings = replace(
+        findings,
+        problems=(*_token_problems(settings), *findings.problems),
+        warnings=(*warnings, *findings.warnings),
+    )
     if upgrade:
         servers = tuple(files.configuration.servers.values())
         lines(console, "Before you upgrade", upgrade_notes(settings, servers))
     show(findings, console, offers=offers)
     return findings.good
+
+
+def _token_problems(settings: Settings) -> list[Problem]:
+    """Return what is wrong with the tokens file, where tokens are asked for."""
+    path = settings.tokens_file
+    if settings.auth_mode != "token" or path is None:
+        return []
+    try:
+        read = read_lines(path.read_bytes())
+    except OSError as error:
+        reason = f"the file cannot be read: {error.strerror}; until it can no token is good"
+        return [Problem(file="settings", path=variable("tokens_file"), message=reason)]
+    return [
+        Problem(file=path.name, path=f"line {number}", message=f"is no token: {problem}")
+        for number, problem in read.problems.items()
+    ]
 
 
 def _check_agent(name: str, files: Files) -> None:

@@ -27,7 +27,7 @@ def identifier(value: str | None) -> str | None:
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--documents-path", help="The documents folder; by default the setting documents_path."
+        "--documents-path", help="The documents folder; by default MCP_PROXY_DOCUMENTS_PATH."
     ),
 ]
 _Owner = Annotated[
@@ -55,7 +55,10 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
     def show(
         doc_id: _DocId, tenant: _Owner, as_json: _Json = False, documents_path: Folder = None
     ) -> None:
-        """Show one document: title, tags, pages, sections, size and file, without its text."""
+        """Show all of one document but its text.
+
+        Title, tags, pages, those without text, size, file and sections.
+        """
         if not _print_one(_Held(documents_path or default_path(), tenant), doc_id, as_json):
             raise typer.Exit(1)
 
@@ -63,7 +66,9 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
     def remove(
         doc_ids: _DocIds, tenant: _Owner, yes: _Yes = False, documents_path: Folder = None
     ) -> None:
-        """Remove documents; a running service forgets them within two seconds.
+        """Remove documents.
+
+        A running service forgets them within two seconds.
 
         On a terminal it asks before. What is not there is named, and the exit code is 1.
         """

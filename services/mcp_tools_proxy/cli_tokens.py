@@ -94,7 +94,10 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         note: _Note = "",
         tokens_file: _File = None,
     ) -> None:
-        """Make a token and show it: this once, since the file has only its hash."""
+        """Make a token and show it, this once.
+
+        The file has only its hash.
+        """
         if tenant is None and not admin:
             raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
         now = datetime.now(UTC).replace(microsecond=0)
@@ -113,7 +116,9 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
     @app.command("list")
     def list_tokens(tokens_file: _File = None) -> None:
-        """Show the tokens: id, tenant, user, agents, admin, created, expires, note.
+        """Show the tokens of the file, without their secrets.
+
+        These are id, tenant, user, agents, admin, created, expires and note.
 
         When the output is no terminal, these are separated by tabs.
         """
@@ -126,7 +131,10 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
     @app.command("revoke")
     def revoke(token_id: _Id, tokens_file: _File = None) -> None:
-        """Take a token back; a running service refuses it within a second."""
+        """Take a token back.
+
+        A running service refuses it within a second.
+        """
         with _failures():
             remove_entry(_path(tokens_file, default_path), token_id)
 

@@ -106,13 +106,17 @@ async def test_a_server_runs_in_its_own_directory(tmp_path: Path) -> None:
     ("entry", "words"),
     [
         ({"command": "no-such-command"}, 'the command "no-such-command" was not found'),
+        (
+            {"command": "bin/no-such"},
+            '"bin/no-such" was not found; a relative path counts from cwd',
+        ),
         ({"command": "/etc/passwd"}, 'the command "/etc/passwd" cannot be started'),
         ({"command": "true", "cwd": "/no/such/place"}, "see its command, args and cwd"),
         ({"command": "nul\0"}, "see its command, args and cwd"),
         (shell("exit 7"), "exit code 7"),
         (shell("kill -9 $$"), "ended by signal 9"),
     ],
-    ids=["missing", "no-program", "no-directory", "nul", "exit", "signal"],
+    ids=["missing", "relative", "no-program", "no-directory", "nul", "exit", "signal"],
 )
 async def test_a_server_that_does_not_start_says_why(entry: Json, words: str) -> None:
     reason = await fault_of(entry)

@@ -65,6 +65,24 @@ def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:
     assert (code, all(name in warnings for name in settings)) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (None, "settings: MCP_PROXY_TOKENS_FILE: the file cannot be read: No such file"),
+        ('{"id": "a1", "sha_256": "00"}', "tokens.jsonl: line 1: is no token: "),
+    ],
+    ids=["not there", "a line that is wrong"],
+)
+def test_a_tokens_file_that_is_of_no_use_exits_1(
+    tmp_path: Path, line: str | None, words: str
+) -> None:
+    if line is not None:
+        (tmp_path / "tokens.jsonl").write_text(line)
+    tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    code, out, _ = check(environment=tokens)
+    assert (code, words in out) == (1, True)
+
+
 def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
     Config(more={"mystery": 1}).write(tmp_path / "config")
     code, out, _ = check()

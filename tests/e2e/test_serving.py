@@ -229,9 +229,10 @@ def settings_warned(program: Program) -> list[str]:
     return [it["payload"]["variable"] for it in lines if it["event"] == "settings.warning"]
 
 
-def test_with_the_level_critical_the_service_starts(tmp_path: Path) -> None:
+def test_with_the_level_critical_the_service_starts_and_warns(tmp_path: Path) -> None:
     with started(tmp_path, {"MCP_PROXY_LOG_LEVEL": "critical"}) as program:
         assert program.http.get("/health").status_code == 200
+        wait_until(lambda: settings_warned(program) == ["MCP_PROXY_LOG_LEVEL"])
 
 
 def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> None:

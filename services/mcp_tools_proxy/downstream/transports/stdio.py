@@ -108,7 +108,7 @@ class ServerProcess:
             case None:
                 return "the server closed its stdout"
             case guard.COMMAND_NOT_FOUND:
-                return f"the command {quote(self._command)} was not found"
+                return f"the command {quote(self._command)} was not found{_where(self._command)}"
             case guard.CANNOT_START:
                 return f"the command {quote(self._command)} cannot be started"
             case code if code < 0:
@@ -162,6 +162,13 @@ class ServerProcess:
             while self._process.returncode is None:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(_LOOK_S)
         return self._process.returncode is not None
+
+
+def _where(command: str) -> str:
+    """Return from where a relative command was looked for: most often that is the mistake."""
+    if "/" not in command or command.startswith("/"):
+        return ""
+    return "; a relative path counts from cwd, else from the folder the gateway was started in"
 
 
 async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
