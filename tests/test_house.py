@@ -12,6 +12,7 @@ from mcp_tools_proxy.app import create_app
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.settings_values import ENV_PREFIX
+from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.settings import RetrievalSettings
 
 ROOT = Path(__file__).parent.parent
@@ -131,6 +132,25 @@ def test_only_known_codes_have_a_status() -> None:
 def test_every_route_is_in_the_readme() -> None:
     paths = create_app(Settings()).openapi()["paths"]
     assert [path for path in paths if path not in README] == []
+
+
+def test_every_metric_is_in_the_readme() -> None:
+    families = Metrics().registry.collect()
+    ours = [it.name for it in families if it.name.startswith("mcp_proxy_")]
+    assert ours
+    assert [name for name in ours if f"`{name}" not in README] == []
+
+
+LOGGED = re.compile(r"log\.(?:info|warning|error)\(\s*\"([a-z_.]+)\"")
+"""Events that an operator sees; those of a crash are named all together."""
+
+
+def test_every_log_event_is_in_the_readme() -> None:
+    gateway = [path for path in SOURCES if "services/mcp_tools_proxy" in path.as_posix()]
+    events = {it for path in gateway for it in LOGGED.findall(path.read_text(encoding="utf-8"))}
+    assert len(events) > 20
+    told = (event for event in sorted(events) if not event.endswith("crashed"))
+    assert [event for event in told if f"`{event}`" not in README] == []
 
 
 def test_every_error_is_in_the_drawing_of_the_tree() -> None:
