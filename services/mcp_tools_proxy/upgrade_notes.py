@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.policy.loopback import is_loopback
+from mcp_tools_proxy.settings import LOCAL_WINDOWS, Settings
 from mcp_tools_proxy.settings_values import variable
 
 Servers = Sequence[ServerConfig]
@@ -64,8 +65,8 @@ _NOTES = (
         concerns=_with_shared_servers,
     ),
     _Note(
-        text="Error messages of calls that change something are no longer retryable once the "
-        "call was sent; a runtime that repeats them has to look first whether the work was done.",
+        text="Errors of a call that changes something are no longer retryable once it was sent; "
+        "who repeats such a call has to look first whether the work was done.",
         concerns=_with_servers,
     ),
     _Note(
@@ -74,8 +75,9 @@ _NOTES = (
         concerns=_with_servers,
     ),
     _Note(
-        text="After 20 refused tokens a minute unknown tokens of that address get 401 unseen; "
-        f"behind a reverse proxy set {variable('trusted_proxies')} to its network.",
+        text="After 20 refused tokens a minute from one address further unknown tokens from there "
+        "get 401 for the rest of the minute; behind a reverse proxy set "
+        f"{variable('trusted_proxies')} to its network, so that callers have their own addresses.",
         concerns=lambda settings, servers: (
             _with_authentication(settings, servers) and not settings.trusted_proxies
         ),
@@ -84,6 +86,28 @@ _NOTES = (
         text="Errors, problems and paths in GET /internal/mcp/servers and /health/ready are shown "
         "to operators only: a dashboard that reads them needs the admin token or role.",
         concerns=_with_authentication,
+    ),
+    _Note(
+        text="A checked JWT is believed until it expires or its key is no longer the issuer's; it "
+        "was for a minute.",
+        concerns=lambda settings, _: settings.auth_mode == "jwt",
+    ),
+    _Note(
+        text="Requests to any host name are answered, and the start warns of it; set "
+        f"{variable('allowed_hosts')} to the names that callers use, or to * if that is meant.",
+        concerns=lambda settings, _: not settings.allowed_hosts and not is_loopback(settings.host),
+    ),
+    _Note(
+        text="On Linux each stdio server has a guard process of 4 MB beside it; a container's "
+        "limits of processes and memory have to allow it.",
+        concerns=lambda _, servers: any(
+            it.enabled and it.transport is Transport.STDIO for it in servers
+        ),
+    ),
+    _Note(
+        text="The text of a Retrieval Service's 400 answer is in the log (retrieval.refused), no "
+        "longer in the message that callers read.",
+        concerns=lambda settings, _: settings.retrieval_window_url not in {None, LOCAL_WINDOWS},
     ),
     _Note(
         text="Each replica opens 65 connections to Redis before it is ready: see that maxclients "

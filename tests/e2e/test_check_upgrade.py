@@ -33,7 +33,7 @@ def test_a_configuration_that_nothing_concerns_is_told_nothing() -> None:
 def test_servers_bring_what_concerns_them(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]))
     _, out, _ = check("--upgrade", environment=KEPT)
-    for word in ("MCP_PROXY_STARTUP_WAIT_S", "maxCallsInFlightPerTenant", "retryable"):
+    for word in ("MCP_PROXY_STARTUP_WAIT_S", "maxCallsInFlightPerTenant", "retryable", "guard"):
         assert word in out
     assert "TRUSTED_PROXIES" not in out, "there is no authentication"
 
@@ -46,6 +46,18 @@ def test_authentication_brings_what_concerns_it(tmp_path: Path) -> None:
     proxied = {"MCP_PROXY_TRUSTED_PROXIES": "10.0.0.0/8"}
     _, out, _ = check("--upgrade", environment=KEPT | tokens | proxied)
     assert "MCP_PROXY_TRUSTED_PROXIES" not in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"MCP_PROXY_HOST": "0.0.0.0"}, "MCP_PROXY_ALLOWED_HOSTS"),  # noqa: S104 - nothing listens
+        ({"MCP_PROXY_RETRIEVAL_WINDOW_URL": "http://127.0.0.1:9/"}, "retrieval.refused"),
+    ],
+    ids=["any host name", "Retrieval"],
+)
+def test_a_setting_brings_what_concerns_it(settings: dict[str, str], word: str) -> None:
+    assert word in check("--upgrade", environment=KEPT | settings)[1]
 
 
 def test_without_the_option_nothing_of_it_is_said() -> None:

@@ -134,9 +134,7 @@ HeaderName = Annotated[
 VariableName = Annotated[
     str, _matches(VARIABLE_NAME_PATTERN, "has a name that no environment variable can have")
 ]
-ServerId = Annotated[
-    str, _matches(ID_PATTERN, f"has an id that cannot be: a server id {ID_RULE}, with no colon")
-]
+ServerId = Annotated[str, _matches(ID_PATTERN, f"is no server id: one {ID_RULE}, with no colon")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(_whole)]
