@@ -57,6 +57,7 @@ async def test_a_caller_unknown_is_logged_with_reason_route_and_peer(
         "token_id": None,
     }
     assert reason in lines[0]["reason"]
+    assert "field" not in lines[0], "no field is wrong"
 
 
 @pytest.mark.parametrize("path", [EXECUTE, "/mcp", "/mcp/sse"])

@@ -108,7 +108,7 @@ class RetrievalClient:
         """
         if self._url is None or self._transport is None:
             raise RetrievalNotConfigured(
-                "Reading chunk windows needs a Retrieval Service and none is configured; "
+                "Reading chunk windows is not configured here: retrieval_window_url is not set; "
                 "use read_doc_pages or read_doc_section instead."
             )
         wanted = WantedWindow(

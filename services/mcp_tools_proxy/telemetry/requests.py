@@ -11,12 +11,14 @@ log = structlog.get_logger()
 
 def log_refused(error: ProxyError, trace_id: str, *, route: str, peer: str, **proven: str) -> None:
     """Log a request that is refused with ``error``: why, where, and whose it is."""
+    field = (error.details or {}).get("field")
+    where = {} if field is None else {"field": field}
     log.warning(
         "request.refused",
         trace_id=trace_id,
         code=error.code,
         reason=(error.reason or error.message)[:REASON_CHARS],
-        field=(error.details or {}).get("field"),
+        **where,
         route=route,
         peer=peer,
         **proven,

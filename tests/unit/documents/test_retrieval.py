@@ -88,7 +88,7 @@ async def test_unknown_keys_of_an_answer_are_ignored() -> None:
 
 async def test_without_a_url_the_client_is_not_configured() -> None:
     client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
-    with pytest.raises(RetrievalNotConfigured):
+    with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
         await ask(client)
 
 
