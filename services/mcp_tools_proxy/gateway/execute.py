@@ -25,7 +25,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
-from mcp_tools_proxy.ratelimit.limiter import Limiter
+from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
 
 BUDGET_ARGUMENT = "doc_id"
 """A tool whose input schema declares this argument is limited by its value as well (T-08)."""
@@ -87,15 +87,17 @@ class Executor:
         component: Component | None = None
         outcome: Outcome | None = None
 
-        async def find_and_run() -> Ok:
+        async def wait_and_run() -> Ok:
             nonlocal component, call
-            found, call = await self._first_attempts.find(call, find)
+            found, call = await self._first_attempts.wait(call, find)
             component = found
             return await self._run(found, call)
 
         try:
             self._lifecycle.check_serving()
-            outcome = await self._lifecycle.run(find_and_run())
+            component = self._first_attempts.find_now(call, find)
+            run = wait_and_run() if component is None else self._run(component, call)
+            outcome = await self._lifecycle.run(run)
         except ShuttingDown as error:
             is_final = component is not None and not component.spec.idempotent
             outcome = Failed(error=error.after_sending() if is_final else error)
@@ -121,18 +123,8 @@ class Executor:
         if spec.server_id is not None:
             self._entered(call, spec)
         parsed = component.parse(call.arguments)
-        blocked = await self._find_blocked(
-            call.arguments
-        )  # a resource's URI is a name, no argument
-        if blocked is not None:
-            raise _content_blocked(spec, blocked)
-        scope = _scope(spec, call)
-        refusal = None if scope is None else await _document_refusal(component, parsed, call)
-        admission = await self._limiter.admit(
-            call.caller.tenant_id, scope if refusal is None else None
-        )
-        if refusal is not None:
-            raise refusal
+        await self._check_blocklist(spec, call.arguments)  # a resource's URI is a name, no argument
+        admission = await self._admit(component, parsed, call)
         result = await component.run(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
@@ -145,6 +137,24 @@ class Executor:
             asks_for_input=result.asks_for_input,
         )
 
+    async def _admit(self, component: Component, parsed: object, call: Call) -> Admission:
+        """Charge the call to its budgets. Raises RateLimitExceeded, AccessDenied, DocumentNotFound.
+
+        A call for a document that is not there for this caller is charged to the tenant alone, and
+        the caller learns it only once the tenant's budgets let the call pass. So polling for an
+        import does not drain the document's budget, and no answer depends on a budget of a document
+        that the caller may not read. Looking first costs a look into a dictionary and lets all
+        budgets be read and charged in one go.
+        """
+        tenant_id, scope = call.caller.tenant_id, _scope(component.spec, call)
+        if scope is not None:
+            try:
+                await component.check_document(parsed, call)
+            except (AccessDenied, DocumentNotFound):
+                await self._limiter.admit(tenant_id, None)
+                raise
+        return await self._limiter.admit(tenant_id, scope)
+
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:
             return
@@ -156,10 +166,14 @@ class Executor:
             details={"bytes": size, "max_result_bytes": max_bytes},
         )
 
-    async def _find_blocked(self, arguments: JsonObject) -> Blocked | None:
+    async def _check_blocklist(self, spec: ComponentSpec, arguments: JsonObject) -> None:
+        """Raise ContentBlocked where an argument holds a word that is blocked."""
         if self._blocklist.is_long(arguments):
-            return await asyncio.to_thread(self._blocklist.find, arguments)
-        return self._blocklist.find(arguments)
+            blocked = await asyncio.to_thread(self._blocklist.find, arguments)
+        else:
+            blocked = self._blocklist.find(arguments)
+        if blocked is not None:
+            raise _content_blocked(spec, blocked)
 
 
 def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
@@ -175,23 +189,6 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
         details={"argument": argument[:QUOTE_CHARS]} if argument else None,
         reason=blocked.keyword,
     )
-
-
-async def _document_refusal(
-    component: Component, parsed: object, call: Call
-) -> AccessDenied | DocumentNotFound | None:
-    """Return why the document is not there for this caller, None when it is.
-
-    Such a call is charged to the tenant alone, and its caller is told only once the tenant's
-    budgets let it pass. So polling for an import does not drain the document's budget, and no
-    answer depends on a budget of a document that the caller may not read. Looking first costs a
-    look into a dictionary and lets all budgets be read and charged in one go.
-    """
-    try:
-        await component.check_document(parsed, call)
-    except (AccessDenied, DocumentNotFound) as error:
-        return error
-    return None
 
 
 def _scope(spec: ComponentSpec, call: Call) -> str | None:

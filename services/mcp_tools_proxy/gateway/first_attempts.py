@@ -67,19 +67,28 @@ class FirstAttempts:
         return [it for it in pending if registry.expected.may_list(it, kind, viewer)]
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Give what ``find`` finds for the call, now or once its server was tried, and the call.
+        """Return what ``find`` finds for the call, now or after waiting, and the call; see both."""
+        found = self.find_now(call, find)
+        return await self.wait(call, find) if found is None else (found, call)
+
+    def find_now(self, call: Call, find: Find[T]) -> T | None:
+        """Return what ``find`` finds for the call; None where a server has to be waited for.
+
+        Apart from ``wait``, because every call comes through here. Raises what ``find`` raises.
+        """
+        try:
+            return find(self._registry.current, call)
+        except NOT_THERE:
+            if not self._candidates(call):
+                raise
+        return None
+
+    async def wait(self, call: Call, find: Find[T]) -> tuple[T, Call]:
+        """Return what ``find`` finds once its server was tried, and the call.
 
         The call that is returned knows how long it waited. Raises what ``find`` raises; ServerBusy,
         ServerUnavailable where a server was waited for in vain.
         """
-        try:
-            return find(self._registry.current, call), call
-        except NOT_THERE:
-            if not self._candidates(call):
-                raise
-        return await self._wait(call, find)
-
-    async def _wait(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         started = self._clock()
         failures: dict[str, ProxyError] = {}
         while True:

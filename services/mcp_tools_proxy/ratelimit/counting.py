@@ -56,8 +56,10 @@ class Counting:
         of one owner the one whose window ends last is named (T-09).
         """
         spent = await self._spent(budgets) or await self._hit_calls(budgets)
+        if not spent:
+            return None
         tenants = [budget for budget in spent if budget.owner == "tenant"]
-        return await self._refusal(tenants or spent) if spent else None
+        return await self._refusal(tenants or spent)
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
         """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""

@@ -72,7 +72,14 @@ class MemoryStorage(CountingStorage):
         A key without a live window, or whose charges were all given back, opens one of ``expiry``
         seconds (T-09), as the library's Redis script does.
         """
+        return self._add(key, expiry, amount, self._clock())
+
+    async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
+        """Return the sums after each charge."""
         now = self._clock()
+        return [self._add(*charge, now) for charge in charges]
+
+    def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
         window = self._windows.get(key)
         if window is not None and window.count and now < window.ends:
             window.count += amount

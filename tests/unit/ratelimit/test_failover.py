@@ -36,6 +36,9 @@ class ScriptedStorage(MemoryStorage):
         await self._step()
         return await super().incr(key, expiry, amount)
 
+    async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
+        return [await self.incr(*charge) for charge in charges]
+
     async def get_many(self, keys: Sequence[str]) -> list[int]:
         await self._step()
         return await super().get_many(keys)

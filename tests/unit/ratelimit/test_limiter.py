@@ -189,6 +189,9 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
                 clock.now += 60
             return await super().incr(key, expiry, amount)
 
+        async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
+            return [await self.incr(*charge) for charge in charges]
+
     storage = Late(clock=clock)
     memory = Counting(storage)
     limit = Limiter(budgets(document_calls=2), memory=memory, shared=None, metrics=Metrics())
