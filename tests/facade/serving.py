@@ -15,6 +15,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_tools_proxy.facade.http import HttpFacade
+from mcp_tools_proxy.web.http_protocol import BoundedProtocol
 from tests.api.asking import EVERYTHING, OWN, config_of, offer
 from tests.bounds import BOUND_S
 from tests.configuration import Json
@@ -110,13 +111,20 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def serving(**options: Any) -> AsyncIterator[Served]:
+async def serving(
+    *, protocol: type[BoundedProtocol] = BoundedProtocol, **options: Any
+) -> AsyncIterator[Served]:
     """Start the service (see ``running``) and let it listen on a free port."""
     async with running(**options) as service:
         listener = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
-            service.app, lifespan="off", log_config=None, access_log=False, ws="none"
+            service.app,
+            http=protocol,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            ws="none",
         )
         server = uvicorn.Server(config)
         async with asyncio.TaskGroup() as tasks:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Protocol
 
 import anyio
@@ -88,7 +88,9 @@ class Unanswered:
     ) -> None:
         async with answers, aclosing(writer):
             async for item in answers:
-                await writer.send(item)
+                # a client may leave before it has read all that was said
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await writer.send(item)
                 match item.message:
                     case JSONRPCResponse(id=id_) | JSONRPCError(id=int() | str() as id_):
                         self._end(id_)

@@ -1,6 +1,8 @@
-"""Whether a connection is read now, as uvicorn and its bounded protocol want it."""
+"""Whether a connection is read now, and how one ends whose client does not read."""
 
 import asyncio
+import socket
+import struct
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
@@ -29,3 +31,13 @@ class HeldFlow(FlowControl):
             self.read_paused = False
         else:
             super().resume_reading()
+
+
+def drop(transport: asyncio.Transport) -> None:
+    """End a connection with what is unsent: the system would go on offering it for minutes."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
+
+
+_NO_LINGER = struct.pack("ii", 1, 0)

@@ -6,7 +6,7 @@ import httptools
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mcp_tools_proxy.web.flow import HeldFlow
+from mcp_tools_proxy.web.flow import HeldFlow, drop
 
 log = structlog.get_logger()
 
@@ -254,7 +254,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._watch_reader()
         else:
             log.warning("request.dropped", reason="its answer is not read")
-            self.transport.abort()
+            drop(self.transport)
 
     def _stop_watching_reader(self) -> None:
         if self._stalled is not None:
