@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
+from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
 from benchmarks.facade import measure_facade
 from benchmarks.facade_lists import measure_facade_lists
@@ -43,6 +44,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "facade": measure_facade,
     "facade-lists": measure_facade_lists,
     "connector": measure_connector,
+    "connections": measure_connections,
 }
 
 

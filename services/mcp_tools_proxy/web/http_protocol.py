@@ -57,7 +57,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stalled: asyncio.TimerHandle | None = None
         self._rest = b""
         """What was read and is not parsed yet."""
-        self._unanswered = 0
         self._ended = False
         """Whether nothing more is taken from this connection."""
         self._data = self._tail = b""
@@ -122,9 +121,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Wait for the rest of a request that has begun. Raises _Refused for one too many."""
-        if self._unanswered >= MAX_UNANSWERED:
+        if len(self.pipeline) >= MAX_UNANSWERED - 1:  # those that wait for the one that is served
             raise _Refused(_TOO_MANY)
-        self._unanswered += 1
         self._in_message, self._block_bytes = True, 0
         while self._data[self._at] < _SPACE:  # line ends, which a parser skips before a request
             self._at += 1
@@ -134,7 +132,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Take the head. Raises _Refused for one that is too large."""
-        self._end_block(self._end_of_lines())
+        if self._block_bytes:
+            self._end_block(self._end_of_lines())
+        else:
+            self._end_block(self._data.index(_BLANK_LINE, self._at) + len(_BLANK_LINE))
         super().on_headers_complete()
         self.headers = []  # the parser adds trailers here: no request has this list
         self._in_body = True
@@ -169,13 +170,6 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def on_response_complete(self) -> None:
-        """Go on with the next request; a connection that ends has to be read out in time."""
-        self._unanswered -= 1
-        super().on_response_complete()
-        if self.transport.is_closing():
-            self._watch_reader()
-
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that was idle for too long."""
         super().timeout_keep_alive_handler()
@@ -199,8 +193,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
         The four bytes of it may have come in several reads.
         """
-        if not self._block_bytes and not line_before:
-            return self._data.index(_BLANK_LINE, self._at) + len(_BLANK_LINE)
         known = len(self._tail)
         begin = 0 if self._block_bytes else max(0, known + self._at - 2)
         found = (self._tail + self._data).index(_BLANK_LINE, begin)
@@ -216,13 +208,20 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuse what the parser stopped at; whatever was asked before it is still answered."""
         is_ours = isinstance(cause, _Refused)
         reason = str(cause) if is_ours else "it is not HTTP"
-        before = self._unanswered - self._in_message
-        if before > 0 and not self._in_body:
+        is_waited_for = bool(self.pipeline) or self._is_serving_another
+        if is_waited_for and not self._in_body:
             self._end_after_answers(reason)
-        elif before > 0 or is_ours or (self._in_body and self.cycle.response_started):
+        elif is_waited_for or is_ours or (self._in_body and self.cycle.response_started):
             self._hang_up(reason)
         else:
             self.send_400_response("Invalid HTTP request received.")
+
+    @property
+    def _is_serving_another(self) -> bool:
+        """Whether a request that came before the one that is arriving waits for its answer."""
+        if self._in_body or self.cycle is None:
+            return False
+        return not self.cycle.response_complete
 
     def _await_request(self) -> None:
         if self._arriving is None:
@@ -267,7 +266,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._ended = True
         self._request_is_there()
         self.cycle.keep_alive = False
+        self.cycle.on_response = self._end
         self.flow.hold()
+
+    def _end(self) -> None:
+        self.on_response_complete()
+        self._watch_reader()
 
     def _hang_up(self, reason: str) -> None:
         self._ended = True
