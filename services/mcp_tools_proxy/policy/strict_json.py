@@ -66,7 +66,11 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
     Tell whether a number may be too large for a float. Raises ValueError.
     """
     brackets = data.count(b"[") + data.count(b"{")
-    may_be_many = max_items is not None and brackets + data.count(b",") >= max_items
+    may_be_many = (
+        max_items is not None  # a value is at least one byte
+        and len(data) >= max_items
+        and brackets + data.count(b",") >= max_items
+    )
     if not (may_be_many or brackets > MAX_DEPTH or may_overflow(data)):
         return False
     shape = _shape_of(data)
@@ -88,7 +92,7 @@ def check_keys(data: bytes, value: object) -> None:
     fewer colons: those in strings stay, and are the same number unless they were escaped.
     """
     colons, kept = data.count(b":"), to_json(value).count(b":")
-    if colons == kept and b"\\u003" not in data:
+    if colons == kept and (b"\\" not in data or b"\\u003" not in data):
         return
     escaped = data.replace(rb"\\", b"")
     colons += escaped.count(rb"\u003a") + escaped.count(rb"\u003A")
