@@ -90,7 +90,7 @@ async def test_a_call_refused_by_its_documents_budget_leaves_the_tenants(
 ) -> None:
     async with running(rate_limit_calls=1, rate_limit_tenant_calls=3, **storage) as service:
         own = await codes(service, 10, "doc_1")
-        assert (own.count("OK"), await codes(service, 3, "nobody's")) == (
+        assert (own.count("OK"), sorted(await codes(service, 3, "nobody's"))) == (
             1,
             ["DOCUMENT_NOT_FOUND"] * 2 + ["RATE_LIMIT_EXCEEDED"],
         )
