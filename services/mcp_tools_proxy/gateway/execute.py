@@ -123,7 +123,8 @@ class Executor:
         if spec.server_id is not None:
             self._entered(call, spec)
         parsed = component.parse(call.arguments)
-        await self._check_blocklist(spec, call.arguments)  # a resource's URI is a name, no argument
+        if self._blocklist.is_on:
+            await self._check_blocklist(spec, call.arguments)  # a URI is a name, no argument
         admission = await self._admit(component, parsed, call)
         result = await component.run(parsed, call)
         result_json = to_json(result.value)

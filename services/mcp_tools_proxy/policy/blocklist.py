@@ -36,6 +36,7 @@ class Blocklist:
         words = sorted({_fold(word) for word in keywords}, key=len, reverse=True)
         alternatives = "|".join(re.escape(word) for word in words if word)
         self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
+        self.is_on = bool(alternatives)
 
     def is_long(self, arguments: Mapping[str, object]) -> bool:
         """Return whether searching ``arguments`` may take more than some milliseconds."""

@@ -38,6 +38,31 @@ class CountingStorage(Storage):
         """Return the sums after each charge: key, seconds of its window, amount."""
         return [await self.incr(*charge) for charge in charges]
 
+    async def take_call(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge one call to every call budget; or to none, and return those with nothing left."""
+        counts = await self.get_many([b.key for b in budgets])
+        spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
+        return spent or await self._hit_calls(budgets)
+
+    async def _hit_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge the document, then the tenant: a document's charge is only ever given back for a
+        tenant with nothing left, so nobody who could pass sees it.
+        """
+        taken: list[Budget] = []
+        for budget in budgets:
+            if budget.unit == "calls":
+                taken.append(budget)
+                if await self.incr(budget.key, budget.window_s) > budget.limit:
+                    await self._give_back(taken)
+                    return [budget]
+        return []
+
+    async def _give_back(self, taken: Sequence[Budget]) -> None:
+        sums = await self.add_many([(b.key, b.window_s, -1) for b in taken])
+        ended = [b for b, count in zip(taken, sums, strict=True) if count < 0]
+        if ended:  # their windows ended in between: there was nothing to give back
+            await self.add_many([(b.key, b.window_s, 1) for b in ended])
+
 
 class Counting:
     """Fixed windows (T-09) of a storage; lets the storage's own exceptions through.
@@ -55,7 +80,7 @@ class Counting:
         The tenant's budgets come before the document's (contract §1, order of checks); of several
         of one owner the one whose window ends last is named (T-09).
         """
-        spent = await self._spent(budgets) or await self._hit_calls(budgets)
+        spent = await self.storage.take_call(budgets)
         if not spent:
             return None
         tenants = [budget for budget in spent if budget.owner == "tenant"]
@@ -66,29 +91,6 @@ class Counting:
         await self.storage.add_many(
             [(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"]
         )
-
-    async def _spent(self, budgets: Sequence[Budget]) -> list[Budget]:
-        counts = await self.storage.get_many([b.key for b in budgets])
-        return [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
-
-    async def _hit_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge the document, then the tenant: a document's charge is only ever given back for a
-        tenant with nothing left, so nobody who could pass sees it.
-        """
-        taken: list[Budget] = []
-        for budget in budgets:
-            if budget.unit == "calls":
-                taken.append(budget)
-                if await self.storage.incr(budget.key, budget.window_s) > budget.limit:
-                    await self._give_back(taken)
-                    return [budget]
-        return []
-
-    async def _give_back(self, taken: Sequence[Budget]) -> None:
-        sums = await self.storage.add_many([(b.key, b.window_s, -1) for b in taken])
-        ended = [b for b, count in zip(taken, sums, strict=True) if count < 0]
-        if ended:  # their windows ended in between: there was nothing to give back
-            await self.storage.add_many([(b.key, b.window_s, 1) for b in ended])
 
     async def _refusal(self, spent: Sequence[Budget]) -> Refusal:
         left = await self.storage.seconds_left([b.key for b in spent], spent[0].window_s)

@@ -9,6 +9,7 @@ lengths counts stay right, an ended window just stays in memory until it comes t
 import time
 from collections.abc import Callable, Sequence
 
+from mcp_tools_proxy.ratelimit.budgets import Budget
 from mcp_tools_proxy.ratelimit.counting import CountingStorage
 
 MAX_KEYS = 250_000
@@ -78,6 +79,16 @@ class MemoryStorage(CountingStorage):
         """Return the sums after each charge."""
         now = self._clock()
         return [self._add(*charge, now) for charge in charges]
+
+    async def take_call(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge one call to every call budget; or to none, and return those with nothing left."""
+        now = self._clock()
+        spent = [b for b in budgets if self._count(b.key, now) >= b.limit]
+        if not spent:
+            for budget in budgets:
+                if budget.unit == "calls":
+                    self._add(budget.key, budget.window_s, 1, now)
+        return spent
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
         window = self._windows.get(key)

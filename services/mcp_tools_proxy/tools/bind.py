@@ -54,8 +54,9 @@ class LocalTool(Generic[ArgumentsT]):
 
     async def check_document(self, parsed: object, call: Call) -> None:
         """Look the document up. Raises AccessDenied, DocumentNotFound."""
-        if self.find_document is not None:
-            await self.find_document(parsed, call)  # type: ignore[arg-type]  # what parse returned
+        find = self.find_document
+        if find is not None:
+            await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Run the function on what ``parse`` returned."""

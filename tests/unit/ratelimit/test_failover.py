@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counting import Counting
+from mcp_tools_proxy.ratelimit.counting import Counting, CountingStorage
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory import MemoryStorage
 from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME, SharedStore
@@ -25,6 +25,9 @@ BUDGETS = Budgets(
 class ScriptedStorage(MemoryStorage):
     """A shared store in memory that counts what is asked of it, and fails or hangs when told."""
 
+    add_many = CountingStorage.add_many
+    take_call = CountingStorage.take_call
+
     def __init__(self) -> None:
         super().__init__()
         self.attempts = 0
@@ -35,9 +38,6 @@ class ScriptedStorage(MemoryStorage):
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         await self._step()
         return await super().incr(key, expiry, amount)
-
-    async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
-        return [await self.incr(*charge) for charge in charges]
 
     async def get_many(self, keys: Sequence[str]) -> list[int]:
         await self._step()
