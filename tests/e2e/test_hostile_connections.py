@@ -14,6 +14,7 @@ from tests.service import EXECUTE, request_of
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+CLOSE = b"\r\nConnection: close\r\n\r\n"
 FLOOD_BYTES = 3_300_000
 CHUNKED = "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 SECTION = request_of("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
@@ -105,6 +106,22 @@ def test_trailers_without_end_end_the_connection_and_cost_no_memory(program: Pro
             send_all_that_is_taken(connection, b"X-T: 1\r\n" * 10_000)
         assert b" 200 " not in answered(connection)
     assert rss_bytes(program) - before < 20_000_000
+
+
+def test_the_body_of_a_request_that_asks_for_http2_is_read_and_is_no_request(
+    program: Program,
+) -> None:
+    body = json.dumps({**SECTION, "trace_id": "asked"}).encode()
+    head = (
+        f"POST {EXECUTE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n\r\n"
+    ).encode()
+    with connect(program) as connection:
+        connection.sendall(head + body + HEALTH.replace(b"\r\n\r\n", CLOSE))
+        answers = answered(connection)
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert b'"status":"ok","result":' in answers
+    assert b"x-trace-id: asked" in answers
 
 
 def test_an_idle_connection_is_closed_when_its_time_is_over(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ import asyncio
 
 import httptools
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from mcp_tools_proxy.web.flow import HeldFlow, drop
+from mcp_tools_proxy.web.flow import HeldFlow
+from mcp_tools_proxy.web.unread import UnreadWatch
+from mcp_tools_proxy.web.upgrades import parser_behind_head
 
 log = structlog.get_logger()
 
@@ -19,6 +22,12 @@ STALL_TIMEOUT_S = 60.0
 MAX_HEAD_BYTES = 64 * 1024
 """Largest request line with its headers; as much for the line before a chunk, and for trailers."""
 
+MAX_HEADERS = 256
+"""Headers of one request, and as many trailers: 64 KiB of the shortest took 0.7 MB."""
+
+LOOK_S = 1.0
+"""Seconds between two looks whether a client is still there of which nothing is read."""
+
 MAX_UNANSWERED = 8
 """Requests of one connection that were read and are not answered yet."""
 
@@ -27,8 +36,6 @@ READ_BYTES = 32 * 1024
 
 _BLANK_LINE = b"\r\n\r\n"
 _SPACE = ord(" ")
-
-
 _TOO_LARGE = "its head, a chunk's line or its trailers are too large"
 _TOO_MANY = "it sends requests ahead without waiting for answers"
 
@@ -41,20 +48,22 @@ class BoundedProtocol(HttpToolsProtocol):
     """Bounds what one connection may send ahead, leave unread, and how long it may take.
 
     Hangs up on a request that is not there in time, on a head, a chunk's line or trailers over
-    MAX_HEAD_BYTES, and on who reads nothing. At most MAX_UNANSWERED requests wait for their
-    answers; one more ends the connection after those. Trailers are dropped: they would come as
-    headers, and could name another tenant than the one that was checked.
+    MAX_HEAD_BYTES or MAX_HEADERS, and on who reads nothing. At most MAX_UNANSWERED requests wait
+    for their answers; one more ends the connection after those. Trailers are dropped: they would
+    come as headers, and could name another tenant than the one that was checked.
 
     A timer on the connection costs a tenth of what a time-out around the reading would.
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
     stall_timeout_s = STALL_TIMEOUT_S
+    look_s = LOOK_S
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._arriving: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
+        """What is being answered: ``cycle`` is the last request that was read."""
         self._rest = b""
         """What was read and is not parsed yet."""
         self._ended = False
@@ -70,14 +79,19 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self.flow: HeldFlow = HeldFlow(transport)
+        self.flow: HeldFlow = HeldFlow(transport, on_gone=self._end_at_once, look_s=self.look_s)
+        self._unread = UnreadWatch(transport, self.stall_timeout_s)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._rest = b""
         self._request_is_there()
-        self._stop_watching_reader()
+        self._unread.stop()
+        self.flow.stop_looking()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -91,17 +105,29 @@ class BoundedProtocol(HttpToolsProtocol):
             data, self._rest = data[:READ_BYTES], data[READ_BYTES:]
             self.flow.hold()
             self.loop.call_soon(self._parse_rest)
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         self._data, self._at = data, 0
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._unsupported_upgrade_warning()
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(upgrade.args[0])
         except httptools.HttpParserError as error:
             self._refuse(error.__context__)
         else:
             if self._in_message:
                 self._keep_place()
         self._data = b""
+
+    def _ignore_upgrade(self, end: int) -> None:
+        """Take what follows the head, which ends at ``end``, for its body and further requests."""
+        data, self._data = self._data, self._data[:end]
+        self._keep_place()
+        self.parser, head = parser_behind_head(self, self.scope["headers"], self.parser)
+        self.parser.feed_data(head)
+        if len(data) > end:
+            self._parse(data[end:])
 
     def _parse_rest(self) -> None:
         if self._ended or self.transport.is_closing():
@@ -116,7 +142,7 @@ class BoundedProtocol(HttpToolsProtocol):
         data = self._data
         self._block_bytes += len(data) - self._at
         self._tail = data[-3:] if len(data) >= 3 else (self._tail + data)[-3:]
-        if self._block_bytes > MAX_HEAD_BYTES:
+        if self._block_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._refuse(_Refused(_TOO_LARGE))
 
     def on_message_begin(self) -> None:
@@ -136,6 +162,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end_block(self._end_of_lines())
         else:
             self._end_block(self._data.index(_BLANK_LINE, self._at) + len(_BLANK_LINE))
+        if len(self.headers) > MAX_HEADERS:
+            raise _Refused(_TOO_LARGE)
         super().on_headers_complete()
         self.headers = []  # the parser adds trailers here: no request has this list
         self._in_body = True
@@ -159,7 +187,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end_block(self._end_of_lines(line_before=True))
 
     def on_message_complete(self) -> None:
-        """Have the whole request."""
+        """Have the whole request, unless the parser stops before a body: see _ignore_upgrade."""
+        if self.parser.should_upgrade():
+            return
         self._in_message = self._in_body = False
         if self._arriving is not None:
             self._request_is_there()
@@ -173,17 +203,21 @@ class BoundedProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that was idle for too long."""
         super().timeout_keep_alive_handler()
-        self._watch_reader()
+        self._unread.start()
 
     def pause_writing(self) -> None:
         """Wait for the client to read, but not for ever."""
         super().pause_writing()
-        self._watch_reader()
+        self._unread.start()
 
     def resume_writing(self) -> None:
         """Write on."""
-        self._stop_watching_reader()
+        self._unread.stop()
         super().resume_writing()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _end_of_line(self) -> int:
         return self._data.index(b"\n", self._at) + 1
@@ -239,27 +273,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._arriving.cancel()
             self._arriving = None
 
-    def _watch_reader(self) -> None:
-        """See to it that what waits to be read does not wait for ever."""
-        waiting_bytes = self.transport.get_write_buffer_size()
-        if self._stalled is None and waiting_bytes:
-            self._stalled = self.loop.call_later(
-                self.stall_timeout_s, self._check_reader, waiting_bytes
-            )
-
-    def _check_reader(self, waiting_bytes: int) -> None:
-        self._stalled = None
-        if self.transport.get_write_buffer_size() < waiting_bytes:
-            self._watch_reader()
-        else:
-            log.warning("request.dropped", reason="its answer is not read")
-            drop(self.transport)
-
-    def _stop_watching_reader(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
-
     def _end_after_answers(self, reason: str) -> None:
         """Read no more, and close when the last request that was read is answered."""
         log.warning("request.dropped", reason=reason)
@@ -271,11 +284,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _end(self) -> None:
         self.on_response_complete()
-        self._watch_reader()
+        self._unread.start()
 
     def _hang_up(self, reason: str) -> None:
-        self._ended = True
         if not self.transport.is_closing():
             log.warning("request.dropped", reason=reason)
+        self._end_at_once()
+
+    def _end_at_once(self) -> None:
+        """Close the connection as soon as what was written is read."""
+        self._ended = True
+        if not self.transport.is_closing():
             self.transport.close()
-            self._watch_reader()
+            self._unread.start()

@@ -1,0 +1,48 @@
+"""Ends a connection whose client reads nothing of what waits for it."""
+
+import asyncio
+import socket
+import struct
+
+import structlog
+
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+log = structlog.get_logger()
+
+
+class UnreadWatch:
+    """Gives up a ``transport`` of which nothing is read for ``timeout_s`` once it is watched."""
+
+    def __init__(self, transport: asyncio.Transport, timeout_s: float) -> None:
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """See to it that what waits to be read does not wait for ever."""
+        waiting_bytes = self._transport.get_write_buffer_size()
+        if self._timer is None and waiting_bytes:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._timeout_s, self._check, waiting_bytes)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self, waiting_bytes: int) -> None:
+        self._timer = None
+        if self._transport.get_write_buffer_size() < waiting_bytes:
+            self.start()
+        else:
+            log.warning("request.dropped", reason="its answer is not read")
+            _drop(self._transport)
+
+
+def _drop(transport: asyncio.Transport) -> None:
+    """End a connection with what is unsent: the system would go on offering it for minutes."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
