@@ -89,7 +89,7 @@ NO_IDS = {
 ODD_REQUESTS = {
     "an id of no characters": request("ping", ""),
     "an id below zero": request("ping", -(2**70)),
-    "an id of 4,000 digits": request("ping", 10**4000),
+    "an id of 300 digits": request("ping", 10**299),
     "an id of 100,000 characters": request("ping", "ü" * 100_000),
     "an id with a lone quote and a null character": request("ping", '"\0'),
     "params that are null": {**request("ping"), "params": None},

@@ -16,6 +16,8 @@ import uvloop
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.transports import stdio
+from tests.bounds import BOUND_S
 from tests.downstream.answering import Json
 from tests.downstream.dialling import dialled
 from tests.downstream.test_stdio import GATEWAY, runs
@@ -203,7 +205,10 @@ async def test_what_a_server_orphans_is_reaped() -> None:
 
 
 @pytest.mark.parametrize("where", ["group", "session"])
-async def test_a_server_is_asked_to_end_before_it_is_killed(where: str, tmp_path: Path) -> None:
+async def test_a_server_is_asked_to_end_before_it_is_killed(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "_TERM_S", BOUND_S)  # a busy machine may need more than a second
     file = tmp_path / "end"
 
     async def own() -> None:

