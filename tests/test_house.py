@@ -173,3 +173,19 @@ def test_every_room_says_what_lives_there(room: Path) -> None:
 def test_a_lock_has_hashes_and_no_registry(name: str) -> None:
     lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
     assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (True, False, False)
+
+
+_OWN_BOUND = re.compile(
+    r"(?:asyncio\.timeout|fail_after)\([1-9]|mark\.timeout|wait_for\([^\n]*, [1-9][\d.]*\)"
+)
+
+
+def test_waits_for_what_has_to_come_end_by_the_common_bound() -> None:
+    """Bounds of their own made other tests fail in each of three runs on a busy machine."""
+    own = [
+        f"{path.relative_to(ROOT)}: {found}"
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "tests") and path != Path(__file__)
+        for found in _OWN_BOUND.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert own == []

@@ -25,8 +25,6 @@ from tests.mcp_servers.programs import ROOT, raw_entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 
-BOUND_S = 60.0
-
 OPEN_DESCRIPTORS = """
 import os, sys
 found = []

@@ -9,6 +9,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ServerBusy
 from mcp_tools_proxy.downstream.watched import MAX_WATCHED, MAX_WATCHED_BY_TENANT
+from tests.bounds import BOUND_S
 from tests.builders import make_call
 from tests.downstream.dialling import WAYS
 from tests.downstream.faulty import Scene, scene
@@ -78,7 +79,7 @@ async def test_calls_without_a_tenant_count_as_those_of_one(way: str) -> None:
     async with relaying(way, config={"max_calls_in_flight": 2, "call_timeout_s": 600}) as relay:
         task = asyncio.ensure_future(call(relay, "hang", NO_TENANT))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(BOUND_S):
                 while not relay.script.running_count:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.01)
             with pytest.raises(ServerBusy):

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.program import UNLIMITED, Program, started
 from tests.service import EXECUTE, request_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e]
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 CLOSE = b"\r\nConnection: close\r\n\r\n"

@@ -15,7 +15,7 @@ from tests.facade.serving import Served
 from tests.facade.wire import in_front_of_one
 from tests.service import RESOURCES
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e]
 
 HERE = Path(__file__).parent
 Json = dict[str, Any]
