@@ -155,6 +155,19 @@ async def test_a_key_that_is_there_twice_is_refused_at_its_place(
     )
 
 
+async def test_among_very_many_keys_it_is_not_said_which_is_there_twice() -> None:
+    """To find it took longer than other calls may wait."""
+    body = json.dumps(request_of("nope", {f"k{number}": 1 for number in range(11_000)}))
+    content = body.replace('"k7"', '"k7": 2, "k7"').encode()
+    async with running() as service:
+        error = (await service.http.post(EXECUTE, content=content)).json()["error"]
+    assert (error["code"], error["message"], error["details"]) == (
+        "INVALID_REQUEST",
+        "an object in the body names a key twice; keep one of them",
+        {"field": "body"},
+    )
+
+
 @pytest.mark.parametrize("more", [0, 1])
 async def test_a_body_may_hold_so_many_values_and_not_one_more(more: int) -> None:
     async with running(max_json_items=100) as service:

@@ -4,12 +4,18 @@ import math
 
 _SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 309
+_HALF_LONG = b"0" * 209
+"""Digits before the point that an exponent of two digits can make too many."""
 
 
 def may_overflow(data: bytes) -> bool:
     """Tell whether the JSON in ``data`` may hold such a number; most does not, and that is fast."""
     shape = data.translate(_SHAPE)
-    return b"e000" in shape or b"e+000" in shape or _LONG in shape
+    if b"e000" in shape or b"e+000" in shape:
+        return True
+    return _HALF_LONG in shape and (
+        _LONG in shape or _HALF_LONG + b"e" in shape or _HALF_LONG + b"." in shape
+    )
 
 
 def has_long_digits(data: bytes) -> bool:

@@ -24,6 +24,9 @@ def parse_request(data: bytes, *, max_items: int) -> object:
 def repeated_key(error: RepeatedKey) -> InvalidRequest:
     """Say where a key is that was named before in the same object."""
     field = place_of({"loc": error.place}, whole=BODY)
-    return InvalidRequest(
-        f"{field}: this object names the key twice; keep one of them", details={"field": field}
+    what = (
+        f"{field}: this object names the key"
+        if error.place
+        else "an object in the body names a key"
     )
+    return InvalidRequest(f"{what} twice; keep one of them", details={"field": field})

@@ -94,17 +94,40 @@ def test_a_repeated_key_is_told_by_its_place(text: str, place: tuple[str | int, 
     assert caught.value.place == place
 
 
-@pytest.mark.parametrize("text", ["1" * 309 + "0", "-" + "9" * 4000, "1e309", '{"a": [-1E+999]}'])
+BEYOND = ["1" * 309 + "0", "-" + "9" * 4000, "1e309", '{"a": [-1E+999]}', "1" * 300 + "e20",
+          "1" * 300 + ".5E+20", "9" * 211 + "e+99", "[-" + "1" * 230 + ".0e80]"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BEYOND)
 def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="beyond 1e308"):
         parse_strict(text.encode())
 
 
 @pytest.mark.parametrize(
-    "text", ["1" * 300, "0." + "1" * 400, "1e-400", '"1e999"', "123E5", "1" * 300 + "e-5"]
+    "text",
+    [
+        "1" * 300,
+        "0." + "1" * 400,
+        "1e-400",
+        '"1e999"',
+        "123E5",
+        "1" * 300 + "e-5",
+        "1" * 209 + "e99",
+    ],
 )
 def test_any_other_number_is_taken(text: str) -> None:
     assert parse_strict(text.encode()) == json.loads(text)
+
+
+def test_a_key_repeated_among_very_many_is_found_and_its_place_is_not_looked_for() -> None:
+    many = ",".join(f'"{number}": {{"a": 1}}' for number in range(10_000))
+    text = f'{{{many}, "b": {{"c": 1, "c": 2}}}}'.encode()
+    with pytest.raises(RepeatedKey) as of_a_request:
+        parse_strict(text, max_items=100_000)
+    with pytest.raises(RepeatedKey) as of_a_file:
+        parse_strict(text)
+    assert (of_a_request.value.place, of_a_file.value.place) == ((), ("b", "c"))
 
 
 def test_what_was_parsed_elsewhere_can_be_checked() -> None:
