@@ -92,6 +92,7 @@ def _reap(server: int) -> int | None:
 def _tell(server: int, number: signal.Signals) -> None:
     """Send a signal to the process group, us blocking it, and to a server that left the group."""
     os.killpg(0, number)
+    signal.sigtimedwait({number}, 0)  # our own: waited for, it would come again without an end
     with suppress(OSError):  # it may be another user by now
         if os.getpgid(server) != os.getpgrp():
             os.kill(server, number)
