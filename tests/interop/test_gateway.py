@@ -9,7 +9,7 @@ import pytest
 from tests.configuration import Config, make_preset
 from tests.facade.serving import serving
 from tests.interop.everything import running_everything, stdio_entry
-from tests.interop.test_stranger import TOOLS
+from tests.interop.test_stranger import TASK_ONLY, TOOLS
 from tests.service import PROMPTS, RESOURCES, SERVERS, Service, running
 from tests.service import TOOLS as TOOLS_ROUTE
 
@@ -23,7 +23,7 @@ ASKING = ["trigger-elicitation-request", "trigger-sampling-request", "trigger-ur
 
 def configured(entry: Json) -> Config:
     """Show all of the stranger."""
-    preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *ASKING]])
+    preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *ASKING, TASK_ONLY]])
     return Config(servers={ID: entry}, presets=[preset])
 
 
@@ -45,7 +45,7 @@ async def test_it_is_ready_with_all_that_it_offers(service: Service) -> None:
     assert (server["state"], server["era"], server["counts"]) == (
         "ready",
         "2025-11-25",
-        {"tools": 16, "prompts": 4, "resources": 7, "resource_templates": 2},
+        {"tools": 15, "prompts": 4, "resources": 7, "resource_templates": 2},
     )
 
 
