@@ -26,8 +26,8 @@ GATHER_S = 0.05
 than writing the line."""
 
 WRITE_BYTES = 64 * 1024
-"""Largest write, the usual size of a pipe. Each one hands the interpreter to and fro: with writes
-of 4 kB a call took 6 % more CPU."""
+"""Largest write, the usual size of a pipe. With each one the thread takes the interpreter from the
+event loop: with writes of 4 kB a call took 6 % more CPU."""
 
 DRAIN_S = 1.0
 """Longest wait at exit, in seconds, for what is still queued."""
