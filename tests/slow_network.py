@@ -14,9 +14,18 @@ class SlowNetwork:
         self.connections = 0
         self._target_port = target_port
         self._delay_s = delay_s
+        self._forwarding: set[asyncio.Task[None] | None] = set()
+
+    async def end(self) -> None:
+        """End every connection, so that no task of one is left to the garbage collector."""
+        tasks = [task for task in self._forwarding if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._forwarding.add(asyncio.current_task())
         theirs, ours = await asyncio.open_connection("127.0.0.1", self._target_port)
         with contextlib.suppress(OSError, asyncio.CancelledError):  # the test may end before
             await asyncio.gather(
@@ -41,3 +50,5 @@ async def slow_network(target_port: int, *, delay_s: float) -> AsyncIterator[Slo
     network.port = server.sockets[0].getsockname()[1]
     async with server:
         yield network
+        server.close()
+        await network.end()
