@@ -146,14 +146,15 @@ def _strictness(file_name: str, value: object, place: Location) -> Iterator[Prob
     if isinstance(value, _Object):
         for key in value.repeated:
             yield problem(f"names {quote(key)} twice; keep one of them")
-    for step, part in _parts(value):
+    for step, part in parts_of(value):
         if isinstance(step, str) and _has_half_character(step):
             yield problem("has a key with half of a surrogate pair, which is no character")
         else:
             yield from _strictness(file_name, part, (*place, step))
 
 
-def _parts(value: object) -> Iterable[tuple[int | str, object]]:
+def parts_of(value: object) -> Iterable[tuple[int | str, object]]:
+    """Return what an object or a list holds, each with its key or index; nothing for the rest."""
     match value:
         case dict():
             return value.items()

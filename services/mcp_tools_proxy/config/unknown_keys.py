@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from mcp_tools_proxy.config.near_misses import OF_AGENT, OF_ROOT, OF_SERVER, what_to_do
-from mcp_tools_proxy.config.parsing import Location, json_path
+from mcp_tools_proxy.config.parsing import Location, json_path, parts_of
 from mcp_tools_proxy.config.schema import (
     AgentEntry,
     AgentsFile,
@@ -63,7 +63,7 @@ def unknown_keys(expected: Expected, written: object, place: Location = ()) -> I
         if key not in known and expected.is_told(key) and (key != "$schema" or place):
             yield (*place, key), what_to_do(key, expected.advice, known)
         if key in known and (below := expected.below.get(key)):
-            for step, part in _parts(value):
+            for step, part in parts_of(value):
                 yield from unknown_keys(below, part, (*place, key, step))
 
 
@@ -86,12 +86,3 @@ def also_at(others: Sequence[Location]) -> str:
     if len(others) <= PLACES_TOLD:
         return f" (also at {told})"
     return f" (also at {len(others)} more places, such as {told})"
-
-
-def _parts(value: object) -> Iterable[tuple[int | str, object]]:
-    match value:
-        case dict():
-            return value.items()
-        case list():
-            return enumerate(value)
-    return ()
