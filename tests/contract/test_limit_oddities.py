@@ -14,7 +14,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, running_redis
 
 WINDOW_S = 60
 BUDGETS = Budgets(
@@ -25,10 +25,8 @@ pytestmark = [pytest.mark.requirement("T-09"), pytest.mark.requirement("T-10")]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -15,24 +15,20 @@ from mcp_tools_proxy.ratelimit.memory import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, running_redis
 
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     """One for a test that kills or pauses it."""
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
+    with running_redis(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture(params=["memory", "redis"])

@@ -18,7 +18,7 @@ import mcp_tools_proxy
 from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME
 from tests import limit_replica
 from tests.bounds import BOUND_S
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, running_redis
 from tests.service import Service, running
 from tests.slow_network import slow_network
 
@@ -29,10 +29,8 @@ DELAY_S = 0.04
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
+    with running_redis(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
