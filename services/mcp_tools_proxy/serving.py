@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import structlog
@@ -17,7 +18,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.policy.loopback import is_loopback
 from mcp_tools_proxy.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
-from mcp_tools_proxy.web.http_protocol import BoundedProtocol
+from mcp_tools_proxy.web.connections import ConnectionLimit, LimitedProtocol
 
 log = structlog.get_logger()
 
@@ -112,7 +113,7 @@ def build_server(settings: Settings) -> GracefulServer:
         access_log=False,
         proxy_headers=False,  # web/peers.py reads them, of trusted proxies only
         ws="none",
-        http=BoundedProtocol,
+        http=partial(LimitedProtocol, limit=ConnectionLimit()),  # type: ignore[arg-type]
         server_header=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,

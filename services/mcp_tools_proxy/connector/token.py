@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.identity.watching import changes
+from mcp_tools_proxy.identity.watching import RETRY_S, changes
 from mcp_tools_proxy.policy.identifiers import is_visible_ascii
 
 MAX_BYTES = 64 * 1024
@@ -56,6 +56,7 @@ class FileToken:
         self._path = path
         self.problem: str | None = None
         """Why the file held none when it was read last; it does not name the file."""
+        self._is_readable = True
 
     def __repr__(self) -> str:
         return f"<FileToken problem={self.problem!r}>"
@@ -69,9 +70,16 @@ class FileToken:
         return token
 
     async def other_than(self, refused: str | None) -> None:
-        """Follow the file until it holds another token: it is read at once, and on each change."""
+        """Follow the file until it holds another token: it is read at once, and on each change.
+
+        While it cannot be read it is read again and again: it does not change when it can be.
+        """
         async for _ in changes(self._path):
-            if await self.read() not in (None, refused):
+            token = await self.read()
+            while not self._is_readable:
+                await asyncio.sleep(RETRY_S)
+                token = await self.read()
+            if token not in (None, refused):
                 return
 
     def _look(self) -> tuple[str | None, str | None]:
@@ -79,7 +87,9 @@ class FileToken:
             with self._path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
         except OSError as error:
+            self._is_readable = isinstance(error, FileNotFoundError)
             return None, f"cannot be read: {error.strerror}"
+        self._is_readable = True
         text = content.strip().decode("ascii", errors="replace")
         if not text or len(content) > MAX_BYTES or not is_visible_ascii(text):
             return None, "should hold one token, printable ASCII without spaces"

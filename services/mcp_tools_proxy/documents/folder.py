@@ -30,6 +30,9 @@ LOOKS = 3
 A polling watch compares whole seconds, so it misses what follows a change within one.
 """
 
+UNREAD_CHECKS = 10
+"""After how many checks what could not be read is read again: it does not change when it can be."""
+
 RETRY_S = 0.5
 """The pause before a folder that is missing, or a watch that failed, is tried again."""
 
@@ -141,17 +144,21 @@ class DocumentFolder:
             rust_timeout=CHECK_MS,
             yield_on_timeout=True,
         )
-        looks = LOOKS  # something may have changed just before the watch began
+        looks = LOOKS + 1  # something may have changed just before the watch began
         async with aclosing(batches):
             async for changes in batches:
-                looks = LOOKS if changes else looks
-                if looks:
+                looks = LOOKS if changes else looks - 1
+                if looks > 0 or (looks % UNREAD_CHECKS == 0 and self._has_unread):
                     await self.load()
-                    looks -= 1
                 if (Change.deleted, str(self._root)) in changes:
                     return
                 if await asyncio.to_thread(_identity, self._root) != identity:
                     return
+
+    @property
+    def _has_unread(self) -> bool:
+        """Whether a file or folder is there and could not be read."""
+        return any(not file.stamp for file in (self._files or {}).values())
 
     def _apply(self, wanted: Mapping[Pair, Document]) -> None:
         for pair in self._held.keys() - wanted.keys():

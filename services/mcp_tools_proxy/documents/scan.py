@@ -133,7 +133,8 @@ def _read(root: Path, path: Path, known: LoadedFile | None) -> LoadedFile | None
     try:
         document = read_document(path)
     except BrokenFile as error:
-        return _broken(stamp, known, error.reason)
+        is_there = not isinstance(error.__cause__, OSError)
+        return _broken(stamp if is_there else (), known, error.reason)
     owner = tenant_of_folder(root, path)
     if owner is not None and owner != document.tenant_id:  # who may write here is that tenant only
         return _broken(

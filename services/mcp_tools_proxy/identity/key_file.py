@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from mcp_tools_proxy.identity.keys import KeySet, NotAKeySet, parse_key_set, state_of
-from mcp_tools_proxy.identity.watching import changes
+from mcp_tools_proxy.identity.watching import follow
 
 log = structlog.get_logger()
 
@@ -29,25 +29,11 @@ class FileKeys:
 
     async def load(self) -> None:
         """Bring the keys to what the file says now."""
-        failure = None
-        keys = self.keys
-        try:
-            keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
-        except NotAKeySet as error:
-            failure = str(error)
-        except OSError as error:
-            keys, failure = KeySet(), f"cannot be read: {error.strerror}"
-        if failure is not None and failure != self._failure:
-            log.error("jwks.failed", source=str(self._path), reason=failure)
-        self._failure = failure
-        if keys.by_kid.keys() != self.keys.by_kid.keys():
-            log.info("jwks.loaded", keys=keys.count, unusable=keys.unusable)
-        self.keys = keys
+        await self._look()
 
     async def run(self) -> None:
         """Follow the file until cancelled; a change is in force within a second."""
-        async for _ in changes(self._path):
-            await self.load()
+        await follow(self._path, self._look)
 
     async def look_again(self) -> None:
         """Do nothing: the file is followed anyway."""
@@ -55,3 +41,24 @@ class FileKeys:
     def state(self) -> Mapping[str, object]:
         """Tell how the keys are, for readiness."""
         return state_of(self.keys, source="file", failure=self._failure)
+
+    async def _look(self) -> bool:
+        """Read the file; return whether that is all until it changes."""
+        try:
+            keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
+        except NotAKeySet as error:
+            self._apply(self.keys, str(error))
+        except OSError as error:
+            self._apply(KeySet(), f"cannot be read: {error.strerror}")
+            return isinstance(error, FileNotFoundError)
+        else:
+            self._apply(keys, None)
+        return True
+
+    def _apply(self, keys: KeySet, failure: str | None) -> None:
+        if failure is not None and failure != self._failure:
+            log.error("jwks.failed", source=str(self._path), reason=failure)
+        self._failure = failure
+        if keys.by_kid.keys() != self.keys.by_kid.keys():
+            log.info("jwks.loaded", keys=keys.count, unusable=keys.unusable)
+        self.keys = keys

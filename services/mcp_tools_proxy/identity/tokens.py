@@ -11,7 +11,7 @@ import structlog
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.principal import Principal
 from mcp_tools_proxy.identity.token_lines import TokenEntry, TokenLines, read_lines, token_hash
-from mcp_tools_proxy.identity.watching import changes
+from mcp_tools_proxy.identity.watching import follow
 
 PROBLEMS_SHOWN = 20
 """How many broken lines a readiness report tells."""
@@ -60,17 +60,11 @@ class FileTokens:
 
     async def load(self) -> None:
         """Bring the tokens to what the file says now."""
-        try:
-            data = await asyncio.to_thread(self._path.read_bytes)
-        except OSError as error:
-            self._apply(TokenLines(), failure=error.strerror or type(error).__name__)
-        else:
-            self._apply(await asyncio.to_thread(read_lines, data), failure=None)
+        await self._look()
 
     async def run(self) -> None:
         """Follow the file until cancelled; a change is in force within a second."""
-        async for _ in changes(self._path):
-            await self.load()
+        await follow(self._path, self._look)
 
     def state(self) -> Mapping[str, object]:
         """Tell how the tokens are, for readiness: counts and numbers of lines, no values."""
@@ -86,6 +80,16 @@ class FileTokens:
             "file": "read" if self._failure is None else f"cannot be read: {self._failure}",
             "problems": problems,
         }
+
+    async def _look(self) -> bool:
+        """Read the file; return whether that is all until it changes."""
+        try:
+            data = await asyncio.to_thread(self._path.read_bytes)
+        except OSError as error:
+            self._apply(TokenLines(), failure=error.strerror or type(error).__name__)
+            return isinstance(error, FileNotFoundError)
+        self._apply(await asyncio.to_thread(read_lines, data), failure=None)
+        return True
 
     def _find(self, token: str) -> TokenEntry | None:
         hashed = token_hash(token)

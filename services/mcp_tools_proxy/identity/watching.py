@@ -17,6 +17,20 @@ SETTLE_S = 0.1
 MAX_LOOKS = 4
 """How many looks after the first sight of a change it is told in any case."""
 
+RETRY_S = 1.0
+"""The pause before a file that is there and could not be read is read again, in seconds."""
+
+
+async def follow(file: Path, read: Callable[[], Awaitable[bool]]) -> None:
+    """Call ``read`` at each change until cancelled, and again while it returns False.
+
+    A file that could not be read for want of a descriptor does not change when there is one again:
+    every token was refused until somebody touched the file.
+    """
+    async for _ in changes(file):
+        while not await read():  # noqa: ASYNC110 - nobody tells when it can be read
+            await asyncio.sleep(RETRY_S)
+
 
 async def changes(
     file: Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

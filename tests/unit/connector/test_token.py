@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.token import MAX_BYTES, FileToken, FixedToken
+from tests.descriptors import none_left
 from tests.remote_backend.waiting import bounded
 
 NO_TOKENS = {
@@ -142,6 +143,18 @@ async def test_a_token_behind_a_link_that_is_changed_is_noticed(tmp_path: Path, 
         point(file, "new")
         await waiting
     assert await token.read() == "new"
+
+
+async def test_a_token_that_could_not_be_read_for_a_moment_is_read_again(file: Path) -> None:
+    write(file, b"new")
+    token = FileToken(file)
+    async with asyncio.TaskGroup() as tasks:
+        with none_left():
+            waiting = tasks.create_task(other_than(token, "old"))
+            while token.problem is None:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        await waiting
+    assert token.problem is None
 
 
 async def test_neither_the_refused_token_nor_none_is_taken_for_another(file: Path) -> None:

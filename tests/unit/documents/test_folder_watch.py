@@ -1,5 +1,6 @@
 """The documents folder: a change shows while the service runs (contract §5)."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from mcp_tools_proxy.documents.files import document_path, dump_document
 from mcp_tools_proxy.documents.folder import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
+from tests.descriptors import none_left
 from tests.unit.documents.shelf import Shelf, document, place, rewrite
 
 
@@ -208,3 +210,16 @@ async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
         root.unlink()
         rewrite(root, document())
         await shelf.until({("t", "d"): "one"})
+
+
+@pytest.mark.usefixtures("watching")
+async def test_what_could_not_be_read_for_a_moment_is_read_again(
+    root: Path, folder: DocumentFolder, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.documents.folder.LOOKS", 1)  # the one that fails
+    with none_left():
+        os.utime(document_path(root, "t", "d"))
+        await error_named(folder, "")
+    await error_named(folder, "", there=False)
+    assert not folder.errors
+    await shelf.until({("t", "d"): "one"})

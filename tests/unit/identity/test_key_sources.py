@@ -1,6 +1,7 @@
 """Where keys come from: a file that is followed, a URL that may be down."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from mcp_tools_proxy.identity.key_file import FileKeys
 from mcp_tools_proxy.identity.key_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
 from mcp_tools_proxy.policy.algorithms import ALGORITHMS
 from tests.bounds import BOUND_S
+from tests.descriptors import none_left
 from tests.signing import key_set, make_key
 
 URL = "http://127.0.0.1/jwks?secret=hush"
@@ -196,3 +198,13 @@ async def test_without_the_file_there_are_no_keys(tmp_path: Path) -> None:
         path.unlink()
         await until(lambda: keys.state()["status"] == "degraded")
         assert keys.keys.count == 0
+
+
+async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "jwks.json", key_set(OLD))
+    async with followed(path) as keys:
+        with none_left():
+            os.utime(path)
+            await until(lambda: keys.state()["status"] == "degraded")
+        await until(lambda: keys.state()["status"] == "ok")
+        assert keys.keys.find("old", "EdDSA") is not None

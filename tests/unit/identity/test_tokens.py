@@ -16,6 +16,7 @@ from mcp_tools_proxy.identity.token_file import add_token, remove_entry
 from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
 from mcp_tools_proxy.identity.tokens import FileTokens
 from tests.bounds import BOUND_S
+from tests.descriptors import none_left
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 ACME = Principal(tenant_id="acme", user_id="u", agents=frozenset({"reader"}))
@@ -130,6 +131,17 @@ async def test_a_file_that_cannot_be_read_lets_nobody_in(path: Path) -> None:
         become_a_folder(path)
         await until(lambda: tokens.state()["status"] == "degraded")
         assert not await is_good(tokens, token)
+
+
+async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(path: Path) -> None:
+    """Whoever holds all connections open must not lock out everybody for good."""
+    token, _ = make_token(path)
+    async with followed(path) as tokens:
+        with none_left():
+            os.utime(path)
+            await until(lambda: tokens.state()["status"] == "degraded")
+        await until(lambda: tokens.state()["status"] == "ok")
+        assert await is_good(tokens, token)
 
 
 async def test_a_half_written_line_leaves_the_others_good(path: Path) -> None:

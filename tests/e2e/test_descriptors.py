@@ -1,0 +1,75 @@
+"""Whoever opens all the connections there can be keeps the program from nothing else."""
+
+import contextlib
+import json
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.documents.files import document_path, dump_document
+from tests.bounds import BOUND_S
+from tests.e2e.program import UNLIMITED, Program, started
+from tests.service import EXECUTE, request_of
+from tests.unit.documents.shelf import document
+
+pytestmark = pytest.mark.e2e
+
+DESCRIPTORS = 160
+CALLERS = DESCRIPTORS * 3 // 4
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    with started(tmp_path, UNLIMITED) as running:
+        limits = (DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, limits)
+        yield running
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Tell whether the other side has not closed; nothing is asked, so nothing is answered."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def status_of(program: Program) -> str:
+    body = request_of("read_doc_metadata", {"doc_id": "d"})
+    body["user"] = {"user_id": "u", "tenant_id": "t"}
+    status: str = program.http.post(EXECUTE, json=body).json()["status"]
+    return status
+
+
+def test_connections_without_end_leave_descriptors_to_files(
+    tmp_path: Path, program: Program
+) -> None:
+    assert status_of(program) == "error"  # on a connection that stays
+    with contextlib.ExitStack() as opened:
+        callers = []
+        for _ in range(DESCRIPTORS + 40):
+            caller = socket.create_connection(("127.0.0.1", program.port), timeout=BOUND_S)
+            callers.append(opened.enter_context(caller))
+        while sum(map(is_open, callers)) > CALLERS - 1:
+            time.sleep(0.05)
+        path = document_path(tmp_path / "documents", "t", "d")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(dump_document(document()))
+        deadline = time.monotonic() + BOUND_S
+        while status_of(program) != "ok":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert sum(map(is_open, callers)) == CALLERS - 1
+    with socket.create_connection(("127.0.0.1", program.port), timeout=BOUND_S) as caller:
+        caller.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert caller.recv(100).startswith(b"HTTP/1.1 200")
+    program.stop()
+    said = [line for line in program.log_lines() if line["event"] == "connections.refused"]
+    assert json.dumps(said).count(f'"limit": {CALLERS}') == len(said) > 0
