@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
@@ -47,8 +47,6 @@ _JSON_TYPES: Mapping[type, str] = {
 
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
-log = structlog.get_logger()
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -57,6 +55,9 @@ class Exchange:
     session: Session
     spec: ComponentSpec
     name: str
+    _log: Any = field(
+        init=False, repr=False, default_factory=lambda: structlog.get_logger().bind()
+    )  # bound once: the lazy one binds at each look
 
     async def run(
         self,
@@ -74,9 +75,9 @@ class Exchange:
         errors, ``read``'s and the session's, and ToolFailed for input that cannot be given.
         """
         params["_meta"] = meta_of(call)
-        telling = log.is_enabled_for(logging.DEBUG)
+        telling = self._log.is_enabled_for(logging.DEBUG)
         if telling:
-            log.debug(
+            self._log.debug(
                 "facade_to_downstream.request",
                 **self._told(call),
                 arguments=declared_arguments(call, self.spec),
@@ -133,9 +134,9 @@ class Exchange:
     def _tell_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
         told = {**self._told(call), "duration_ms": round(seconds * 1000, 3)}
         if code == "OK":
-            log.debug("downstream.response", **told, response=shape_of(raw))
+            self._log.debug("downstream.response", **told, response=shape_of(raw))
         else:
-            log.debug("downstream.response.error", **told, errorMessage=code)
+            self._log.debug("downstream.response.error", **told, errorMessage=code)
 
 
 def _check_count(raw: object, max_bytes: int) -> None:

@@ -1,9 +1,8 @@
 """The road of every request to a server: its limit, its deadline, its second try."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mcp.types import METHOD_NOT_FOUND
@@ -29,7 +28,7 @@ class Requests:
         self, config: ServerConfig, current: CurrentLink, clock: Callable[[], float]
     ) -> None:
         self.in_flight = 0
-        self._of_tenant: Counter[str] = Counter()
+        self._of_tenant: dict[str, int] = {}
         """How many of them each tenant has."""
         self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
             config.max_calls_in_flight
@@ -55,51 +54,54 @@ class Requests:
     ) -> Any:
         """Send one request and give its raw result; see ``Session.request``."""
         deadline = self._clock() + self._config.call_timeout_s - waited_s
-        with self._in_flight(tenant_id):
-            try:
-                return await self._send(
-                    method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
-                )
-            except LinkFault as fault:
-                may_be_done = fault.sent and not (repeatable or idempotent)
-                raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
-            except TimeoutError:
-                raise self._late() from None
-            except AnswerTooLarge as error:
-                raise self._too_large(error) from None
+        self._enter(tenant_id)
+        try:
+            return await self._send(
+                method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
+            )
+        except LinkFault as fault:
+            may_be_done = fault.sent and not (repeatable or idempotent)
+            raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
+        except TimeoutError:
+            raise self._late() from None
+        except AnswerTooLarge as error:
+            raise self._too_large(error) from None
+        finally:
+            self._leave(tenant_id)
 
     async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
         """Wait for an event as a call in flight; False when the call's time is over first.
 
         ``waited_s`` of it are over already. Raises ServerBusy.
         """
-        with self._in_flight(tenant_id):
-            try:
-                async with asyncio.timeout(self._config.call_timeout_s - waited_s):
-                    await event.wait()
-            except TimeoutError:
-                return False
-            return True
+        self._enter(tenant_id)
+        try:
+            async with asyncio.timeout(self._config.call_timeout_s - waited_s):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._leave(tenant_id)
+        return True
 
-    @contextmanager
-    def _in_flight(self, tenant_id: str) -> Iterator[None]:
-        """Count a call while it lasts. Raises ServerBusy."""
+    def _enter(self, tenant_id: str) -> None:
+        """Count a call until ``_leave``. Raises ServerBusy."""
         if self.in_flight >= self._config.max_calls_in_flight:
             raise self._busy()
-        if self._of_tenant[tenant_id] >= self._tenant_limit:
+        of_tenant = self._of_tenant.get(tenant_id, 0)
+        if of_tenant >= self._tenant_limit:
             raise self._busy_for_tenant()
         self.in_flight += 1
-        self._of_tenant[tenant_id] += 1
+        self._of_tenant[tenant_id] = of_tenant + 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self._of_tenant[tenant_id] -= 1
-            if not self._of_tenant[tenant_id]:
-                del self._of_tenant[tenant_id]
-            if not self.in_flight:
-                self._idle.set()
+
+    def _leave(self, tenant_id: str) -> None:
+        self.in_flight -= 1
+        of_tenant = self._of_tenant.pop(tenant_id) - 1
+        if of_tenant:  # the others are forgotten: there may be any number of tenants
+            self._of_tenant[tenant_id] = of_tenant
+        if not self.in_flight:
+            self._idle.set()
 
     async def watch(
         self, watched: Watched, uri: str, listener: OnUpdate, tenant_id: str

@@ -188,4 +188,7 @@ def _finish(value: dict[str, Any], budget: TextBudget) -> int:
 
 
 def _first_of(fields: Block, *names: str) -> object:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
+    for name in names:
+        if (field := fields.get(name)) is not None:
+            return field
+    return None

@@ -67,7 +67,7 @@ async def request_for(
     return await send(client)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Request:
     """The request of one call, in as many rounds as its server asks for."""
 

@@ -20,6 +20,7 @@ Place = tuple[str | int, ...]
 
 _TOO_LARGE = "holds a number beyond 1e308"
 
+_BACKSLASH = ord("\\")
 _SPACE = b" \t\r\n"
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -98,7 +99,7 @@ def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -
     fewer colons: those in strings stay, and are the same number unless they were escaped.
     """
     colons, kept = data.count(b":"), to_json(value).count(b":")
-    if colons == kept and (b"\\" not in data or b"\\u003" not in data):
+    if colons == kept and (_BACKSLASH not in data or b"\\u003" not in data):
         return
     escaped = data.replace(rb"\\", b"")
     colons += escaped.count(rb"\u003a") + escaped.count(rb"\u003A")

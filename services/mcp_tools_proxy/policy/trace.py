@@ -14,6 +14,7 @@ TRACE_CONTEXT = frozenset({"traceparent", "tracestate", "baggage"})
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
 )
+_TEXT_OR_NUMBER = (str, int, float)
 _UNUSABLE = re.compile("[^!-~]")
 _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 
@@ -36,7 +37,7 @@ def choose_trace_id(*given: object, traceparent: object = None) -> str | None:
 
 def is_text_or_number(value: object) -> bool:
     """Return whether JSON's ``value`` can be a trace_id."""
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
+    return isinstance(value, _TEXT_OR_NUMBER) and not isinstance(value, bool)
 
 
 def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:

@@ -47,7 +47,7 @@ class HeldFlow(FlowControl):
         """Read on as soon as nothing is held."""
         if self.held:
             self.read_paused = False
-        else:
+        elif self.read_paused:  # seldom, and asked after each answer
             super().resume_reading()
 
     def stop_looking(self) -> None:

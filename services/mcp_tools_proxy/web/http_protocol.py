@@ -7,6 +7,7 @@ import structlog
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from mcp_tools_proxy.web.arrival import ArrivalTimer
 from mcp_tools_proxy.web.flow import HeldFlow
 from mcp_tools_proxy.web.unread import UnreadWatch
 from mcp_tools_proxy.web.upgrades import parser_behind_head
@@ -51,8 +52,6 @@ class BoundedProtocol(HttpToolsProtocol):
     MAX_HEAD_BYTES or MAX_HEADERS, and on who reads nothing. At most MAX_UNANSWERED requests wait
     for their answers; one more ends the connection after those. Trailers are dropped: they would
     come as headers, and could name another tenant than the one that was checked.
-
-    A timer on the connection costs a tenth of what a time-out around the reading would.
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
@@ -61,7 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._arriving: asyncio.TimerHandle | None = None
+        self._arrival = ArrivalTimer(self.loop, self.arrival_timeout_s, self._end_late)
         self._running: RequestResponseCycle | None = None
         """What is being answered: ``cycle`` is the last request that was read."""
         self._rest = b""
@@ -81,12 +80,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow: HeldFlow = HeldFlow(transport, on_gone=self._end_at_once, look_s=self.look_s)
         self._unread = UnreadWatch(transport, self.stall_timeout_s)
-        self._await_request()
+        self._arrival.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._rest = b""
-        self._request_is_there()
+        self._arrival.close()
         self._unread.stop()
         self.flow.stop_looking()
         if self._running is not None and not self._running.response_complete:
@@ -99,7 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._ended:
             return
         if self.timeout_keep_alive_task is not None:
-            self._await_request()  # line ends alone begin no message, and would never time out
+            self._arrival.start()  # line ends alone begin no message, and would never time out
             self._unset_keepalive_if_required()
         if len(data) > READ_BYTES:
             data, self._rest = data[:READ_BYTES], data[READ_BYTES:]
@@ -153,8 +152,7 @@ class BoundedProtocol(HttpToolsProtocol):
         while self._data[self._at] < _SPACE:  # line ends, which a parser skips before a request
             self._at += 1
         super().on_message_begin()
-        if self._arriving is None:
-            self._await_request()
+        self._arrival.start()
 
     def on_headers_complete(self) -> None:
         """Take the head. Raises _Refused for one that is too large."""
@@ -191,8 +189,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._in_message = self._in_body = False
-        if self._arriving is not None:
-            self._request_is_there()
+        self._arrival.stop()
         super().on_message_complete()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
             # answered before its body was there: uvicorn would keep the connection for ever
@@ -223,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._data.index(b"\n", self._at) + 1
 
     def _end_of_lines(self, *, line_before: bool = False) -> int:
-        """Give where the blank line ends that ends a head, or trailers after the ``line_before``.
+        """Return where the blank line ends that ends a head, or trailers after the ``line_before``.
 
         The four bytes of it may have come in several reads.
         """
@@ -257,27 +254,17 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         return not self.cycle.response_complete
 
-    def _await_request(self) -> None:
-        if self._arriving is None:
-            self._arriving = self.loop.call_later(self.arrival_timeout_s, self._is_late)
-
-    def _is_late(self) -> None:
-        self._arriving = None
+    def _end_late(self) -> None:
         if self.flow.read_paused:  # it is our turn: the rest is not read before others are answered
-            self._await_request()
+            self._arrival.start()
         else:
             self._hang_up("it did not arrive in time")
-
-    def _request_is_there(self) -> None:
-        if self._arriving is not None:
-            self._arriving.cancel()
-            self._arriving = None
 
     def _end_after_answers(self, reason: str) -> None:
         """Read no more, and close when the last request that was read is answered."""
         log.warning("request.dropped", reason=reason)
         self._ended = True
-        self._request_is_there()
+        self._arrival.stop()
         self.cycle.keep_alive = False
         self.cycle.on_response = self._end
         self.flow.hold()

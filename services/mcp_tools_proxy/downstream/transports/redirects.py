@@ -13,6 +13,7 @@ MAX_REDIRECTS = 3
 
 _KEEPS_REQUEST = frozenset({307, 308})
 """The others let a client turn a POST into a GET."""
+_FIRST_REDIRECT = 300
 _GONE = frozenset({404, 410})
 _ADDRESS_CHARS = 300
 
@@ -31,7 +32,10 @@ class Address:
 
         When nothing is there any more the configured address is asked again. Raises Refused.
         """
-        response, self.url = await send_following(send, self.url)
+        response = await send(self.url)
+        if response.status < _FIRST_REDIRECT:
+            return response
+        response, self.url = await _follow(response, send, self.url)
         if response.status in _GONE and self.url != self._configured_url:
             response.release()
             response, self.url = await send_following(send, self._configured_url)
@@ -44,7 +48,14 @@ async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, 
     307 and 308 within the same scheme, host and port are followed: the headers hold secrets that
     are for nobody else. Raises Refused for any other redirect.
     """
-    response, followed = await send(url), 0
+    return await _follow(await send(url), send, url)
+
+
+async def _follow(
+    response: aiohttp.ClientResponse, send: Send, url: URL
+) -> tuple[aiohttp.ClientResponse, URL]:
+    """Do the rest of ``send_following`` after ``url`` answered."""
+    followed = 0
     while _is_redirect(response):
         response.release()
         target = _target_of(response, url)
@@ -76,7 +87,7 @@ def shown(address: URL) -> str:
 
 
 def _is_redirect(response: aiohttp.ClientResponse) -> bool:
-    return 300 <= response.status < 400 and "Location" in response.headers
+    return _FIRST_REDIRECT <= response.status < 400 and "Location" in response.headers
 
 
 def _target_of(response: aiohttp.ClientResponse, url: URL) -> URL:

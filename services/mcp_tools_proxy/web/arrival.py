@@ -1,0 +1,48 @@
+"""How long a connection's next request may take to be there."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class ArrivalTimer:
+    """Calls ``on_late`` when what was started is not stopped within ``timeout_s``.
+
+    It is started and stopped for every request, so it keeps one timer of the event loop and looks
+    at the clock when that one ends: a timer for each request would cost 2 us.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, timeout_s: float, on_late: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._timeout_s = timeout_s
+        self._on_late = on_late
+        self._due_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to wait, unless that has begun."""
+        if self._due_at is None:
+            self._due_at = self._loop.time() + self._timeout_s
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._due_at, self._look)
+
+    def stop(self) -> None:
+        """Wait no more until the next start."""
+        self._due_at = None
+
+    def close(self) -> None:
+        """Wait never again."""
+        self._due_at = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._due_at is None:
+            return
+        if self._loop.time() < self._due_at:
+            self._timer = self._loop.call_at(self._due_at, self._look)
+        else:
+            self._due_at = None
+            self._on_late()
