@@ -40,6 +40,8 @@ class Blocklist:
 
     def is_long(self, arguments: Mapping[str, object]) -> bool:
         """Return whether searching ``arguments`` may take more than some milliseconds."""
+        if self._pattern is None:
+            return False
         chars = 0
         for _, text in self._texts(arguments):
             chars += len(text) + VALUE_CHARS
