@@ -6,11 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli import app
+from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.downstream import remains
 from tests.e2e.program import wait_until
@@ -108,17 +110,37 @@ def test_what_is_refused_over_http_is_refused_here(tmp_path: Path, more: str, fi
         assert messages(program) == [1, 2]
 
 
-def test_lines_of_a_file_are_looked_at_alike(tmp_path: Path) -> None:
-    requests = tmp_path / "requests"
-    asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": MODERN}}
-    twice = '{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "tools/list"}'
-    requests.write_text(f"{twice}\n{json.dumps(asked)}\n")
-    with requests.open("rb") as lines:
+TWICE = '{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "tools/list"}'
+LISTS = [
+    {"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": {"_meta": MODERN}}
+    for number in range(2, 22)
+]
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path, kind: str) -> None:
+    """Requests out of a file, or of ``echo``: nobody keeps the input open for the answers."""
+    requests = "\n".join([TWICE, *map(json.dumps, LISTS)]).encode()
+    (tmp_path / "requests").write_bytes(requests)
+    with (tmp_path / "requests").open("rb") as lines:
+        given: dict[str, Any] = {"stdin": lines} if kind == "file" else {"input": requests}
         done = subprocess.run(  # noqa: S603 - our own program
-            COMMAND, cwd=tmp_path, stdin=lines, capture_output=True, timeout=60, check=True
+            COMMAND, cwd=tmp_path, capture_output=True, timeout=BOUND_S, check=True, **given
         )
     answers = {found["id"]: found for found in map(json.loads, done.stdout.splitlines())}
-    assert ("error" in answers[1], "result" in answers[2]) == (True, True)
+    assert answers.keys() == set(range(1, 22))
+    assert [number for number, answer in answers.items() if "error" in answer] == [1]
+
+
+def test_an_open_stream_does_not_outlive_the_input(tmp_path: Path) -> None:
+    with behind(tmp_path) as program:
+        program.request(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+        program.call(2, "s1:hang")
+        program.call(3, "s1:echo", text="the last")
+        program.answer(3)
+        code = program.close_stdin()
+        answers = {found.get("id"): found for found in map(json.loads, program.printed)}
+        assert (code, "result" in answers[1], "error" in answers[2]) == (0, True, True)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

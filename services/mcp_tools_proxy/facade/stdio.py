@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import cast
 
 import anyio
@@ -17,12 +17,18 @@ from mcp_tools_proxy.facade.unanswered import Unanswered
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.body import BodyLimits
 
+LAST_ANSWERS_S = 1.0
+"""How long what was asked may take once the input has ended; clients wait for 2 s before they end
+the program themselves."""
+
 log = structlog.get_logger()
 
 
 async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
     """Serve until the input ends, or the service stops and every call was answered.
 
+    What was asked before the input ended is answered, as far as that takes no longer than
+    LAST_ANSWERS_S: requests that come from a file or an ``echo`` end at once.
     Meanwhile what is printed by mistake goes to stderr: stdout carries the protocol only.
     """
     lines = await _Lines.open(limits.max_bytes)
@@ -38,6 +44,12 @@ async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLi
         if lines is not None:  # a file ends by itself
             lines.close()
 
+    async def answer_the_last() -> None:
+        server.listening.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await unanswered.none()
+
     async with (
         asyncio.TaskGroup() as chores,
         stdio_server(stdin=stdin) as streams,
@@ -47,7 +59,10 @@ async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLi
         try:
             # What is printed by mistake lands in stderr, which is written to without waiting.
             with redirect_stdout(sys.stderr):
-                async with unanswered.watched(*streams) as (reader, writer):
+                async with unanswered.watched(*streams, at_end=answer_the_last) as (
+                    reader,
+                    writer,
+                ):
                     await server.run(reader, writer, server.options)
         finally:
             for task in tasks:

@@ -47,16 +47,21 @@ class Unanswered:
 
     @asynccontextmanager
     async def watched(
-        self, reader: _In, writer: _Out, over: Callable[[], Awaitable[None]] | None = None
+        self,
+        reader: _In,
+        writer: _Out,
+        over: Callable[[], Awaitable[None]] | None = None,
+        at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator[Ways]:
-        """Give both ways to who answers. At the end, what was said last still goes out.
+        """Yield both ways to who answers. At the end, what was said last still goes out.
 
-        When ``over`` returns, nothing is read any more as soon as everything is answered.
+        When ``over`` returns, nothing is read any more as soon as everything is answered. When
+        ``reader`` ends, who answers learns of it after ``at_end``, and then answers nothing more.
         """
         read, said = anyio.create_memory_object_stream[Item](0)
         answer, answers = anyio.create_memory_object_stream[SessionMessage](0)
         async with said, answer, asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(self._read(reader, read))
+            reading = tasks.create_task(self._read(reader, read, at_end))
             tasks.create_task(self._write(answers, writer))
             ending = None if over is None else tasks.create_task(self._stop(reading, over))
             yield said, answer
@@ -70,7 +75,12 @@ class Unanswered:
         await self.none()
         reading.cancel()
 
-    async def _read(self, reader: _In, read: MemoryObjectSendStream[Item]) -> None:
+    async def _read(
+        self,
+        reader: _In,
+        read: MemoryObjectSendStream[Item],
+        at_end: Callable[[], Awaitable[None]] | None,
+    ) -> None:
         async with read, aclosing(reader):
             async for item in reader:
                 match item.message if isinstance(item, SessionMessage) else None:
@@ -82,6 +92,8 @@ class Unanswered:
                     ):
                         self._end(id_)
                 await read.send(item)
+            if at_end is not None:
+                await at_end()
 
     async def _write(
         self, answers: MemoryObjectReceiveStream[SessionMessage], writer: _Out
