@@ -59,10 +59,8 @@ async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLi
         try:
             # What is printed by mistake lands in stderr, which is written to without waiting.
             with redirect_stdout(sys.stderr):
-                async with unanswered.watched(*streams, at_end=answer_the_last) as (
-                    reader,
-                    writer,
-                ):
+                watched = unanswered.watched(streams[0], streams[1], at_end=answer_the_last)
+                async with watched as (reader, writer):
                     await server.run(reader, writer, server.options)
         finally:
             for task in tasks:
