@@ -99,8 +99,12 @@ def _matches(pattern: str, message: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+_VISIBLE = re.compile(r"[^\s\ufeff]")
+"""What is no space in JSON Schema either: there U+FEFF is one, which ``strip`` leaves."""
+
+
 def _not_blank(text: str) -> str:
-    if not text.strip():
+    if not _VISIBLE.search(text):
         raise ValueError("should not be blank")
     if "\0" in text:
         raise ValueError("holds a NUL character")

@@ -246,6 +246,7 @@ PRESET_FILES: list[tuple[object, bool]] = [
     (preset(id="__empty__"), False),
     (preset(id=5), False),
     (preset(name=""), False),
+    (preset(name=" \ufeff "), False),
     (preset(tools=None), False),
     (preset(tools={}), False),
     (preset(tools=[{"serverId": "a", "promptName": "t"}]), False),
