@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import tantivy
 
+from mcp_tools_proxy.documents.layout_chunks import chunks_of
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.policy.chunking import chunks_of
 
 RESULTS = 3
 _SNIPPET_CHARS = 300

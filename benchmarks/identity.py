@@ -19,9 +19,9 @@ from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, OK, section_calls
 from benchmarks.report import Result, Target
 from benchmarks.servers import NO_CALL_REFUSED, Server, gateway
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_token
-from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
+from mcp_tools_proxy.auth.token_format import new_token, sha256_of
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import Principal
 
 LIMITS = {"token": 1.05, "jwt": 1.25}
 """What a call may cost with it, against what it costs without."""

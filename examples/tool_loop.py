@@ -9,8 +9,8 @@ import time
 
 from fastapi.testclient import TestClient
 
-from mcp_tools_proxy.app import create_app
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
 CALLER = {"user": {"user_id": "u1", "tenant_id": "acme"}, "agent": "helpdesk"}

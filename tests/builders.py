@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.domain.snapshot import Snapshot
 
 
 def make_document(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.ratelimit import limiter
-from mcp_tools_proxy.settings import Settings
-from mcp_tools_proxy.settings_values import ENV_PREFIX
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 from tests.bounds import BOUND_S
 

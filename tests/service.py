@@ -9,10 +9,10 @@ from typing import Any, cast
 import httpx
 from fastapi import FastAPI
 
-from mcp_tools_proxy.app import create_app
-from mcp_tools_proxy.assembly import Gateway
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.settings.settings import Settings
 from tests.bounds import BOUND_S
 from tests.configuration import Config
 

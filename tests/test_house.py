@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
-from mcp_tools_proxy.api.envelope import STATUS_OF_CODE
-from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError
-from mcp_tools_proxy.settings import Settings
-from mcp_tools_proxy.settings_values import ENV_PREFIX
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.envelope import STATUS_OF_CODE
 from retrieval_service.settings import RetrievalSettings
 
 ROOT = Path(__file__).parent.parent

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_token
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import Principal
 from tests.signing import AUDIENCE, ISSUER, key_set, make_key
 
 KEY = make_key("ES256")

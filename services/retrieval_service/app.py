@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 from starlette.exceptions import HTTPException as RoutingError
 
-from mcp_tools_proxy.documents.folder import DocumentFolder
-from mcp_tools_proxy.documents.local_retrieval import LocalRetrieval
-from mcp_tools_proxy.documents.memory import InMemoryRepository
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
@@ -24,10 +24,10 @@ from mcp_tools_proxy.domain.errors import (
     InvalidRequest,
     ProxyError,
 )
-from mcp_tools_proxy.policy.identifiers import Identifier
-from mcp_tools_proxy.policy.problems import place_of, problem_of
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.messages import place_of, problem_of
 from retrieval_service.settings import RetrievalSettings
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"

@@ -4,9 +4,9 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.app import create_app
+from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.settings.settings import Settings
 
 UNLIMITED = {
     f"rate_limit_{name}": 0 for name in ("calls", "tokens", "tenant_calls", "tenant_tokens")

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.documents.layout_chunks import chunks_of
 from mcp_tools_proxy.domain.document import Chunk
-from mcp_tools_proxy.policy.chunking import chunks_of
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings
 from tests.builders import make_document

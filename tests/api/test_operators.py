@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.web.refused_tokens import MAX_REFUSED
+from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
 from tests.configuration import Config, make_preset
 from tests.service import READY, SERVERS, Service, running
 from tests.tokens import MODES, TOKENS_FILE, bearer, file_token, token_settings

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.identity.token_lines import read_lines
+from mcp_tools_proxy.auth.token_format import read_lines
 from tests.builders import make_document
 from tests.configuration import Config, make_agent
 from tests.facade.serving import BOTH

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.web.refused_tokens import MAX_REFUSED
+from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
 from tests.bounds import BOUND_S
 from tests.builders import make_document
 from tests.service import EXECUTE, READY, TOOLS, Service, running

@@ -6,13 +6,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from mcp_tools_proxy.api.intake import Intake
+from mcp_tools_proxy.api.endpoint import Intake
 from mcp_tools_proxy.api.remote import remote_routes
-from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
-from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import Refusals
 from tests.service import REMOTE, client_of, running
 
 LOST = RemoteStatus(

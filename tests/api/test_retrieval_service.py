@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.files import document_path, dump_document, write_document
+from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document
 from retrieval_service.app import MAX_REQUEST_BYTES, WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings, SettingsError, load_settings

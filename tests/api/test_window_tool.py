@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.settings.settings import Settings
 from tests.builders import make_document
 from tests.service import EXECUTE, TOOLS, Service, request_of, running
 

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
-from mcp_tools_proxy.facade.conversation import Conversation
+from mcp_tools_proxy.mcp_server.message_session import Conversation
 from tests.configuration import Config, make_preset
 from tests.connector.hostile import opened, recovered, request, unharmed, until_state
 from tests.connector.linking import LinkedToOne, linked

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.files import write_document
-from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -17,7 +18,6 @@ from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     RetrievalUnavailable,
 )
-from mcp_tools_proxy.policy.chunking import chunks_of
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings

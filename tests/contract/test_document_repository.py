@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcp_tools_proxy.documents.memory import InMemoryRepository
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.repository import DocumentRepository
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown

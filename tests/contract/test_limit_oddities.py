@@ -9,9 +9,9 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counting import Counting
+from mcp_tools_proxy.ratelimit.counter import Counting
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.redis_server import RedisServer, running_redis

@@ -9,9 +9,9 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counting import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S

@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 import mcp_tools_proxy
-from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME
+from mcp_tools_proxy.ratelimit.failover import CALLS_AT_A_TIME
 from tests import limit_replica
 from tests.bounds import BOUND_S
 from tests.redis_server import RedisServer, running_redis

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import SPOKEN, WAYS, line_to, until
 

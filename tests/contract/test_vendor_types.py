@@ -13,17 +13,17 @@ from anthropic.types.tool_param import InputSchemaTyped
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from mcp_tools_proxy.documents.memory import InMemoryRepository
-from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.domain.tool import ToolSpec
-from mcp_tools_proxy.policy.alias import alias_of, qualified_name
-from mcp_tools_proxy.policy.formats import ToolFormat, definition_of
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.tools.metadata import metadata_tool
-from mcp_tools_proxy.tools.pages import pages_tool
-from mcp_tools_proxy.tools.search import search_tool
-from mcp_tools_proxy.tools.sections import section_tool
-from mcp_tools_proxy.tools.windows import window_tool
+from mcp_tools_proxy.tools.chunk_window import window_tool
+from mcp_tools_proxy.tools.local_search import search_tool
+from mcp_tools_proxy.tools.read_metadata import metadata_tool
+from mcp_tools_proxy.tools.read_pages import pages_tool
+from mcp_tools_proxy.tools.read_section import section_tool
 
 Shown = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.dial import Dialer
-from mcp_tools_proxy.downstream.link import Link
+from mcp_tools_proxy.downstream.connection import Link
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.bounds import BOUND_S
 from tests.mcp_servers.programs import raw_entry
 from tests.mcp_servers.raw_web import RawServer, running_raw

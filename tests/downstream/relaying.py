@@ -11,10 +11,10 @@ from mcp_tools_proxy.domain.client import NOBODY, Client
 from mcp_tools_proxy.domain.component import Component, Result
 from mcp_tools_proxy.domain.resource import Resource
 from mcp_tools_proxy.domain.view import Route, View
-from mcp_tools_proxy.downstream.components import Components, build_components
-from mcp_tools_proxy.downstream.dial import Dialer
+from mcp_tools_proxy.downstream.components.build import Components, build_components
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.policy.alias import qualified_name
+from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.builders import make_caller

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.downstream.transports.event_stream import (
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import (
     Event,
     EventParser,
     Line,

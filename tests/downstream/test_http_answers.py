@@ -5,7 +5,7 @@ import json
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
 from tests.downstream.answering import Answer, Json, answering, events, result_of
 from tests.downstream.dialling import Line, dialled
 

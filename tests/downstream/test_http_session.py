@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.dial import Dialer
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.bounds import BOUND_S
 from tests.downstream.answering import LEGACY, Json, answering, events, result_of
 from tests.downstream.dialling import config_of, dialled, until

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import dialled
 from tests.e2e.program import free_port, wait_until
@@ -53,7 +53,7 @@ async def test_a_redirect_to_another_ipv6_address_is_refused() -> None:
 @pytest.mark.e2e
 def test_the_gateway_serves_on_an_ipv6_address(tmp_path: Path) -> None:
     port, allowed = free_port(), "[2001:db8::5]:8082"
-    command = [sys.executable, "-m", "mcp_tools_proxy.cli", "serve"]
+    command = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "serve"]
     process = subprocess.Popen(  # noqa: S603 - our own program
         [*command, "--host", "::1", "--port", str(port)],
         env={"PATH": "/usr/bin:/bin", "MCP_PROXY_ALLOWED_HOSTS": allowed},

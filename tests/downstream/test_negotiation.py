@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.dial import Dialer
-from mcp_tools_proxy.downstream.link import Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.downstream.answering import Json, answering, result_of
 from tests.downstream.dialling import config_of, dialled, until
 from tests.mcp_servers.programs import raw_entry

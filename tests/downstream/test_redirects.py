@@ -9,8 +9,8 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.link import LinkFault
-from mcp_tools_proxy.downstream.transports.redirects import MAX_REDIRECTS
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.http.redirects import MAX_REDIRECTS
 from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.downstream.answering import Json

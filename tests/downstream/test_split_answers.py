@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.downstream.link import AnswerTooLarge
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge
 from tests.downstream.answering import MODERN, Json
 from tests.downstream.dialling import dialled
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.link import LinkFault
-from mcp_tools_proxy.downstream.transports.stderr import LINES_PER_SECOND
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
 from tests.bounds import BOUND_S
 from tests.downstream.answering import Json
 from tests.downstream.dialling import dialled, until
@@ -30,7 +30,7 @@ DISCOVERED = (
 )
 GATEWAY = """
 import asyncio, json, sys
-from mcp_tools_proxy.downstream.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.downstream.dialling import config_of
 
 async def main():

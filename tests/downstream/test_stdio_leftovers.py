@@ -15,8 +15,8 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.link import LinkFault
-from mcp_tools_proxy.downstream.transports import stdio
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
 from tests.bounds import BOUND_S
 from tests.downstream.answering import Json
 from tests.downstream.dialling import dialled

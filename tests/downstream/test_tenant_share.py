@@ -8,7 +8,10 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.downstream.watched import MAX_WATCHED, MAX_WATCHED_BY_TENANT
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
+    MAX_WATCHED,
+    MAX_WATCHED_BY_TENANT,
+)
 from tests.bounds import BOUND_S
 from tests.builders import make_call
 from tests.downstream.dialling import WAYS

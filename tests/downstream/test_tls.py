@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.documents.retrieval import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset

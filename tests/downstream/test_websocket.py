@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import dialled
 from tests.mcp_servers.raw_web import running_raw

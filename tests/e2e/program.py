@@ -51,7 +51,7 @@ def started(
     """
     port = free_port()
     log = folder / "service.log"
-    command = [sys.executable, "-m", "mcp_tools_proxy.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "serve", "--port", str(port)]
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own program
             command,

@@ -18,7 +18,7 @@ from tests.e2e.program import UNLIMITED
 Json = dict[str, Any]
 
 
-COMMAND = [sys.executable, "-m", "mcp_tools_proxy.cli", "stdio", "--tenant", "tenant_1"]
+COMMAND = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1"]
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

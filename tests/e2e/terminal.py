@@ -40,7 +40,7 @@ def run_on_terminal(
         termios.tcsetwinsize(its, (25, columns))
         os.write(ours, typed.encode())
         process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "mcp_tools_proxy.cli", *arguments],
+            [sys.executable, "-m", "mcp_tools_proxy.cli.main", *arguments],
             cwd=folder,
             env={"PATH": "/usr/bin:/bin", "TERM": "xterm", **(environment or {})},
             stdin=its,

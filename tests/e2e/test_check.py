@@ -23,7 +23,7 @@ ECHO = make_preset("echo", tools=[("s1", "echo")])
 def check(*options: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run the command in the test's own folder; give its exit code, stdout and stderr."""
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "mcp_tools_proxy.cli", "check", *options],
+        [sys.executable, "-m", "mcp_tools_proxy.cli.main", "check", *options],
         env={"PATH": "/usr/bin:/bin", **(environment or {})},
         capture_output=True,
         timeout=BOUND_S,
@@ -227,7 +227,7 @@ def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals
     script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
     with subprocess.Popen(
-        [sys.executable, "-m", "mcp_tools_proxy.cli", "check"],
+        [sys.executable, "-m", "mcp_tools_proxy.cli.main", "check"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.domain.document import Document
 from tests.bounds import BOUND_S
 from tests.e2e.program import free_port, wait_until
@@ -24,7 +24,10 @@ SETTINGS_OF_SERVING = {
 }
 """Values that stop ``serve``, each by itself."""
 
-PROGRAMS = {"mcp-tools-proxy": "mcp_tools_proxy.cli", "retrieval-service": "retrieval_service.main"}
+PROGRAMS = {
+    "mcp-tools-proxy": "mcp_tools_proxy.cli.main",
+    "retrieval-service": "retrieval_service.main",
+}
 
 
 def run(
@@ -42,7 +45,7 @@ def run(
 
 
 def gateway(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "mcp_tools_proxy.cli", *arguments, **environment)
+    return run(folder, "mcp_tools_proxy.cli.main", *arguments, **environment)
 
 
 def document(tenant_id: str, doc_id: str) -> Document:

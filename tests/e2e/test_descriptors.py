@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.files import document_path, dump_document
+from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from tests.bounds import BOUND_S
 from tests.e2e.program import UNLIMITED, Program, started
 from tests.service import EXECUTE, request_of

@@ -8,8 +8,8 @@ import typer
 from fpdf import FPDF
 from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli_documents import documents_app
-from mcp_tools_proxy.documents.files import document_path, read_document
+from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.documents.document_file import document_path, read_document
 
 Run = Callable[..., Result]
 

@@ -247,7 +247,7 @@ def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> No
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "mcp_tools_proxy.cli", *arguments],
+        [sys.executable, "-m", "mcp_tools_proxy.cli.main", *arguments],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,

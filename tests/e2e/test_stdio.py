@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mcp_tools_proxy.cli import app
+from mcp_tools_proxy.cli.main import app
 from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
 from tests.downstream import remains

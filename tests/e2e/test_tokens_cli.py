@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli_tokens import tokens_app
-from mcp_tools_proxy.identity.token_lines import read_lines, sha256_of
+from mcp_tools_proxy.auth.token_format import read_lines, sha256_of
+from mcp_tools_proxy.cli.tokens import tokens_app
 from tests.e2e.program import started, wait_until
 
 Run = Callable[..., Result]

@@ -173,7 +173,7 @@ async def by_stdio(
     mode: str, who: Who, environment: Mapping[str, str] = UNLIMITED
 ) -> AsyncIterator[Client]:
     """Start ``mcp-tools-proxy stdio`` in this folder, and connect the SDK's client to it."""
-    words = ["-m", "mcp_tools_proxy.cli", "stdio", "--user", "u"]
+    words = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--user", "u"]
     words += [] if who.tenant is None else ["--tenant", who.tenant]
     words += [] if who.agent is None else ["--agent", who.agent]
     program = StdioServerParameters(

@@ -14,8 +14,8 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_tools_proxy.facade.http import HttpFacade
-from mcp_tools_proxy.web.http_protocol import BoundedProtocol
+from mcp_tools_proxy.mcp_server.http.endpoints import HttpFacade
+from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.api.asking import EVERYTHING, OWN, config_of, offer
 from tests.bounds import BOUND_S
 from tests.configuration import Json

@@ -5,7 +5,7 @@ import asyncio
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
-from mcp_tools_proxy.facade.streams import Streams
+from mcp_tools_proxy.mcp_server.http.open_streams import Streams
 from tests.bounds import BOUND_S
 
 BEGIN: Message = {"type": "http.response.start", "status": 200, "headers": []}

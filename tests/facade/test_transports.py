@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from mcp_tools_proxy.gateway.registry import Registry
+from mcp_tools_proxy.registry.registry import Registry
 from tests.bounds import BOUND_S
 from tests.facade.serving import (
     BOTH,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.web.http_protocol import BoundedProtocol
+from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.configuration import Json
 from tests.facade.serving import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served
 from tests.facade.wire import ERAS, Wire, in_front_of_one, wire

@@ -5,13 +5,13 @@ from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli_check_tables import NAMES_SHOWN, show
+from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, show
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Dropped, Ignored
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
-from mcp_tools_proxy.gateway.inspection import Findings
-from mcp_tools_proxy.gateway.inspection_agents import AgentFindings, EntryFindings, Seen, Sight
+from mcp_tools_proxy.domain.snapshot import Dropped, Ignored
+from mcp_tools_proxy.gateway.check.agents import AgentFindings, EntryFindings, Seen, Sight
+from mcp_tools_proxy.gateway.check.report import Findings
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
 

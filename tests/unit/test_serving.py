@@ -4,8 +4,8 @@ import pytest
 import uvicorn
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.serving import GracefulServer, build_server
-from mcp_tools_proxy.settings import Settings
+from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server
+from mcp_tools_proxy.settings.settings import Settings
 
 
 @pytest.mark.parametrize("phase", list(Phase))

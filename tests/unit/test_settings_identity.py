@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.settings import SettingsError, load_settings
+from mcp_tools_proxy.settings.settings import SettingsError, load_settings
 
 TOKEN = {"AUTH_MODE": "token", "TOKENS_FILE": "secret.jsonl"}
 JWT = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.settings import Settings, SettingsError, load_settings
+from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
 
 ON = {"REMOTE_URL": "wss://secret.example/ws/{server_identifier}", "REMOTE_TOKEN": "secret"}
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from starlette.requests import Request
 
 from mcp_tools_proxy.api.models import CallerQuery, RequestContext
+from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
-from mcp_tools_proxy.domain.principal import NOTHING_SAID, Said
-from mcp_tools_proxy.gateway.identity import Identity
-from mcp_tools_proxy.web.credentials import read_headers
-from mcp_tools_proxy.web.refusals import CALLER
+from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.web.identity_headers import read_headers
+from mcp_tools_proxy.web.request_refusals import CALLER
 
 
 async def caller_of(identity: Identity, request: Request, context: RequestContext) -> Caller:

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from mcp_tools_proxy.api.trace_ids import GivenTraceId, TraceId
-from mcp_tools_proxy.policy.formats import ToolFormat
-from mcp_tools_proxy.policy.identifiers import Identifier
-from mcp_tools_proxy.policy.uris import MAX_URI_CHARS
-from mcp_tools_proxy.tools.catalog import ToolWarning
+from mcp_tools_proxy.api.trace_id_types import GivenTraceId, TraceId
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.tools.list_available_tools import ToolWarning
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Agent = Annotated[

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.describe import LOOKING_RESPONSES, security
-from mcp_tools_proxy.api.direct import DirectRoute
-from mcp_tools_proxy.api.envelope import json_response
-from mcp_tools_proxy.api.intake import Intake
+from mcp_tools_proxy.api.endpoint import Intake
 from mcp_tools_proxy.api.models import RemoteAnswer
-from mcp_tools_proxy.domain.remote import RemoteStatus
-from mcp_tools_proxy.gateway.identity import Identity
-from mcp_tools_proxy.web.trace import TRACE_HEADER
+from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
+from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.domain.backend_link import RemoteStatus
+from mcp_tools_proxy.web.direct_route import DirectRoute
+from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
 def remote_routes(

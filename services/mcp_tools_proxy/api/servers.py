@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.describe import LOOKING_RESPONSES, security
-from mcp_tools_proxy.api.direct import DirectRoute
-from mcp_tools_proxy.api.envelope import json_response
-from mcp_tools_proxy.api.intake import Intake
+from mcp_tools_proxy.api.endpoint import Intake
 from mcp_tools_proxy.api.models import ServersAnswer
+from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
+from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.gateway.identity import Identity
-from mcp_tools_proxy.web.trace import TRACE_HEADER
+from mcp_tools_proxy.web.direct_route import DirectRoute
+from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
 """Keys of a server's line that other callers are not shown."""

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic import WithJsonSchema as Published
 
-from mcp_tools_proxy.config.rules import (
+from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     ID_PATTERN,
     ID_RULE,
@@ -31,9 +31,9 @@ from mcp_tools_proxy.config.rules import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET
-from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.policy.identifiers import Identifier
-from mcp_tools_proxy.policy.nearest import nearest
+from mcp_tools_proxy.wire.did_you_mean import nearest
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.text import quote
 
 
 class ConfigurationFile(BaseModel):

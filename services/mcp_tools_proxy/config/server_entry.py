@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic import WithJsonSchema as Published
 
-from mcp_tools_proxy.config.rules import (
+from mcp_tools_proxy.config.field_types import (
     ANY_URL_PATTERN,
     FILE_MODEL,
     HEADER_NAME_PATTERN,

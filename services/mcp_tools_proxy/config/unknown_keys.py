@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from mcp_tools_proxy.config.near_misses import OF_AGENT, OF_ROOT, OF_SERVER, what_to_do
-from mcp_tools_proxy.config.parsing import Location, json_path, parts_of
+from mcp_tools_proxy.config.json_file import Location, json_path, parts_of
+from mcp_tools_proxy.config.near_miss_keys import OF_AGENT, OF_ROOT, OF_SERVER, what_to_do
 from mcp_tools_proxy.config.schema import (
     AgentEntry,
     AgentsFile,
@@ -18,7 +18,7 @@ from mcp_tools_proxy.config.schema import (
     meant_key,
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
-from mcp_tools_proxy.domain.config import Problem
+from mcp_tools_proxy.domain.configuration import Problem
 
 PLACES_TOLD = 3
 """How many further places one message tells."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.policy.identifiers import is_identifier
-from mcp_tools_proxy.policy.request_json import repeated_key
-from mcp_tools_proxy.policy.strict_json import RepeatedKey, TooManyItems, parse_strict
+from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.request_json import repeated_key
+from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, parse_strict
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.identity.watching import RETRY_S, changes
-from mcp_tools_proxy.policy.identifiers import is_visible_ascii
+from mcp_tools_proxy.filesystem.watch import RETRY_S, changes
+from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 MAX_BYTES = 64 * 1024
 """What is larger holds no token."""

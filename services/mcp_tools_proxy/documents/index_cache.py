@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from mcp_tools_proxy.documents.search import SearchIndex, build_index
+from mcp_tools_proxy.documents.search_index import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics

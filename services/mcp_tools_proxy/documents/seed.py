@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from mcp_tools_proxy.documents.files import read_document
+from mcp_tools_proxy.documents.document_file import read_document
 from mcp_tools_proxy.domain.document import Document
 
 

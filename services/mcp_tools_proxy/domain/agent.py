@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mcp_tools_proxy.domain.config import Problem
+from mcp_tools_proxy.domain.configuration import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.downstream.link import Dial
-from mcp_tools_proxy.downstream.parking import Parking
-from mcp_tools_proxy.downstream.plan import plan
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.downstream.connection import Dial
+from mcp_tools_proxy.downstream.pool_plan import plan
+from mcp_tools_proxy.downstream.relay.suspended_calls import Parking
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.servers import ServerMeters, forget_server
+from mcp_tools_proxy.telemetry.server_metrics import ServerMeters, forget_server
 
 CRASH_PAUSE_S = 1.0
 """The pause before a session that failed by a defect of ours is run again."""

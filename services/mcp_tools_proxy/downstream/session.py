@@ -11,21 +11,21 @@ from typing import Any
 
 import structlog
 
+from mcp_tools_proxy.aiokits.backoff import pause_before_connecting, pause_before_refreshing
 from mcp_tools_proxy.domain.caller import NO_TENANT
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.downstream.current import CurrentLink
-from mcp_tools_proxy.downstream.discovery import discover
-from mcp_tools_proxy.downstream.events import counts_of, log_change, log_connected
-from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
-from mcp_tools_proxy.downstream.hearing import Hearing
-from mcp_tools_proxy.downstream.holding import Hold, holding_links
-from mcp_tools_proxy.downstream.link import Dial, Link, LinkFault
-from mcp_tools_proxy.downstream.parking import Parking
-from mcp_tools_proxy.downstream.pauses import pause_before_connecting, pause_before_refreshing
-from mcp_tools_proxy.downstream.requests import Requests
-from mcp_tools_proxy.downstream.watched import OnUpdate, Watched
-from mcp_tools_proxy.telemetry.servers import ServerMeters
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.downstream.connection import Dial, Link, LinkFault
+from mcp_tools_proxy.downstream.connection_state import CurrentLink
+from mcp_tools_proxy.downstream.discovery.listing import discover
+from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
+from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
+from mcp_tools_proxy.downstream.owner_tasks import Hold, holding_links
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.relay.suspended_calls import Parking
+from mcp_tools_proxy.downstream.request_sender import Requests
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import OnUpdate, Watched
+from mcp_tools_proxy.telemetry.server_metrics import ServerMeters
 
 PROVEN_S = 5.0
 """A link that lived this long, or answered a call, has proven itself: its loss is a first one."""

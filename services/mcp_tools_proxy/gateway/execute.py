@@ -22,10 +22,10 @@ from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.gateway.registry import Registry
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
-from mcp_tools_proxy.policy.bounds import QUOTE_CHARS, quote
 from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
+from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 BUDGET_ARGUMENT = "doc_id"
 """A tool whose input schema declares this argument is limited by its value as well (T-08)."""

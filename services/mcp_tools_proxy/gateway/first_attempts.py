@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import (
     ResourceNotFound,
     ToolNotFound,
 )
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 NOT_THERE = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
 """How a registry refuses a name that leads to nothing that the caller may use."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
+from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 

@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 
 class Subscriptions:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mcp_tools_proxy.domain.preset import Reference
-from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 
 
 class ToolNameStyle(StrEnum):

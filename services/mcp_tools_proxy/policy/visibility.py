@@ -11,8 +11,8 @@ from typing import Self
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
-from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
-from mcp_tools_proxy.policy.filtering import enabled
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.preset_filter import enabled
 
 _Pair = tuple[str, str]
 

@@ -15,9 +15,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.policy.bounds import quote
-from mcp_tools_proxy.ratelimit.counting import CountingStorage
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.counter import CountingStorage
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.wire.text import quote
 
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from mcp_tools_proxy.policy.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import Identifier
 
 LARGEST = 10**18
 """Integers beyond it count as it: no page, count or place of anything is there."""

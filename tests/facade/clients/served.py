@@ -12,7 +12,7 @@ from tests.mcp_servers.programs import raw_entry
 from tests.service import SERVERS
 
 SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
-STDIO = ["-m", "mcp_tools_proxy.cli", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
+STDIO = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
 TRANSPORTS = ["http", "sse", "stdio"]
 
 

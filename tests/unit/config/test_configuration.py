@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from mcp_tools_proxy.config.files import NO_FILE, load_configuration, process_environment
-from mcp_tools_proxy.domain.config import Configuration, InvalidConfig
+from mcp_tools_proxy.config.loader import NO_FILE, load_configuration, process_environment
+from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from tests.unit.config.generated import CONFIGURATIONS
 from tests.unit.config.loading import by_path, load, load_server, refused, tried

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.config.editing import with_key
-from mcp_tools_proxy.config.files import PresetMissing, set_default_preset
-from mcp_tools_proxy.domain.config import InvalidConfig
+from mcp_tools_proxy.config.json_edit import with_key
+from mcp_tools_proxy.config.loader import PresetMissing, set_default_preset
+from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from tests.unit.config.generated import STRICT_JSON
 from tests.unit.config.loading import load, write_json

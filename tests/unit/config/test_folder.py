@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_tools_proxy.config.folder import LOOK_S, MAX_LOOKS, QUIET_LOOKS, SETTLE_S, changes
+from mcp_tools_proxy.config.folder_watch import LOOK_S, MAX_LOOKS, QUIET_LOOKS, SETTLE_S, changes
 from tests.bounds import BOUND_S
 from tests.unit.config.loading import write_json
 

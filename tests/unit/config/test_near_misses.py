@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.domain.config import InvalidConfig
+from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.unit.config.loading import (
     by_path,
     load,

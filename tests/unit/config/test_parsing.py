@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.files import load_configuration
-from mcp_tools_proxy.config.parsing import MAX_FILE_BYTES, MAX_PROBLEMS, json_path
-from mcp_tools_proxy.domain.config import InvalidConfig
+from mcp_tools_proxy.config.json_file import MAX_FILE_BYTES, MAX_PROBLEMS, json_path
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.unit.config.loading import load, refused
 
 

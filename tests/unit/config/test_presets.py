@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from mcp_tools_proxy.config.files import PresetMissing, list_presets, load_preset
-from mcp_tools_proxy.domain.config import InvalidConfig, PresetSummary
+from mcp_tools_proxy.config.loader import PresetMissing, list_presets, load_preset
+from mcp_tools_proxy.domain.configuration import InvalidConfig, PresetSummary
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset, Reference
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
 from tests.unit.config.generated import PRESETS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
-from mcp_tools_proxy.domain.config import InvalidConfig
+from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.unit.config.generated import AGENTS, CONFIGURATIONS, PRESETS
 from tests.unit.config.loading import load_as_agents, load_as_preset, loads_whole, tried
 

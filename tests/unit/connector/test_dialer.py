@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.dialer import Dialer
-from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
-from mcp_tools_proxy.connector.link import Link
-from mcp_tools_proxy.domain.remote import RemoteState
+from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
+from mcp_tools_proxy.connector.websocket_link import Link
+from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.connector.hostile import pauses
 from tests.remote_backend.waiting import Changes, bounded

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.connector.faults import FaultKind, LinkFault
+from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
 from tests.remote_backend.waiting import bounded
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.connector.summary import describe
+from mcp_tools_proxy.connector.frame_summary import describe
 from tests.seed_002 import CALL, CALL_REPLY, LIST_REPLY
 from tests.unit.connector.messages import Json, reply, request
 

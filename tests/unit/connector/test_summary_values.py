@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.summary import describe
+from mcp_tools_proxy.connector.frame_summary import describe
 from tests.unit.connector.messages import Json, failure, reply, request
 
 LONG = "x" * 10_000

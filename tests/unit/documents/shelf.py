@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_tools_proxy.documents.files import write_document
+from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.domain.document import Document
 from tests.bounds import BOUND_S
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from mcp_tools_proxy.documents.chunk_tables import SMALL_CHARS, ChunkTables
-from mcp_tools_proxy.documents.chunk_windows import build_table, cut_window
+from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.retrieval.chunk_tables import SMALL_CHARS, ChunkTables
+from mcp_tools_proxy.documents.retrieval.chunk_windows import build_table, cut_window
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
-from mcp_tools_proxy.policy.chunking import chunks_of
 from tests.bounds import BOUND_S
 from tests.builders import make_document
 

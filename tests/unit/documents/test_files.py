@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.files import (
+from mcp_tools_proxy.documents.document_file import (
     BrokenFile,
     DocumentExists,
     InvalidDocument,

@@ -7,8 +7,8 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.documents.files import document_path, dump_document
-from mcp_tools_proxy.documents.folder import DocumentFolder
+from mcp_tools_proxy.documents.document_file import document_path, dump_document
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.unit.documents.shelf import Shelf, document, place, rewrite

@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.documents.files import document_path, dump_document
-from mcp_tools_proxy.documents.folder import DocumentFolder
+from mcp_tools_proxy.documents.document_file import document_path, dump_document
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.descriptors import none_left
@@ -216,7 +216,7 @@ async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
 async def test_what_could_not_be_read_for_a_moment_is_read_again(
     root: Path, folder: DocumentFolder, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.documents.folder.LOOKS", 1)  # the one that fails
+    monkeypatch.setattr("mcp_tools_proxy.documents.folder_sync.LOOKS", 1)  # the one that fails
     with none_left():
         os.utime(document_path(root, "t", "d"))
         await error_named(folder, "")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.files import dump_document
-from mcp_tools_proxy.documents.importing.markdown import import_markdown
-from mcp_tools_proxy.documents.importing.source import PAGE_BYTES, ImportFailed, Origin
+from mcp_tools_proxy.documents.document_file import dump_document
+from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, Origin
+from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.domain.document import Document
 
 ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes")

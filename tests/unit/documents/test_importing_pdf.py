@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 from fpdf import FPDF
 
-from mcp_tools_proxy.documents.files import dump_document
-from mcp_tools_proxy.documents.importing.pdf import import_pdf
-from mcp_tools_proxy.documents.importing.source import ImportFailed, Origin
+from mcp_tools_proxy.documents.document_file import dump_document
+from mcp_tools_proxy.documents.importers.base import ImportFailed, Origin
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
 
 ORIGIN = Origin(tenant_id="t", doc_id="d", stem="scan-7")

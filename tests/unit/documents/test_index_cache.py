@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from mcp_tools_proxy.documents.index_cache import INDEX_BYTES, IndexCache
-from mcp_tools_proxy.documents.search import SearchIndex, build_index
+from mcp_tools_proxy.documents.search_index import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents import search as module
-from mcp_tools_proxy.documents.search import SearchIndex, build_index
+from mcp_tools_proxy.documents import search_index as module
+from mcp_tools_proxy.documents.search_index import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.builders import make_document
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.excerpt import SNIPPET_CHARS, densest, excerpt
-from mcp_tools_proxy.documents.search import build_index
+from mcp_tools_proxy.documents.search_index import build_index
+from mcp_tools_proxy.documents.snippets import SNIPPET_CHARS, densest, excerpt
 from mcp_tools_proxy.domain.document import Chunk
 from tests.builders import make_document
 

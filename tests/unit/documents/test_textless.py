@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.documents.importing.textless import (
+from mcp_tools_proxy.documents.importers.textless_pages import (
     MAX_RANGES,
     pages_without_text,
     spell_pages,

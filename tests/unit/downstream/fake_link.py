@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.hearing import Hearing
-from mcp_tools_proxy.downstream.link import LinkFault, OnListChanged, PeerError
-from mcp_tools_proxy.downstream.watched import Watched
+from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged, PeerError
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 

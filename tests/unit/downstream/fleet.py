@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState
-from mcp_tools_proxy.downstream.link import Link, OnListChanged
+from mcp_tools_proxy.downstream.connection import Link, OnListChanged
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.unit.downstream.fake_link import FakeServer

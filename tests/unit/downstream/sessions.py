@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, Transport
+from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.servers import ServerMeters
+from mcp_tools_proxy.telemetry.server_metrics import ServerMeters
 from tests.unit.downstream.fake_link import FakeServer
 from tests.unit.downstream.virtual_time import clock
 

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Dropped, Snapshot
-from mcp_tools_proxy.downstream.discovery import discover
-from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from mcp_tools_proxy.domain.snapshot import Dropped, Snapshot
+from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.unit.downstream.fake_link import (
     METHOD_NOT_FOUND,
     FakeLink,

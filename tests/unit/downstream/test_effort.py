@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.downstream.effort import effort_of, steps_of
-from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+from mcp_tools_proxy.json_schema.complexity import effort_of, steps_of
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 
 Json = dict[str, Any]
 

@@ -2,9 +2,9 @@ from typing import cast
 
 import aiohttp
 
-from mcp_tools_proxy.downstream.transports.event_stream import EventParser
-from mcp_tools_proxy.downstream.transports.http_body import read_events
-from mcp_tools_proxy.downstream.transports.messages import MAX_ANSWER_BYTES
+from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
 from tests.unit.downstream.turns import counting_turns
 
 

@@ -9,13 +9,13 @@ import aiohttp
 import pytest
 from mcp.types import INTERNAL_ERROR
 
-from mcp_tools_proxy.downstream.transports.failures import (
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Unreachable,
     from_aiohttp,
     peer_error,
 )
-from mcp_tools_proxy.downstream.transports.web import Web
+from mcp_tools_proxy.downstream.mcp_client.http.clients import Web
 from tests.bounds import BOUND_S
 
 CALLERS_THAT_FILL_IT = 4

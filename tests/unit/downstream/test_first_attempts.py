@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.domain.errors import ServerBusy, ServerUnavailable
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from tests.unit.downstream.fake_link import FakeServer, tool
 from tests.unit.downstream.fleet import Fleet
 from tests.unit.downstream.sessions import make_config

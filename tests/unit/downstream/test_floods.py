@@ -7,8 +7,8 @@ from typing import Any, cast
 import anyio
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.transports.legacy_sse import EventStream
-from mcp_tools_proxy.downstream.transports.streams import StreamWire
+from mcp_tools_proxy.downstream.mcp_client.http.sse import EventStream
+from mcp_tools_proxy.downstream.mcp_client.streams.duplex import StreamWire
 from tests.unit.downstream.turns import counting_turns
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.domain.client import AskFailed
-from mcp_tools_proxy.downstream.hearing import (
+from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_S, MAX_ABANDONED, InFlight
+from mcp_tools_proxy.downstream.relay.call_relay import (
     LOG_LINE,
     MAX_ASKING_S,
     MAX_NOTES,
@@ -16,7 +17,6 @@ from mcp_tools_proxy.downstream.hearing import (
     Hearing,
     hearing_of,
 )
-from mcp_tools_proxy.downstream.transports.in_flight import LATE_S, MAX_ABANDONED, InFlight
 from tests.fakes import FakeClient
 from tests.unit.downstream.virtual_time import clock
 

@@ -1,7 +1,7 @@
 import pytest
 
-from mcp_tools_proxy.downstream.link import LinkFault
-from mcp_tools_proxy.downstream.transports.messages import read_object
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.messages import read_object
 
 
 def test_a_number_beyond_a_float_is_read_as_null() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.capability import Snapshot
-from mcp_tools_proxy.downstream.discovery import discover
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.unit.downstream.fake_link import FakeLink, FakeServer, failing_with, tool
 from tests.unit.downstream.offering import offered
 

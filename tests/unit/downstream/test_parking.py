@@ -11,8 +11,8 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, Resumed
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
-from mcp_tools_proxy.downstream.hearing import MAX_ASKING_S
-from mcp_tools_proxy.downstream.parking import HANDLE, Parking
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S
+from mcp_tools_proxy.downstream.relay.suspended_calls import HANDLE, Parking
 from tests.builders import make_call
 from tests.fakes import FakeClient
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.server import ServerState
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from tests.unit.downstream.fake_link import Answer, FakeServer, hang, tool
 from tests.unit.downstream.fleet import Fleet
 from tests.unit.downstream.sessions import call, make_config, until

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolFailed,
 )
-from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
 from tests.unit.downstream.fake_link import FakeServer, answering, failing_with
 from tests.unit.downstream.offering import offered, use
 

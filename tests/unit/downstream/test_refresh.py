@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.link import LinkFault
+from mcp_tools_proxy.downstream.connection import LinkFault
 from tests.unit.downstream.fake_link import FakeServer, failing_with, hang, tool
 from tests.unit.downstream.sessions import Watched, running, until
 

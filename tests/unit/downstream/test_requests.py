@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolTimeout,
 )
-from mcp_tools_proxy.downstream.link import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
 from tests.unit.downstream.fake_link import (
     Answer,
     FakeServer,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from mcp_tools_proxy.downstream.result import (
+from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
     asks_for_input,
     failure_of,
@@ -13,7 +13,7 @@ from mcp_tools_proxy.downstream.result import (
     normalise_resource_result,
     normalise_tool_result,
 )
-from mcp_tools_proxy.policy.bounds import utf8_len
+from mcp_tools_proxy.wire.text import utf8_len
 
 F_17 = pytest.mark.requirement("F-17")
 F_18 = pytest.mark.requirement("F-18")

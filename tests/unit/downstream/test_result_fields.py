@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.downstream.result import (
+from mcp_tools_proxy.downstream.components.normalize import (
     normalise_prompt_result,
     normalise_resource_result,
     normalise_tool_result,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.downstream.schema import BrokenSchema, compile_check
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 
 SECRET = "hunter2"
 

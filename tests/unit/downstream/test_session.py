@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolTimeout,
 )
 from mcp_tools_proxy.domain.server import ServerState, Transport
-from mcp_tools_proxy.downstream.link import LinkFault, PeerError
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
 from tests.unit.downstream.fake_link import (
     Answer,
     FakeServer,

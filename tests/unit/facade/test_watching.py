@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.facade.telling import Telling
-from mcp_tools_proxy.facade.watching import Lists, Watching
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
+from mcp_tools_proxy.mcp_server.notify.delivery import Telling
+from mcp_tools_proxy.mcp_server.notify.list_changes import Lists, Watching
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.bounds import BOUND_S
 from tests.builders import make_caller
 from tests.fakes import FakeTool

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mcp_tools_proxy.config.files import load_configuration
+from mcp_tools_proxy.config.active import ConfigFolder, InForce
+from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.config import Problem
-from mcp_tools_proxy.gateway.in_force import ConfigFolder, InForce
+from mcp_tools_proxy.domain.configuration import Problem
 from tests.configuration import Config, Json, make_preset, write_json
 
 BROKEN = "{ not json"

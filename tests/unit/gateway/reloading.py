@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from mcp_tools_proxy.config.files import load_configuration, set_default_preset
+from mcp_tools_proxy.config.active import ConfigFolder
+from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.gateway.in_force import ConfigFolder
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.builders import make_call, make_caller, make_snapshot

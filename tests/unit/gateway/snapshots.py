@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.preset import Preset, Reference
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.clashes import without_clashes
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.alias import alias_of
-from mcp_tools_proxy.policy.exclusion import Exclusions
-from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.policy.aliases import alias_of
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.name_conflicts import without_clashes
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_caller, make_snapshot
 from tests.fakes import FakeTool, fake_components
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.parsing import MAX_PROBLEMS
-from mcp_tools_proxy.gateway.in_force import InForce
+from mcp_tools_proxy.config.active import InForce
+from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from tests.bounds import BOUND_S
 from tests.builders import make_caller
 from tests.configuration import Config, make_agent, make_preset, write_json

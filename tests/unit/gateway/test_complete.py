@@ -5,15 +5,15 @@ import pytest
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call
 from tests.fakes import FakePool, FakePrompt, FakeTemplate

@@ -7,8 +7,8 @@ import pytest
 from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolNotAllowed
 from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.builders import make_call
 from tests.fakes import FakeTool
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.domain.remote import RemoteState, RemoteStatus
+from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.gateway.health import Health, remote_line
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
-from mcp_tools_proxy.domain.principal import NOTHING_SAID, Principal, Said
-from mcp_tools_proxy.gateway.identity import Identity
+from mcp_tools_proxy.domain.identity import NOTHING_SAID, Principal, Said
 
 BEARER = "Bearer good"
 

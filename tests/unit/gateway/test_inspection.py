@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from mcp_tools_proxy.config.files import NO_AGENTS, NO_FILE
-from mcp_tools_proxy.gateway.inspection import Files, build_findings
-from mcp_tools_proxy.gateway.registry import Registry
+from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.gateway.check.report import Files, build_findings
+from mcp_tools_proxy.registry.registry import Registry
 from tests.fakes import FakeTool
 
 FILES = Files(

@@ -6,16 +6,16 @@ import pytest
 
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.inspection_agents import (
+from mcp_tools_proxy.gateway.check.agents import (
     EntryFindings,
     findings_of_agents,
     findings_of_entries,
     sight_of,
 )
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.exclusion import Exclusions
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_snapshot
 from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.resource import ResourceSpec
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.exclusion import Exclusions
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.tool_names import ToolNameStyle
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_caller
 from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
 from tests.unit.gateway.snapshots import outcome

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.errors import (
     AgentNotFound,
     PromptNotFound,
@@ -15,8 +14,9 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.preset import Preset, Reference
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller, make_preset, make_snapshot
 from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool, fake_components
 

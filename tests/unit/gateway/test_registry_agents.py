@@ -11,10 +11,10 @@ from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import AmbiguousName
 from mcp_tools_proxy.domain.preset import Preset, Reference
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller, make_snapshot
 from tests.fakes import FakePrompt
 from tests.unit.gateway.snapshots import (

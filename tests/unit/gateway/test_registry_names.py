@@ -13,11 +13,11 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.alias import alias_of
-from mcp_tools_proxy.policy.exclusion import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.aliases import alias_of
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller
 from tests.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
 

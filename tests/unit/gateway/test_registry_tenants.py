@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
-from mcp_tools_proxy.gateway.access import Access
-from mcp_tools_proxy.gateway.registry import Registry
-from mcp_tools_proxy.policy.exclusion import Exclusions
-from mcp_tools_proxy.policy.formats import ToolFormat
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller
 from tests.fakes import FakePrompt, FakeResource, FakeTool
 

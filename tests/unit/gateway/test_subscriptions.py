@@ -5,12 +5,12 @@ import pytest
 from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
-from mcp_tools_proxy.gateway.access import Access
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.registry import Registry, RegistryHolder
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.builders import make_call
 from tests.fakes import FakePool, FakeResource
 

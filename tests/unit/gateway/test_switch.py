@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.files import set_default_preset
+from mcp_tools_proxy.config.loader import set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
 from tests.unit.gateway.reloading import Reloading, write_preset, write_servers

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from mcp_tools_proxy.gateway.table import WITHOUT_AGENT, Table, Viewer
-from mcp_tools_proxy.gateway.tool_lists import ToolLists, WrittenTools
-from mcp_tools_proxy.policy.exclusion import Exclusions
-from mcp_tools_proxy.policy.formats import ToolFormat, definition_of
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.tool_lists import ToolLists, WrittenTools
 from tests.fakes import FakeTool
 
 SMALL = [FakeTool(name=f"s:t{n}", alias=f"s__t{n}", server_id="s") for n in range(6)]

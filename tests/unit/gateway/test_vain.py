@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mcp_tools_proxy.config.parsing import MAX_PROBLEMS
+from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
+from mcp_tools_proxy.config.unmatched_exclusions import MAX_HINTS, vain_entries
 from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Dropped, Snapshot
-from mcp_tools_proxy.domain.config import Configuration
+from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.gateway.vain import MAX_HINTS, vain_entries
+from mcp_tools_proxy.domain.snapshot import Dropped, Snapshot
 from tests.builders import make_snapshot
 
 NOTES = make_snapshot(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.claims import ClaimNames, Unacceptable, check_times, principal_of
+from mcp_tools_proxy.auth.claims import ClaimNames, Unacceptable, check_times, principal_of
+from mcp_tools_proxy.domain.identity import Principal
 
 NAMES = ClaimNames()
 NOW = 1_800_000_000.0

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.identity.key_file import FileKeys
-from mcp_tools_proxy.identity.key_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
-from mcp_tools_proxy.policy.algorithms import ALGORITHMS
+from mcp_tools_proxy.auth.jwks_file import FileKeys
+from mcp_tools_proxy.auth.jwks_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.bounds import BOUND_S
 from tests.descriptors import none_left
 from tests.signing import key_set, make_key

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.identity.keys import MAX_KEYS, NotAKeySet, parse_key_set
-from mcp_tools_proxy.policy.algorithms import ALGORITHMS
+from mcp_tools_proxy.auth.jwks import MAX_KEYS, NotAKeySet, parse_key_set
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.signing import Json, SigningKey, key_set, make_key
 
 RSA = make_key("RS256", "rsa")

@@ -9,12 +9,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from mcp_tools_proxy.auth.claims import ClaimNames
+from mcp_tools_proxy.auth.jwks import KeySet, parse_key_set
+from mcp_tools_proxy.auth.jwt_verifier import MAX_REMEMBERED, JwtRules, SignedTokens
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.claims import ClaimNames
-from mcp_tools_proxy.identity.keys import KeySet, parse_key_set
-from mcp_tools_proxy.identity.signed import MAX_REMEMBERED, JwtRules, SignedTokens
-from mcp_tools_proxy.policy.algorithms import ALGORITHMS
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.signing import (
     AUDIENCE,
     ISSUER,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import UnknownToken, add_token, remove_entry
-from mcp_tools_proxy.identity.token_lines import read_lines
+from mcp_tools_proxy.auth.token_format import read_lines
+from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.domain.identity import Principal
 from tests.bounds import BOUND_S
 
 ACME = Principal(tenant_id="acme")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_lines import (
+from mcp_tools_proxy.auth.token_format import (
     TokenEntry,
     dump_line,
     new_token,
@@ -15,6 +14,7 @@ from mcp_tools_proxy.identity.token_lines import (
     read_lines,
     token_hash,
 )
+from mcp_tools_proxy.domain.identity import Principal
 
 HASH = "a1" * 32
 MOMENT = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -10,11 +10,11 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.auth.token_file_verifier import FileTokens
+from mcp_tools_proxy.auth.token_format import new_token, sha256_of
+from mcp_tools_proxy.auth.token_store import add_token, remove_entry
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.domain.principal import Principal
-from mcp_tools_proxy.identity.token_file import add_token, remove_entry
-from mcp_tools_proxy.identity.token_lines import new_token, sha256_of
-from mcp_tools_proxy.identity.tokens import FileTokens
+from mcp_tools_proxy.domain.identity import Principal
 from tests.bounds import BOUND_S
 from tests.descriptors import none_left
 

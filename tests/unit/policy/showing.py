@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mcp_tools_proxy.policy.model_schema import shown_schema
-from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.adapt import shown_schema
+from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]
 

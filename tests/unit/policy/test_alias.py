@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.policy.bounds import (
+from mcp_tools_proxy.wire.text import (
     Cut,
     cut_text,
     cut_utf8,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.documents.layout_chunks import CHUNK_CHARS, chunks_of, each_chunk
 from mcp_tools_proxy.domain.document import Chunk
-from mcp_tools_proxy.policy.chunking import CHUNK_CHARS, chunks_of, each_chunk
 from tests.builders import make_document
 
 pages = st.lists(

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.exclusion import (
+from mcp_tools_proxy.policy.exclusions import (
     NOTHING_EXCLUDED,
     Exclusions,
     spellings,
 )
-from mcp_tools_proxy.policy.uris import MAX_DECODINGS
+from mcp_tools_proxy.wire.uris import MAX_DECODINGS
 
 words = st.text(st.sampled_from("ab:-/."), min_size=1, max_size=6)
 names = words | st.text(min_size=1, max_size=20)

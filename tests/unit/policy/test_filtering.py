@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.capability import Snapshot
 from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Missing, Preset, Reference
+from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
-from mcp_tools_proxy.policy.filtering import filter_capabilities
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from tests.builders import make_preset, make_snapshot
 
 S1 = make_snapshot(tools=["t1", "t2"], prompts=["p1"], resources=["u1", "u2"], by="s1")

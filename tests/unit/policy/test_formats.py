@@ -4,7 +4,7 @@ import pytest
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.tool import ToolSpec
-from mcp_tools_proxy.policy.formats import (
+from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     OPENAI_MAX_DESCRIPTION_CHARS,
     OPENAI_MAX_TOOLS,
     ToolFormat,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.policy.model_schema import MAX_WARNINGS, shown_schema
-from mcp_tools_proxy.policy.model_schema_conversion import MAX_DEPTH
-from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.adapt import MAX_WARNINGS, shown_schema
+from mcp_tools_proxy.json_schema.model_api.convert import MAX_DEPTH
+from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 from tests.unit.policy.showing import (
     DRAFT_4,
     DRAFT_7,

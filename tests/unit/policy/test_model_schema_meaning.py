@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationError, Validator, meta, validator_for
 
-from mcp_tools_proxy.policy.model_schema import ShownSchema, shown_schema
-from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.adapt import ShownSchema, shown_schema
+from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 
 Schema = dict[str, Any]
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic_core import to_json
 
-from mcp_tools_proxy.policy.model_schema import shown_schema
-from mcp_tools_proxy.policy.model_schema_rules import ANTHROPIC, OPENAI, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.adapt import shown_schema
+from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 from tests.unit.policy.showing import Schema, argument, loosened, shown, with_argument
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from mcp_tools_proxy.policy.identifiers import Identifier, is_trace_id
-from mcp_tools_proxy.policy.problems import place_of, problem_of
+from mcp_tools_proxy.wire.identifiers import Identifier, is_trace_id
+from mcp_tools_proxy.wire.messages import place_of, problem_of
 
 
 class Sample(BaseModel):

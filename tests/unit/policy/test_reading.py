@@ -2,8 +2,8 @@
 
 import pytest
 
+from mcp_tools_proxy.documents.layout_text import page_parts, section_parts
 from mcp_tools_proxy.domain.document import Section
-from mcp_tools_proxy.policy.reading import page_parts, section_parts
 from tests.builders import make_document
 
 DOCUMENT = make_document(pages=["abcdef", "ghijkl", "mnopqr"])

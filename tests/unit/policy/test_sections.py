@@ -1,7 +1,7 @@
 """Which section stands over a place."""
 
+from mcp_tools_proxy.documents.layout_sections import by_begin, section_at
 from mcp_tools_proxy.domain.document import Section
-from mcp_tools_proxy.policy.sections import by_begin, section_at
 from tests.builders import make_document
 
 

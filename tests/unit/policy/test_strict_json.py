@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.policy.strict_json import (
+from mcp_tools_proxy.wire.strict_json import (
     MAX_DEPTH,
     RepeatedKey,
     TooManyItems,

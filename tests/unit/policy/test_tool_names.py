@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.preset import Reference
-from mcp_tools_proxy.policy.alias import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.tool_names import Clash, ToolNameStyle, ToolNaming
 from tests.builders import refs
 

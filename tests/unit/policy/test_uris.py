@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.policy.uris import is_straight
+from mcp_tools_proxy.wire.uris import is_straight
 
 
 @pytest.mark.parametrize(

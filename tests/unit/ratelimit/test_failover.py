@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counting import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.failover import CALLS_AT_A_TIME, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
-from mcp_tools_proxy.ratelimit.shared_store import CALLS_AT_A_TIME, SharedStore
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counting import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 

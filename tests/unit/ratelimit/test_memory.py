@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.ratelimit.memory import MemoryStorage
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 
 
 class Clock:

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.telemetry.calls import CallTelemetry
+from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call

@@ -11,7 +11,7 @@ import structlog
 
 from mcp_tools_proxy.domain.errors import DocumentNotFound, InternalError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.telemetry.calls import CallTelemetry
+from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.builders import make_call

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.web.http_protocol import BoundedProtocol
+from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.bounds import BOUND_S
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

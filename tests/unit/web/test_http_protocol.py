@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_tools_proxy.web.http_protocol import MAX_HEAD_BYTES, MAX_UNANSWERED, BoundedProtocol
+from mcp_tools_proxy.server.http_protocol import MAX_HEAD_BYTES, MAX_UNANSWERED, BoundedProtocol
 from tests.unit.web.connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 

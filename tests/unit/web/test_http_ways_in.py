@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.web.http_protocol import MAX_HEADERS, BoundedProtocol
+from mcp_tools_proxy.server.http_protocol import MAX_HEADERS, BoundedProtocol
 from tests.bounds import BOUND_S
 from tests.unit.web.connection import CHUNKED, GET, OK, Connected, connected
 

@@ -1,6 +1,6 @@
 """How many refused tokens an address has in its minute."""
 
-from mcp_tools_proxy.web.refused_tokens import (
+from mcp_tools_proxy.web.refused_token_counts import (
     CHECKS_A_SECOND,
     MAX_ADDRESSES,
     MAX_REFUSED,

@@ -1,0 +1,61 @@
+"""Who may change what this service offers (contract §1, PUT …/presets/active)."""
+
+import hmac
+
+from starlette.datastructures import Headers
+
+from mcp_tools_proxy.auth.authenticator import Identity, bearer_token, proven_of
+from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
+from mcp_tools_proxy.web.identity_headers import read_headers
+from mcp_tools_proxy.wire.loopback import is_loopback
+
+TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
+
+
+class AdminGate:
+    """Lets operators through: by a token that is an operator's where callers need one.
+
+    Elsewhere (``auth_mode`` none) by the admin token, or, while none is set, on loopback only.
+    """
+
+    def __init__(self, token: str | None, *, host: str, identity: Identity) -> None:
+        self._token = None if token is None else token.encode()
+        self._on_loopback = is_loopback(host)
+        self._identity = identity
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether nobody gets through without a token."""
+        return self._token is not None or self._identity.needs_token
+
+    async def check(self, headers: Headers) -> None:
+        """Refuse whoever is no operator. Raises InvalidRequest, Unauthenticated, Forbidden."""
+        authorization, _ = read_headers(headers.raw)
+        principal = await self._identity.principal(authorization)
+        if principal is not None:
+            if not principal.is_admin:
+                error = Forbidden("the token is no operator's; switch presets with one that is")
+                error.proven = proven_of(principal)
+                raise error
+        elif self._token is None:
+            self._check_local(headers)
+        else:
+            self._check_token(self._token, bearer_token(authorization))
+
+    def _check_token(self, token: bytes, given: str | None) -> None:
+        if not hmac.compare_digest(token, (given or "").encode()):
+            raise Unauthenticated(
+                "this needs the admin token; send Authorization: Bearer <admin token>",
+                token_refused=given is not None,
+            )
+
+    def _check_local(self, headers: Headers) -> None:
+        if not self._on_loopback:
+            raise Forbidden(
+                "switching presets is off, because this service listens beyond this machine and "
+                f"has no admin token; set {TOKEN_VARIABLE}"
+            )
+        if "origin" in headers:  # any web page can send this machine a request
+            raise Forbidden(
+                f"a browser may not switch presets without a token; set {TOKEN_VARIABLE}"
+            )

@@ -1,0 +1,78 @@
+"""The one way in for a request with a body: read, parse, check, hand on, or refuse."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fastapi import Request, Response
+
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.wire.request_json import parse_request
+
+T = TypeVar("T")
+Body_co = TypeVar("Body_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[Body_co]):
+    """A request whose body was read and found good; ``body`` is what it says."""
+
+    request: Request
+    body: Body_co
+    trace_id: str
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Intake:
+    """Makes endpoints that keep the input rules (contract §1) before they do anything."""
+
+    def __init__(self, refusals: Refusals, *, limits: BodyLimits) -> None:
+        self._refusals = refusals
+        self._limits = limits
+
+    def endpoint(
+        self, check: Callable[[object], T], answer: Callable[[Received[T]], Awaitable[Response]]
+    ) -> Endpoint:
+        """Make an endpoint: ``check`` turns the body's JSON into what ``answer`` answers.
+
+        Both may raise ProxyError; then the request is refused with it.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            body: object = None
+            try:
+                data = await read_body(request.receive, self._limits.max_bytes)
+                body = parse_request(data, max_items=self._limits.max_items)
+                checked = check(body)
+                trace_id = trace_id_from(body, request.headers)
+                return await answer(Received(request, checked, trace_id))
+            except ProxyError as error:
+                return self._refuse(request, error, trace_id_from(body, request.headers))
+
+        return endpoint
+
+    def bodyless(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
+        """Make an endpoint for a request without a body; ``answer`` gets its trace_id as well.
+
+        It may raise ProxyError; then the request is refused with it.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            trace_id = trace_id_from(None, request.headers)
+            try:
+                return await answer(request, trace_id)
+            except ProxyError as error:
+                return self._refuse(request, error, trace_id)
+
+        return endpoint
+
+    def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
+        """Answer a request that never became a call, and tell the operator of it."""
+        self._refusals.tell(request.scope, error, trace_id)
+        return error_response(error, trace_id)

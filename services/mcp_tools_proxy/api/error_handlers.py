@@ -1,0 +1,71 @@
+"""Puts the framework's own errors into the envelope."""
+
+from collections.abc import Mapping
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from mcp_tools_proxy.api.validation import invalid_request
+from mcp_tools_proxy.domain.errors import (
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    ProxyError,
+    RouteNotFound,
+)
+from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.trace_headers import trace_id_from
+
+log = structlog.get_logger()
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status for an answer that nobody reads."""
+
+
+def add_failure_handlers(app: FastAPI) -> None:
+    """Make every answer of the framework wear the envelope (contract §1)."""
+
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return error_response(
+            _of_status(error.status_code, request),
+            trace_id_from(None, request.headers),
+            _allowed(request) if error.status_code == 405 else error.headers,
+        )
+
+    async def invalid_query(request: Request, error: RequestValidationError) -> Response:
+        first = {**error.errors()[0]}
+        first["loc"] = first["loc"][1:]  # FastAPI begins with where: query, path
+        return error_response(invalid_request(first), trace_id_from(None, request.headers))
+
+    async def crashed(request: Request, error: Exception) -> Response:
+        trace_id = trace_id_from(None, request.headers)
+        log.error("request.crashed", trace_id=trace_id, exc_info=error)
+        return error_response(InternalError(), trace_id)
+
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    app.exception_handler(HTTPException)(http_error)
+    app.exception_handler(RequestValidationError)(invalid_query)
+    app.exception_handler(ClientDisconnect)(gone)
+    app.exception_handler(Exception)(crashed)
+
+
+def _allowed(request: Request) -> Mapping[str, str]:
+    """Name every method of the path: the framework names those of its first route only."""
+    described = request.app.openapi()["paths"].get(request.url.path, {"get": {}, "head": {}})
+    return {"Allow": ", ".join(sorted(method.upper() for method in described))}
+
+
+def _of_status(status: int, request: Request) -> ProxyError:
+    if status == 404:
+        return RouteNotFound(
+            "no such route; /openapi.json lists those of the HTTP API, and MCP is at /mcp and "
+            "/mcp/agents/{agent}, without a slash at the end"
+        )
+    if status == 405:
+        return MethodNotAllowed(f"this route does not take {request.method[:16]}")
+    return InvalidRequest("the request could not be read")

@@ -1,0 +1,196 @@
+"""The GET routes that list what a caller may use: tools, prompts, resources."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.datastructures import Headers, QueryParams
+
+from mcp_tools_proxy.api.callers import lister_of
+from mcp_tools_proxy.api.endpoint import Endpoint, Intake
+from mcp_tools_proxy.api.models import (
+    CallerQuery,
+    ErrorEnvelope,
+    PromptsAnswer,
+    ResourcesAnswer,
+    ToolsAnswer,
+    ToolsQuery,
+)
+from mcp_tools_proxy.api.openapi import (
+    CALLER_HEADERS,
+    ERROR_RESPONSES,
+    Responses,
+    query_parameters,
+    security,
+)
+from mcp_tools_proxy.api.validation import validate
+from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.domain.caller import Caller, Kind
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.registry.tool_lists import etag_of
+from mcp_tools_proxy.web.direct_route import DirectRoute
+from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+
+_GIVEN_ONCE = (*CallerQuery.model_fields, "format")
+_ENTITY_TAG = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list: its entity tag, and what gives its JSON."""
+
+    etag: str
+    body: Callable[[], bytes]
+
+
+class CatalogEndpoints:
+    """The endpoints that list what may be used; a list that a client has already is not sent."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        identity: Identity,
+        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
+    ) -> None:
+        self._intake = intake
+        self._identity = identity
+        self._registry = registry
+        self._first_attempts = first_attempts
+
+    def routes(self) -> Sequence[DirectRoute]:
+        """Describe and route the endpoints."""
+        secured = security(needed=self._identity.needs_token)
+        return (
+            DirectRoute(
+                "/internal/mcp/tools",
+                self._endpoint(self._list_tools),
+                name="list_tools",
+                methods=["GET"],
+                summary="List the tools that this caller may run",
+                description=(
+                    "As MCP lists them, or as a model API takes them; there each goes by its "
+                    "alias. The same tools give the same bytes."
+                ),
+                response_class=Response,
+                responses=_responses(ToolsAnswer),
+                openapi_extra=query_parameters(ToolsQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
+            ),
+            DirectRoute(
+                "/internal/mcp/prompts",
+                self._endpoint(self._list_prompts),
+                name="list_prompts",
+                methods=["GET"],
+                summary="List the prompts that this caller may get",
+                response_class=Response,
+                responses=_responses(PromptsAnswer),
+                openapi_extra=query_parameters(CallerQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
+            ),
+            DirectRoute(
+                "/internal/mcp/resources",
+                self._endpoint(self._list_resources),
+                name="list_resources",
+                methods=["GET"],
+                summary="List the resources that this caller may read",
+                response_class=Response,
+                responses=_responses(ResourcesAnswer),
+                openapi_extra=query_parameters(CallerQuery, *CALLER_HEADERS, _IF_NONE_MATCH),
+                dependencies=secured,
+            ),
+        )
+
+    def _endpoint(self, listed: Callable[[Request], Awaitable[Listed]]) -> Endpoint:
+        """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
+        return self._intake.bodyless(partial(_answer, listed))
+
+    async def _list_tools(self, request: Request) -> Listed:
+        query = request.query_params
+        names = query.getlist("names") if "names" in query else None
+        asked = validate(ToolsQuery, _once_each(query) | {"names": names})
+        caller = await lister_of(self._identity, request, asked)
+        tools = await self._registry.list_tools(caller, asked.format, asked.names)
+        if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
+            body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
+            return Listed(etag_of(body), lambda: body)
+        return Listed(tools.etag, lambda: tools.body)
+
+    async def _list_prompts(self, request: Request) -> Listed:
+        caller = await self._lister(request)
+        prompts = self._registry.current.prompts_visible_to(caller)
+        return self._listed(caller, Kind.PROMPT, {"prompts": prompts})
+
+    async def _lister(self, request: Request) -> Caller:
+        asked = validate(CallerQuery, _once_each(request.query_params))
+        return await lister_of(self._identity, request, asked)
+
+    async def _list_resources(self, request: Request) -> Listed:
+        caller = await self._lister(request)
+        current = self._registry.current
+        listed = {
+            "resources": current.resources_visible_to(caller),
+            "resource_templates": current.templates_visible_to(caller),
+        }
+        return self._listed(caller, Kind.RESOURCE, listed)
+
+    def _listed(self, caller: Caller, kind: Kind, content: Mapping[str, object]) -> Listed:
+        """Make a list, with the servers of which nothing is known yet, where there are any."""
+        pending = self._first_attempts.pending_for(caller, kind)
+        body = to_json({**content, "pending": pending} if pending else content)
+        return Listed(etag_of(body), lambda: body)
+
+
+async def _answer(
+    listed: Callable[[Request], Awaitable[Listed]], request: Request, trace_id: str
+) -> Response:
+    found = await listed(request)
+    headers = {TRACE_HEADER: trace_id, "ETag": found.etag, "Cache-Control": "private, no-cache"}
+    if _has_already(request.headers, found.etag):
+        return Response(None, 304, headers)
+    return Response(found.body(), 200, headers, JSON)
+
+
+def _once_each(query: QueryParams) -> dict[str, object]:
+    """Give the parameters. One that counts once must not be there twice: whoever looked at the
+    request before may have believed the other."""
+    for key in _GIVEN_ONCE:
+        if len(query.getlist(key)) > 1:
+            raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
+    return dict(query)
+
+
+def _has_already(headers: Headers, etag: str) -> bool:
+    """Tell whether ``If-None-Match`` names the tag, weak or strong (RFC 9110 §13.1.2)."""
+    if "if-none-match" not in headers:
+        return False
+    told = ",".join(headers.getlist("if-none-match"))
+    return told.strip() == "*" or etag in _ENTITY_TAG.findall(told)
+
+
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "Entity tags of lists that the client has, or `*`.",
+}
+
+_ETAG = {
+    "ETag": {"schema": {"type": "string"}, "description": "Changes when the list does."},
+}
+
+
+def _responses(model: type[BaseModel]) -> Responses:
+    return {
+        200: {"model": model | ErrorEnvelope, "headers": _ETAG},
+        304: {"description": "The client has this list", "headers": _ETAG},
+        **{status: ERROR_RESPONSES[status] for status in (401, 403, 422, 500)},
+    }

@@ -1,0 +1,111 @@
+"""What OpenAPI is told beyond FastAPI's own reading of the handlers."""
+
+from collections.abc import Mapping, Sequence
+
+from fastapi import Security
+from fastapi.params import Depends
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel
+
+from mcp_tools_proxy.api.models import ErrorEnvelope
+from mcp_tools_proxy.web.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
+from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
+
+Responses = dict[int | str, dict[str, object]]
+
+ERROR_RESPONSES: Responses = {
+    401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
+    403: {"model": ErrorEnvelope, "description": "FORBIDDEN"},
+    413: {"model": ErrorEnvelope, "description": "PAYLOAD_TOO_LARGE"},
+    422: {"model": ErrorEnvelope, "description": "INVALID_REQUEST: names the field"},
+    500: {"model": ErrorEnvelope, "description": "INTERNAL_ERROR"},
+    503: {"model": ErrorEnvelope, "description": "RETRIEVAL_NOT_CONFIGURED, SHUTTING_DOWN"},
+}
+
+LOOKING_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
+"""How a route fails that only shows something, the same to everybody."""
+
+CALLER_HEADERS: Sequence[Mapping[str, object]] = [
+    {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"},
+        "description": f"{what}, which nothing else has to say then; also any other text as UTF-8.",
+    }
+    for name, what in (
+        (TENANT_HEADER, "The tenant"),
+        (USER_HEADER, "The user"),
+        (AGENT_HEADER, "The agent"),
+    )
+]
+"""The headers that say who calls, as OpenAPI's parameters."""
+
+_BEARER = HTTPBearer(
+    scheme_name="bearer",
+    description="A token that stands for a tenant, or an operator's.",
+    auto_error=False,  # the endpoints look at it themselves
+)
+
+
+def security(*, needed: bool) -> Sequence[Depends]:
+    """Tell OpenAPI whether a route needs a bearer token."""
+    return [Security(_BEARER)] if needed else []
+
+
+def request_body(
+    model: type[BaseModel],
+    examples: Mapping[str, Mapping[str, object]],
+    *parameters: Mapping[str, object],
+) -> dict[str, object]:
+    """Describe a JSON body that the handler reads itself; ``examples`` by name.
+
+    ``parameters`` are as OpenAPI's.
+    """
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    inlined = _inline(schema, definitions)
+    content = {
+        "schema": inlined,
+        "examples": {name: {"value": value} for name, value in examples.items()},
+    }
+    body = {"required": True, "content": {"application/json": content}}
+    return {"requestBody": body, "parameters": list(parameters)}
+
+
+def _inline(schema: object, definitions: dict[str, object]) -> object:
+    """Put definitions where they are referred to; our models do not refer to themselves."""
+    if isinstance(schema, list):
+        return [_inline(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _inline(definitions[reference.rpartition("/")[2]], definitions)
+    return {key: _inline(value, definitions) for key, value in schema.items()}
+
+
+def query_parameters(
+    model: type[BaseModel], *others: Mapping[str, object]
+) -> dict[str, list[Mapping[str, object]]]:
+    """Describe a query that the handler reads itself, and ``others``, parameters as OpenAPI's."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+    parameters: list[Mapping[str, object]] = [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "schema": _without_null(_inline(part, definitions)),
+        }
+        for name, part in schema["properties"].items()
+    ]
+    return {"parameters": [*parameters, *others]}
+
+
+def _without_null(schema: object) -> object:
+    """Say "T or null" as T: a query has no null."""
+    match schema:
+        case {"anyOf": [dict() as given, {"type": "null"}], **others}:
+            return {**given, **others}
+    return schema

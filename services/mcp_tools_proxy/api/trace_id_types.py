@@ -1,0 +1,28 @@
+"""A trace_id as a request may spell it, and as answers do."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+
+from mcp_tools_proxy.wire.identifiers import TRACE_ID_PATTERN
+from mcp_tools_proxy.wire.tracing import is_text_or_number
+
+
+def _text_or_number(value: object) -> object:
+    if not is_text_or_number(value):
+        raise ValueError("should be a text or a number")
+    return value
+
+
+TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
+GivenTraceId = Annotated[
+    object,
+    AfterValidator(_text_or_number),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}),
+    Field(
+        description=(
+            "Any text or number. What is not printable ASCII becomes _, what is over 128 "
+            "characters is cut, and an empty one counts as absent."
+        )
+    ),
+]

@@ -1,0 +1,300 @@
+"""Composition root of the gateway: every object is built once, opened and closed in reading order.
+
+What is built here knows nothing of HTTP routes: ``app`` puts them in front.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+from httpx import AsyncBaseTransport
+from pydantic import SecretStr
+
+from mcp_tools_proxy.app.auth import build_identity, build_tokens
+from mcp_tools_proxy.config.active import ConfigFolder
+from mcp_tools_proxy.config.loader import load_configuration, process_environment
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
+from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.downstream.components.build import build_components
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.health import Check, Health
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.gateway.server_statuses import statuses_of
+from mcp_tools_proxy.gateway.startup_wait import Startup
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.tool_names import ToolNaming
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.call_events import CallTelemetry
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.tools.chunk_window import window_tool
+from mcp_tools_proxy.tools.list_available_tools import catalog_tool
+from mcp_tools_proxy.tools.local_search import search_tool
+from mcp_tools_proxy.tools.read_metadata import metadata_tool
+from mcp_tools_proxy.tools.read_pages import pages_tool
+from mcp_tools_proxy.tools.read_section import section_tool
+
+PROBLEMS_SHOWN = 20
+"""How many problems of the configuration a readiness report tells."""
+
+log = structlog.get_logger()
+
+
+class Gateway:
+    """Every object of one gateway; ``run`` opens and closes those that own something."""
+
+    def __init__(
+        self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
+    ) -> None:
+        self._warnings, self._log_level = settings.warnings, settings.log_level
+        self.lifecycle = Lifecycle()
+        self.tokens = build_tokens(settings)
+        self.identity = build_identity(settings, self.tokens)
+        self.metrics = Metrics()
+        self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
+        self.repository = InMemoryRepository(
+            hide_foreign_documents=settings.hide_foreign_documents,
+            metrics=self.metrics,
+        )
+        self.folder = DocumentFolder(
+            settings.documents_path,
+            self.repository,
+            self.metrics,
+            builtin=seed_documents() if settings.mock_mode else (),
+        )
+        self.retrieval = RetrievalClient(
+            url=None if settings.windows_are_local else settings.retrieval_window_url,
+            token=_secret(settings.retrieval_token),
+            timeout_s=settings.retrieval_timeout,
+            metrics=self.metrics,
+            hide_foreign_documents=settings.hide_foreign_documents,
+            transport=retrieval_transport,
+        )
+        self.limiter = build_limiter(
+            _budgets(settings),
+            storage_url=_secret(settings.rate_limit_storage_url),
+            metrics=self.metrics,
+        )
+        self.registry = RegistryHolder(Registry.build(()))
+        local_tools = self._local_tools(settings)
+        self.registry.current = Registry.build(local_tools)
+        self.dialer = Dialer()
+        self.pool = Pool(self.dialer.dial, self.metrics, on_change=self._servers_changed)
+        self.files = _config_folder(settings, local_tools)
+        self.reloader = self._build_reloader(settings, local_tools)
+        self.first_attempts = FirstAttempts(self.registry, self.pool)
+        self.startup = Startup(settings.startup_wait_s)
+        telemetry = CallTelemetry(self.metrics)
+        self.executor = Executor(
+            first_attempts=self.first_attempts,
+            limiter=self.limiter,
+            blocklist=Blocklist(settings.blocklist_keywords),
+            lifecycle=self.lifecycle,
+            max_result_bytes=settings.max_result_bytes,
+            record=telemetry,
+            entered=telemetry.entered,
+        )
+        self.subscriptions = Subscriptions(
+            registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
+        )
+        self.health = Health(
+            self.lifecycle, self._checks(), self.statuses, started=self.startup.is_over
+        )
+
+    def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
+        max_text_bytes = settings.max_text_bytes
+        return (
+            section_tool(self.repository, max_text_bytes=max_text_bytes),
+            pages_tool(
+                self.repository,
+                max_pages_per_call=settings.max_pages_per_call,
+                max_text_bytes=max_text_bytes,
+            ),
+            metadata_tool(self.repository, max_text_bytes=max_text_bytes),
+            search_tool(
+                self.repository,
+                max_text_bytes=max_text_bytes,
+                windows_configured=settings.retrieval_window_url is not None,
+            ),
+            window_tool(
+                self.repository,
+                LocalRetrieval(self.repository) if settings.windows_are_local else self.retrieval,
+                radius=settings.window_radius,
+                configured=settings.retrieval_window_url is not None,
+                own_documents_only=settings.mock_mode or settings.windows_are_local,
+                max_text_bytes=max_text_bytes,
+            ),
+            catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
+        )
+
+    def _build_reloader(self, settings: Settings, local_tools: tuple[Tool, ...]) -> Reloader:
+        return Reloader(
+            holder=self.registry,
+            local_tools=local_tools,
+            pool=self.pool,
+            build_components=partial(
+                build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
+            ),
+            files=self.files,
+            metrics=self.metrics,
+            require_agent=settings.require_agent,
+            tool_names=settings.tool_name_style,
+        )
+
+    def statuses(self) -> tuple[ServerStatus, ...]:
+        """Tell how each server of mcp.json is, in its order."""
+        return statuses_of(self.pool.statuses, self.reloader.configuration)
+
+    def _servers_changed(self) -> None:
+        """Tell the reloader, which is built after the pool that calls this."""
+        self.reloader.rebuild()
+
+    def _checks(self) -> Mapping[str, Check]:
+        checks: dict[str, Check] = {
+            "documents": lambda: _documents_check(self.repository, self.folder),
+            "limit_store": lambda: _limit_store_check(self.limiter),
+            "config": lambda: _config_check(self.reloader),
+            "preset": lambda: _preset_check(self.reloader),
+            "agents": lambda: _agents_check(self.registry.current.access),
+        }
+        if self.retrieval.configured:
+            checks["retrieval"] = lambda: _retrieval_check(self.retrieval)
+        if self.tokens is not None:
+            checks["tokens"] = self.tokens.state
+        return checks
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Load documents and configuration, then serve until left; what was opened is closed.
+
+        The downstream servers are connected to meanwhile: only readiness waits for them, and calls
+        that need one.
+        """
+        warn = log.error if self._log_level == "error" else log.warning  # seen at every level
+        for warning in self._warnings:
+            warn("settings.warning", variable=warning.variable, reason=warning.message)
+        try:
+            await self.folder.load()
+            await self.reloader.load()
+            await self.limiter.connect()
+            self.startup.begin(self.pool.first_attempts())
+            if self.tokens is not None:
+                await self.tokens.load()
+            async with asyncio.TaskGroup() as group:
+                background = [
+                    group.create_task(self.folder.watch()),
+                    group.create_task(self.limiter.run()),
+                    group.create_task(self.pool.run()),
+                    group.create_task(self.reloader.run()),
+                ]
+                if self.tokens is not None:
+                    background.append(group.create_task(self.tokens.run()))
+                self.lifecycle.phase = Phase.SERVING
+                try:
+                    yield
+                finally:
+                    self.lifecycle.phase = Phase.STOPPING
+                    for task in background:
+                        task.cancel()
+        finally:
+            await self.dialer.aclose()
+            await self.retrieval.aclose()
+            await self.limiter.close()
+            self.repository.close()
+
+
+def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigFolder:
+    """Give the configuration folder, with the defaults that the settings name."""
+    return ConfigFolder(
+        settings.config_dir,
+        load_configuration=partial(
+            load_configuration,
+            settings.config_dir,
+            process_environment(),
+            call_timeout_s=settings.tool_timeout_s,
+            max_result_bytes=settings.max_result_bytes,
+        ),
+        pinned=settings.preset,
+        naming=ToolNaming(
+            style=settings.tool_name_style,
+            own_names=frozenset(tool.spec.name for tool in local_tools),
+        ),
+    )
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _budgets(settings: Settings) -> Budgets:
+    return Budgets(
+        document_calls=settings.rate_limit_calls,
+        document_tokens=settings.rate_limit_tokens,
+        tenant_calls=settings.rate_limit_tenant_calls,
+        tenant_tokens=settings.rate_limit_tenant_tokens,
+        window_s=settings.rate_limit_window_s,
+    )
+
+
+def _documents_check(
+    repository: InMemoryRepository, folder: DocumentFolder
+) -> Mapping[str, object]:
+    ignored = len(folder.errors)
+    state = "vanished" if folder.vanished else "present" if folder.present else "missing"
+    return {
+        "status": "degraded" if ignored or folder.vanished else "ok",
+        "documents": len(repository),
+        "files_ignored": ignored,
+        "folder": state,
+    }
+
+
+def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
+    return {"status": "ok" if limiter.up else "degraded", "store": limiter.store}
+
+
+def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
+    last = retrieval.last_call
+    return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
+
+
+def _config_check(reloader: Reloader) -> Mapping[str, object]:
+    last = reloader.last_reload
+    problems = [str(problem) for problem in reloader.problems[:PROBLEMS_SHOWN]]
+    return {
+        "status": "ok" if last is not None and last.ok and not problems else "degraded",
+        "last_reload": None if last is None else last.at,
+        "problems": problems,
+    }
+
+
+def _agents_check(access: Access) -> Mapping[str, object]:
+    return {
+        "status": "degraded" if access.agents is None else "ok",
+        "profiles": len(access.agents or ()),
+        "required": access.agent_required,
+    }
+
+
+def _preset_check(reloader: Reloader) -> Mapping[str, object]:
+    missing = len(reloader.missing)
+    return {
+        "status": "degraded" if missing else "ok",
+        "active": reloader.active.preset_id,
+        "missing": missing,
+    }

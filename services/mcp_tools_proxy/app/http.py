@@ -1,0 +1,146 @@
+"""Composition root of the HTTP service: the gateway behind its routes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from httpx import AsyncBaseTransport
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import Scope
+
+from mcp_tools_proxy.api.admin_gate import AdminGate
+from mcp_tools_proxy.api.endpoint import Intake
+from mcp_tools_proxy.api.error_handlers import add_failure_handlers
+from mcp_tools_proxy.api.execute import ExecuteEndpoints
+from mcp_tools_proxy.api.health import operations_routes
+from mcp_tools_proxy.api.lists import CatalogEndpoints
+from mcp_tools_proxy.api.presets import preset_routes
+from mcp_tools_proxy.api.remote import remote_routes
+from mcp_tools_proxy.api.servers import servers_routes
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.mcp import build_connector, build_server
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.mcp_server.http.authentication import Entrance, caller_of, refusal
+from mcp_tools_proxy.mcp_server.http.endpoints import HttpFacade, HttpLimits
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.fast_routes import Front
+from mcp_tools_proxy.web.host_guard import Guard
+from mcp_tools_proxy.web.operator_details import OperatorCheck
+from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.token_throttle import TokenGate
+from mcp_tools_proxy.wire.loopback import is_loopback
+
+READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
+"""Headers of answers that pages of ``allowed_origins`` may read."""
+
+
+def create_app(
+    settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
+) -> FastAPI:
+    """Build the service. ``retrieval_transport`` stands in for the network in tests.
+
+    The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``, the
+    connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
+    URL or CA file.
+    """
+    gateway = Gateway(settings, retrieval_transport=retrieval_transport)
+    refusals = Refusals(gateway.metrics, Peers(settings.trusted_proxies))
+    facade = _build_facade(settings, gateway, refusals)
+    connector = build_connector(settings, gateway)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        try:
+            async with gateway.run(), facade.run(), connector.run() if connector else nullcontext():
+                yield
+        finally:
+            flush_logs()  # the server that runs this may end the process by the signal that came
+
+    app = FastAPI(
+        title=settings.app_name,
+        version=version("mcp-tools-proxy"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # we tell our own
+    )
+    app.state.gateway = gateway
+    app.state.facade = facade
+    app.state.connector = connector
+    intake = Intake(refusals, limits=_body_limits(settings))
+    execute = ExecuteEndpoints(
+        intake,
+        gateway.identity,
+        gateway.executor,
+        gateway.lifecycle,
+        max_batch_calls=settings.max_batch_calls,
+    )
+    catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry, gateway.first_attempts)
+    asked_most = execute.routes()
+    app.router.routes[:0] = (*asked_most, *catalog.routes())
+    admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
+    gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
+    app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
+    app.include_router(servers_routes(gateway.statuses, intake, gateway.identity))
+    app.include_router(
+        remote_routes(lambda: connector.status() if connector else None, intake, gateway.identity)
+    )
+    app.include_router(
+        operations_routes(
+            gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals)
+        )
+    )
+    add_failure_handlers(app)
+    app.add_middleware(Front, routes=[*asked_most, *facade.routes()])
+    if gateway.identity.needs_token:
+        app.add_middleware(
+            TokenGate, identity=gateway.identity, refusals=refusals, answer=_refuse_token
+        )
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=READABLE_BY_PAGES,
+        )
+    app.add_middleware(
+        Guard,
+        hosts=settings.allowed_hosts,
+        origins=settings.allowed_origins,
+        on_loopback=is_loopback(settings.host),
+        refusals=refusals,
+    )
+    return app
+
+
+def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
+    """Answer as the entry that was asked does: MCP's clients expect JSON-RPC."""
+    answer = refusal if scope["path"].startswith("/mcp") else error_response
+    return answer(error, trace_id)
+
+
+def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpFacade:
+    return HttpFacade(
+        build_server(settings, gateway, caller_of),
+        entrance=Entrance(gateway.identity, settings.default_tenant_id),
+        lifecycle=gateway.lifecycle,
+        metrics=gateway.metrics,
+        refusals=refusals,
+        limits=HttpLimits(
+            body=_body_limits(settings),
+            max_sessions=settings.max_sessions,
+            session_idle_s=settings.session_idle_s,
+        ),
+    )
+
+
+def _body_limits(settings: Settings) -> BodyLimits:
+    return BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)

@@ -1,0 +1,104 @@
+"""Builds what serves MCP over the gateway: the facade's server, and the connector under one."""
+
+import ssl
+from functools import partial
+
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
+from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
+from mcp_tools_proxy.connector.websocket_link import LinkRules
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.health import remote_line
+from mcp_tools_proxy.mcp_server.message_session import Conversations
+from mcp_tools_proxy.mcp_server.request import CallerOf
+from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.policy.tenant_share import tenant_share
+from mcp_tools_proxy.settings.settings import Settings
+
+
+def build_server(
+    settings: Settings, gateway: Gateway, caller_of: CallerOf, *, one_tenant: bool = False
+) -> FacadeServer:
+    """Build a server over the gateway; ``caller_of`` tells who sent a request.
+
+    With ``one_tenant`` that is always the same tenant, which need not leave room to others.
+    """
+    limit = settings.max_sessions
+    return FacadeServer(
+        settings.app_name,
+        registry=gateway.registry,
+        executor=gateway.executor,
+        subscriptions=gateway.subscriptions,
+        caller_of=caller_of,
+        max_streams=limit,
+        max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
+    )
+
+
+def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
+    """Build the connector and its line in readiness reports, None while no backend is named.
+
+    Raises ValueError for a bad CA file.
+    """
+    url = settings.remote_address
+    if url is None:
+        return None
+    caller = Caller(
+        tenant_id=settings.remote_tenant_id or settings.default_tenant_id or NO_TENANT,
+        user_id="",
+        agent=settings.remote_agent,
+    )
+    rules = ConnectorRules(
+        server_identifier=settings.remote_identifier,
+        link=LinkRules(
+            url=url,
+            trust=_trust(settings, url),
+            max_frame_bytes=settings.remote_max_frame_bytes,
+            keepalive_s=settings.remote_keepalive_s,
+        ),
+        max_items=settings.max_json_items,
+        max_sessions=settings.max_sessions,
+        session_idle_s=settings.session_idle_s,
+        drop_grace_s=settings.remote_drop_grace_s,
+        retry_max_s=settings.remote_retry_max_s,
+    )
+    connector = Connector(
+        rules,
+        _token(settings),
+        Conversations(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
+        # many backends list once, and never ask again
+        ready=partial(gateway.pool.settled, settings.startup_wait_s),
+        metrics=gateway.metrics,
+    )
+    gateway.health.add(
+        "remote", lambda: remote_line(connector.status(), _problem_of(gateway, caller))
+    )
+    return connector
+
+
+def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
+    """Say why nothing can be listed or used by ``caller`` now, whatever the backend asks."""
+    try:
+        gateway.registry.current.access.viewer(caller)
+    except ProxyError as error:
+        return error.message
+    return None
+
+
+def _trust(settings: Settings, url: str) -> ssl.SSLContext | None:
+    """Give who may vouch for the backend, None where nobody is asked. Raises ValueError."""
+    if not url.startswith("wss:"):
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.remote_ca_file)
+    except (OSError, ssl.SSLError):
+        raise ValueError(
+            "MCP_PROXY_REMOTE_CA_FILE: should be a PEM file of certificates that can be read"
+        ) from None
+
+
+def _token(settings: Settings) -> Token:
+    if settings.remote_token_file is not None:
+        return FileToken(settings.remote_token_file)
+    return FixedToken(settings.remote_token.get_secret_value() if settings.remote_token else "")

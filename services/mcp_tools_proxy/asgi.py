@@ -1,0 +1,11 @@
+"""ASGI entry for servers that load ``mcp_tools_proxy.asgi:app`` themselves."""
+
+import sys
+
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import load_settings
+from mcp_tools_proxy.telemetry.logging import configure_logging
+
+settings = load_settings()
+configure_logging(settings.log_level, sys.stdout)
+app = create_app(settings)

@@ -1,0 +1,118 @@
+"""From a token's verified claims to whom it stands for."""
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.wire.identifiers import is_identifier
+
+Claims = Mapping[str, object]
+
+
+class Unacceptable(Exception):
+    """The claims are not good; the message is one line that names a claim and no value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimNames:
+    """Where a token says what.
+
+    A name with dots that is no claim is a path: ``realm_access.roles`` is ``roles`` in
+    ``realm_access``. With ``user`` None a token names no user. Who has ``admin_role`` among its
+    roles is an operator; None is nobody.
+    """
+
+    tenant: str = "tenant_id"
+    user: str | None = "sub"
+    roles: str = "roles"
+    agents: str = "agents"
+    admin_role: str | None = None
+
+
+def check_times(claims: Claims, now: float, leeway_s: float) -> float:
+    """Give the time, in seconds since 1970, from which the claims are no longer good.
+
+    Raises Unacceptable for a token that has expired, never does, or is not good yet.
+    """
+    expires = _time(claims, "exp")
+    if expires is None:
+        raise Unacceptable("the token has no exp: it would never expire")
+    if now >= expires + leeway_s:
+        raise Unacceptable("the token has expired; ask for a new one")
+    for name in ("nbf", "iat"):
+        moment = _time(claims, name)
+        if moment is not None and moment > now + leeway_s:
+            raise Unacceptable(f"the token is not good yet ({name}); are the clocks right?")
+    return expires + leeway_s
+
+
+def principal_of(claims: Claims, names: ClaimNames) -> Principal:
+    """Give whom the claims stand for.
+
+    Without the claim of agents the token is for any. Raises Unacceptable for a claim of another
+    shape, and for a token without a tenant that is no operator's.
+    """
+    roles = _texts(claims, names.roles, parted=True) or ()
+    agents = _texts(claims, names.agents, parted=False)
+    is_admin = names.admin_role is not None and names.admin_role in roles
+    tenant_id = _identifier(claims, names.tenant)
+    if tenant_id is None and not is_admin:
+        raise Unacceptable(f"the token has no {names.tenant}, which names the tenant")
+    return Principal(
+        tenant_id=tenant_id,
+        user_id=None if names.user is None else _identifier(claims, names.user),
+        roles=roles,
+        agents=None if agents is None else frozenset(agents),
+        is_admin=is_admin,
+    )
+
+
+_ABSENT = object()
+
+
+def _find(claims: Claims, name: str) -> object:
+    if name in claims:
+        return claims[name]
+    found: object = claims
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return _ABSENT
+        found = found[part]
+    return found
+
+
+def _identifier(claims: Claims, name: str) -> str | None:
+    value = _find(claims, name)
+    if value is _ABSENT or value is None:
+        return None
+    if not isinstance(value, str) or not is_identifier(value):
+        raise Unacceptable(f"the token's {name} should be 1-256 characters, no control characters")
+    return value
+
+
+def _texts(claims: Claims, name: str, *, parted: bool) -> tuple[str, ...] | None:
+    """Give a list of texts, None where it is absent.
+
+    One text is a list of one, or, if ``parted``, of its parts between blanks, like ``scope``.
+    """
+    value = _find(claims, name)
+    if value is _ABSENT:
+        return None
+    if isinstance(value, str):
+        return tuple(value.split()) if parted else (value,)
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise Unacceptable(f"the token's {name} should be a list of texts")
+    return tuple(value)
+
+
+def _time(claims: Claims, name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if math.isfinite(value):
+                return float(value)
+    raise Unacceptable(f"the token's {name} should be a number of seconds")

@@ -1,0 +1,133 @@
+"""The key set of a URL, fetched again and again."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import httpx
+import structlog
+
+from mcp_tools_proxy.auth.jwks import KeySet, NotAKeySet, parse_key_set, state_of
+
+REFRESH_S = 300.0
+"""The pause between two looks while all is well, in seconds: a key that goes is gone by then."""
+
+RETRY_S = 10.0
+"""The pause after a look that failed, in seconds."""
+
+LOOK_AGAIN_S = 10.0
+"""The least time between two looks, in seconds, whatever keys tokens name."""
+
+TIMEOUT_S = 5.0
+"""For one look, in seconds."""
+
+MAX_BYTES = 1024 * 1024
+"""A larger answer is left unread."""
+
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
+
+log = structlog.get_logger()
+
+
+class _Unusable(Exception):
+    """An answer that is no key set; the message is one line."""
+
+
+class UrlKeys:
+    """Holds the keys of ``url``; keep ``run`` running. The last good ones stay while it is down.
+
+    No redirect is followed and nothing is taken from the environment. ``transport`` stands in for
+    the network in tests, ``clock`` is monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        allowed: Collection[str],
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._url = url
+        self._allowed = allowed
+        self._transport = transport
+        self._trust = _trust(url)
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._sleep = sleep
+        self._looking = asyncio.Lock()
+        self._looked_at: float | None = None
+        self._failure: str | None = "not fetched yet"
+        self.keys = KeySet()
+
+    def __repr__(self) -> str:
+        return f"<UrlKeys {self.keys.count} keys, failure={self._failure!r}>"
+
+    async def load(self) -> None:
+        """Do nothing: the network is not waited for; ``run`` looks at once."""
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        while True:
+            async with self._looking:
+                await self._look()
+            await self._sleep(REFRESH_S if self._failure is None else RETRY_S)
+
+    async def look_again(self) -> None:
+        """Look, because a token names a key that is not here; not if one has looked just now."""
+        async with self._looking:
+            if self._looked_at is None or self._clock() - self._looked_at >= LOOK_AGAIN_S:
+                await self._look()
+
+    def state(self) -> Mapping[str, object]:
+        """Tell how the keys are, for readiness; it does not show the URL."""
+        return state_of(self.keys, source="url", failure=self._failure)
+
+    async def _look(self) -> None:
+        self._looked_at = self._clock()
+        failure = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                self._take(parse_key_set(await self._fetch(), self._allowed))
+        except TimeoutError:
+            failure = f"did not answer within {self._timeout_s:g} s"
+        except httpx.HTTPError as error:
+            failure = f"could not be reached: {type(error).__name__}"
+        except (_Unusable, NotAKeySet) as error:
+            failure = str(error)
+        if failure is not None and failure != self._failure:
+            log.error("jwks.failed", reason=failure)
+        self._failure = failure
+
+    def _take(self, keys: KeySet) -> None:
+        if keys.by_kid.keys() != self.keys.by_kid.keys():
+            log.info("jwks.loaded", keys=keys.count, unusable=keys.unusable)
+        self.keys = keys
+
+    async def _fetch(self) -> bytes:
+        client = httpx.AsyncClient(
+            verify=self._trust, trust_env=False, transport=self._transport, timeout=self._timeout_s
+        )
+        async with client, client.stream("GET", self._url, headers=_HEADERS) as response:
+            if response.status_code != 200:
+                raise _Unusable(f"answered with HTTP status {response.status_code}")
+            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise _Unusable("sent a compressed answer")
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > MAX_BYTES:
+                    raise _Unusable(f"sent more than {MAX_BYTES} bytes")
+            return bytes(body)
+
+
+def _trust(url: str) -> ssl.SSLContext:
+    """Load the certificates once, and only for https: it takes tens of milliseconds."""
+    if not url.startswith("https"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody
+    trust = httpx.create_ssl_context(trust_env=False)
+    trust.load_default_certs()  # a company's own authority is in the system's store
+    return trust

@@ -1,0 +1,245 @@
+"""JSON Web Tokens, checked against the keys of their issuer."""
+
+import hashlib
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+import jwt
+from jwt.exceptions import (
+    InvalidAudienceError,
+    InvalidIssuerError,
+    MissingRequiredClaimError,
+    PyJWTError,
+)
+from pydantic_core import from_json
+
+from mcp_tools_proxy.auth.claims import ClaimNames, Unacceptable, check_times, principal_of
+from mcp_tools_proxy.auth.jwks import KeySet
+from mcp_tools_proxy.domain.errors import Unauthenticated
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+MAX_TOKEN_CHARS = 16 * 1024
+"""A longer token is not looked at."""
+
+MAX_REMEMBERED = 4096
+"""How many checked tokens are remembered."""
+
+
+class KeySource(Protocol):
+    """Holds the issuer's keys; whoever changes them puts another KeySet in their place."""
+
+    @property
+    def keys(self) -> KeySet:
+        """The keys now."""
+        ...
+
+    async def load(self) -> None:
+        """Read the keys if that is quick."""
+        ...
+
+    async def run(self) -> None:
+        """Follow the keys until cancelled."""
+        ...
+
+    async def look_again(self) -> None:
+        """Look for a key that is not here."""
+        ...
+
+    def state(self) -> Mapping[str, object]:
+        """Tell how the keys are, for readiness."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JwtRules:
+    """What a token has to be; ``leeway_s`` is how far the clocks may be apart."""
+
+    issuer: str
+    audiences: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    leeway_s: float
+    claims: ClaimNames
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    principal: Principal
+    until: float  # seconds since 1970
+    kid: str | None
+    key: jwt.PyJWK
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+class SignedTokens:
+    """Knows whom a JWT stands for; ``clock`` gives seconds since 1970.
+
+    The algorithm has to be allowed and to be the key's own; keys that a token brings along or
+    points to (``jwk``, ``jku``, ``x5c``, ``x5u``) are not looked at. A checked token is remembered
+    by its digest, until it expires or its key is no longer the issuer's.
+    """
+
+    def __init__(
+        self, source: KeySource, rules: JwtRules, *, clock: Callable[[], float] = _now
+    ) -> None:
+        self._source = source
+        self._rules = rules
+        self._clock = clock
+        self._known: dict[bytes, _Known] = {}
+        self._known_by = source.keys
+
+    def __repr__(self) -> str:
+        return f"<SignedTokens {len(self._known)} remembered, {self._source!r}>"
+
+    async def load(self) -> None:
+        """Read the keys if that is quick."""
+        await self._source.load()
+
+    async def run(self) -> None:
+        """Follow the keys until cancelled."""
+        await self._source.run()
+
+    def state(self) -> Mapping[str, object]:
+        """Tell how the keys are, for readiness."""
+        return self._source.state()
+
+    async def verify(self, token: str) -> Principal:
+        """Give whom the token stands for. Raises Unauthenticated, naming nothing of it."""
+        if len(token) > MAX_TOKEN_CHARS:
+            raise _refused("the token is too long")
+        digest = _digest(token)
+        known = self._find(digest)
+        if known is not None:
+            return known.principal
+        try:
+            found = await self._check(token)
+        except Unacceptable as error:
+            raise _refused(str(error)) from None
+        self._remember(digest, found)
+        return found.principal
+
+    def is_known(self, token: str) -> bool:
+        """Return whether the token was checked before, and is still good."""
+        return len(token) <= MAX_TOKEN_CHARS and self._find(_digest(token)) is not None
+
+    def may_be_good(self, token: str) -> bool:
+        """Return whether the token claims the issuer and is of now; its signature is not checked.
+
+        That takes a tenth of the time of a check.
+        """
+        claims = _unchecked_claims(token) if len(token) <= MAX_TOKEN_CHARS else None
+        if claims is None or claims.get("iss") != self._rules.issuer:
+            return False
+        try:
+            check_times(claims, self._clock(), self._rules.leeway_s)
+        except Unacceptable:
+            return False
+        return True
+
+    def _find(self, digest: bytes) -> _Known | None:
+        """Return what is known of a token; what the issuer's keys no longer bear out is forgotten.
+
+        Keys are fetched again every few minutes, and one more is no reason to forget the others'.
+        """
+        keys = self._source.keys
+        if self._known_by is not keys:
+            self._known_by = keys
+            self._known = {it: known for it, known in self._known.items() if _has(keys, known)}
+        known = self._known.get(digest)
+        return known if known is not None and self._clock() < known.until else None
+
+    async def _check(self, token: str) -> _Known:
+        """Check all of it. Raises Unauthenticated, Unacceptable."""
+        kid, key = await self._key(token)
+        claims = _decode(token, key, self._rules)
+        now = self._clock()
+        good_until = check_times(claims, now, self._rules.leeway_s)
+        principal = replace(principal_of(claims, self._rules.claims), proof=_proof(claims))
+        return _Known(principal, good_until, kid, key)
+
+    async def _key(self, token: str) -> tuple[str | None, jwt.PyJWK]:
+        try:
+            header = jwt.get_unverified_header(token)
+        except PyJWTError:
+            raise Unacceptable("the token is no JWT") from None
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
+            raise Unacceptable("the token is signed in a way that is not allowed")
+        if "crit" in header or "b64" in header:
+            raise Unacceptable("the token asks for an extension that is not known")
+        key = self._source.keys.find(kid, algorithm)
+        if key is None:
+            await self._source.look_again()
+            key = self._source.keys.find(kid, algorithm)
+        if key is None and not self._source.keys.count:
+            raise Unauthenticated("the keys that tokens are checked with are not there; try later")
+        if key is None:
+            raise Unacceptable("the token is signed with a key that is not the issuer's")
+        return kid, key
+
+    def _remember(self, digest: bytes, found: _Known) -> None:
+        self._known.pop(digest, None)
+        if len(self._known) >= MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[digest] = found
+
+
+def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]:
+    try:
+        claims: Mapping[str, object] = jwt.decode(
+            token,
+            key,
+            algorithms=[key.algorithm_name],
+            issuer=rules.issuer,
+            audience=rules.audiences,
+            options={
+                "require": ["exp", "iss", "aud"],
+                "verify_exp": False,  # check_times does, by the clock it is given
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+    except InvalidAudienceError:
+        raise Unacceptable("the token is for another service (aud)") from None
+    except InvalidIssuerError:
+        raise Unacceptable("the token is of another issuer (iss)") from None
+    except MissingRequiredClaimError as error:
+        raise Unacceptable(f"the token has no {error.claim}") from None
+    except PyJWTError:
+        raise Unacceptable("the token is not good; ask for a new one") from None
+    return claims
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _has(keys: KeySet, known: _Known) -> bool:
+    now = keys.find(known.kid, known.key.algorithm_name)
+    return now is not None and bool(now.key == known.key.key)
+
+
+def _proof(claims: Mapping[str, object]) -> Mapping[str, str]:
+    """Return what the log says of a token: no more than whose it is."""
+    named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
+    return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}
+
+
+def _unchecked_claims(token: str) -> Mapping[str, object] | None:
+    parts = token.split(".")
+    try:
+        text = urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims = from_json(text)
+    except (IndexError, ValueError):
+        return None
+    return claims if len(parts) == 3 and isinstance(claims, dict) else None
+
+
+def _refused(message: str) -> Unauthenticated:
+    return Unauthenticated(message, token_refused=True)

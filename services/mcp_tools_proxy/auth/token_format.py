@@ -1,0 +1,200 @@
+"""One bearer token as one line of the tokens file: JSON that a hand can write as well.
+
+The token itself is 256 random bits and is in no file: a line has its SHA-256.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
+
+TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
+"""What every token begins with, so that a scanner for lost secrets can find one."""
+
+ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
+
+_BOM = b"\xef\xbb\xbf"
+_TOKEN_BYTES = 32
+_TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEntry:
+    """What the file says of one token; ``hash`` is its SHA-256 in hex."""
+
+    id: str
+    hash: str = field(repr=False)
+    principal: Principal
+    created: datetime | None = None
+    expires: datetime | None = None
+    note: str = ""
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether the token is no longer good."""
+        return self.expires is not None and self.expires <= now
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLines:
+    """What a tokens file holds: its good lines, and what is wrong with the others by number."""
+
+    entries: tuple[TokenEntry, ...] = ()
+    problems: Mapping[int, str] = field(default_factory=dict)
+
+
+def new_token() -> str:
+    """Make a token."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def sha256_of(token: str) -> str:
+    """Give the SHA-256 in hex of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def token_hash(text: str) -> str | None:
+    """Give the SHA-256 in hex of what may be a token; None for what cannot be one."""
+    return sha256_of(text) if _TOKEN.fullmatch(text) else None
+
+
+def read_lines(data: bytes) -> TokenLines:
+    """Read a tokens file; empty lines and those that begin with ``#`` are left out.
+
+    A broken line, and one whose token or id was there before, is a problem and no entry.
+    """
+    entries: dict[str, TokenEntry] = {}
+    problems: dict[int, str] = {}
+    ids: set[str] = set()
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
+        if not line.strip() or line.lstrip().startswith(b"#"):
+            continue
+        try:
+            entry = parse_line(line)
+        except ValueError as error:
+            problems[number] = str(error)
+            continue
+        if entry.hash in entries or entry.id in ids:
+            problems[number] = "its id or its token was there before"
+            continue
+        entries[entry.hash] = entry
+        ids.add(entry.id)
+    return TokenLines(tuple(entries.values()), problems)
+
+
+def parse_line(line: bytes) -> TokenEntry:
+    """Read one line. Raises ValueError, which shows nothing of the line's values."""
+    try:
+        content = from_json(line)
+        check_keys(line, content)
+    except RepeatedKey as error:
+        place = place_of({"loc": error.place}, whole="line")
+        raise ValueError(f"{place}: is named twice; keep one of them") from None
+    except ValueError:
+        raise ValueError("is not JSON") from None
+    try:
+        return _Line.model_validate(content).to_entry()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{place_of(first, whole='line')}: {problem_of(first)}") from None
+
+
+def dump_line(entry: TokenEntry) -> bytes:
+    """Write one line, with its line feed. Raises ValueError when it would not be read back."""
+    who = entry.principal
+    said: dict[str, object] = {
+        "id": entry.id,
+        "sha256": entry.hash,
+        "tenant": who.tenant_id,
+        "user": who.user_id,
+        "agents": None if who.agents is None else sorted(who.agents),
+        "admin": who.is_admin or None,
+        "created": _spelt(entry.created),
+        "expires": _spelt(entry.expires),
+        "note": entry.note or None,
+    }
+    line = to_json({key: value for key, value in said.items() if value is not None})
+    parse_line(line)
+    return line + b"\n"
+
+
+def id_of(line: bytes) -> str | None:
+    """Give a line's id as far as it can be read, also of one that is broken otherwise."""
+    try:
+        content = from_json(line.removeprefix(_BOM))
+    except ValueError:
+        return None
+    found = content.get("id") if isinstance(content, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def parse_moment(value: object) -> object:
+    """Read an ISO 8601 date or time; without an offset it is UTC. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("should be a date or time as ISO 8601 spells it") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _spelt(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+_Moment = Annotated[datetime, BeforeValidator(parse_moment)]
+
+
+class _Line(BaseModel):
+    """A key that is misspelt would widen what the token may do: unknown ones are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+    sha256: Annotated[
+        str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$"), AfterValidator(str.lower)
+    ]
+    tenant: Identifier | None = None
+    user: Identifier | None = None
+    agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
+    admin: bool = False
+    created: _Moment | None = None
+    expires: _Moment | None = None
+    note: str = ""
+
+    def to_entry(self) -> TokenEntry:
+        if self.tenant is None and not self.admin:
+            raise ValueError("tenant: is missing")
+        return TokenEntry(
+            id=self.id,
+            hash=self.sha256,
+            principal=Principal(
+                tenant_id=self.tenant,
+                user_id=self.user,
+                agents=None if self.agents is None else frozenset(self.agents),
+                is_admin=self.admin,
+                proof={"token_id": self.id},
+            ),
+            created=self.created,
+            expires=self.expires,
+            note=self.note,
+        )

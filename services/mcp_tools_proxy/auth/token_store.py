@@ -1,0 +1,116 @@
+"""Changing the tokens file: one change at a time, each visible whole or not at all."""
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from mcp_tools_proxy.auth.token_format import (
+    TokenEntry,
+    dump_line,
+    id_of,
+    new_token,
+    sha256_of,
+)
+from mcp_tools_proxy.domain.identity import Principal
+
+FILE_MODE = 0o600
+"""Only its owner reads or writes a file that is made here."""
+
+
+class UnknownToken(Exception):
+    """No line has this id."""
+
+
+def add_token(
+    path: Path,
+    principal: Principal,
+    *,
+    created: datetime | None = None,
+    expires: datetime | None = None,
+    note: str = "",
+) -> tuple[str, TokenEntry]:
+    """Make a token and add its line; give the token, which is in no file, and what the line says.
+
+    What the file holds stays as it is; a missing file, and its folder, are made. Raises OSError;
+    ValueError for what would not be read back.
+    """
+    token = new_token()
+    with _changing(path) as lines:
+        entry = TokenEntry(
+            id=_free_id({id_of(line) for line in lines}),
+            hash=sha256_of(token),
+            principal=principal,
+            created=created,
+            expires=expires,
+            note=note,
+        )
+        lines.append(dump_line(entry))
+    return token, entry
+
+
+def remove_entry(path: Path, token_id: str) -> None:
+    """Take out every line of that id. Raises UnknownToken, OSError."""
+    with _changing(path) as lines:
+        kept = [line for line in lines if id_of(line) != token_id]
+        if len(kept) == len(lines):
+            raise UnknownToken(token_id)
+        lines[:] = kept
+
+
+def _free_id(taken: Container[str | None]) -> str:
+    while (number := secrets.token_hex(4)) in taken:
+        pass
+    return number
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[list[bytes]]:
+    """Give the file's lines to change; they are written when the block ends without an error.
+
+    The folder is locked meanwhile, so that no other process's change is lost.
+    """
+    path = Path(os.path.realpath(path))  # a link stays a link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        if content and not content.endswith(b"\n"):
+            content += b"\n"
+        lines = content.splitlines(keepends=True)
+        yield lines
+        _write(path, b"".join(lines))
+        os.fsync(folder)
+    finally:
+        os.close(folder)  # which unlocks it
+
+
+def _write(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        with open(descriptor, "wb") as file:
+            _take_over(descriptor, path)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _take_over(descriptor: int, path: Path) -> None:
+    """Keep owner and mode of the file that is replaced: who serves may be somebody else."""
+    with suppress(FileNotFoundError):
+        original = path.stat()
+        with suppress(PermissionError):  # only root gives files away
+            os.fchown(descriptor, original.st_uid, original.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(original.st_mode))

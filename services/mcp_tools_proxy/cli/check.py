@@ -1,0 +1,155 @@
+"""The ``check`` command: is the configuration good, and does every server answer (contract §8)?
+
+Tables go to stdout, progress and the log to stderr.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.auth.token_format import read_lines
+from mcp_tools_proxy.cli.check_report import lines, show
+from mcp_tools_proxy.cli.upgrade_notes import upgrade_notes
+from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.gateway.check.report import (
+    Files,
+    Findings,
+    build_findings,
+    read_files,
+)
+from mcp_tools_proxy.settings.settings import Settings, SettingsError
+from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
+from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
+from mcp_tools_proxy.wire.text import quote
+
+PLAIN_WIDTH = 200
+"""Columns where the output is no terminal."""
+
+EXTRA_S = 5.0
+"""What a connect time-out is given beyond itself before a server counts as not connecting."""
+
+
+def check(
+    settings: Settings,
+    folder: Path,
+    *,
+    offers: bool,
+    agent: str | None,
+    verbose: bool,
+    upgrade: bool,
+) -> bool:
+    """Check a configuration folder and print what was found; say whether all is well.
+
+    With ``offers`` the names of all that the servers have are there, too, with ``agent`` all that
+    this agent sees, with ``verbose`` the log, in which is what servers write to their stderr, and
+    with ``upgrade`` what changed and concerns this configuration.
+    Raises BadParameter when no profile is named ``agent``, SettingsError when a setting is of no
+    use.
+    """
+    configure_logging(settings.log_level if verbose else "error", sys.stderr)
+    try:
+        gateway = Gateway(settings.model_copy(update={"config_dir": folder}))
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    files = read_files(gateway.files)
+    if agent is not None:
+        _check_agent(agent, files)
+    try:
+        findings = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
+    flush_logs()  # no line of the log between those of a table
+    console = Console()
+    console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
+    warnings = [
+        Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
+    ]
+    findings = replace(
+        findings,
+        problems=(*_token_problems(settings), *findings.problems),
+        warnings=(*warnings, *findings.warnings),
+    )
+    if upgrade:
+        servers = tuple(files.configuration.servers.values())
+        lines(console, "Before you upgrade", upgrade_notes(settings, servers))
+    show(findings, console, offers=offers)
+    return findings.good
+
+
+def _token_problems(settings: Settings) -> list[Problem]:
+    """Return what is wrong with the tokens file, where tokens are asked for."""
+    path = settings.tokens_file
+    if settings.auth_mode != "token" or path is None:
+        return []
+    try:
+        read = read_lines(path.read_bytes())
+    except OSError as error:
+        reason = f"the file cannot be read: {error.strerror}; until it can no token is good"
+        return [Problem(file="settings", path=variable("tokens_file"), message=reason)]
+    return [
+        Problem(file=path.name, path=f"line {number}", message=f"is no token: {problem}")
+        for number, problem in read.problems.items()
+    ]
+
+
+def _check_agent(name: str, files: Files) -> None:
+    """Raise BadParameter unless there is a profile of that name."""
+    profiles = files.agents.profiles
+    if name in profiles:
+        return
+    if files.agents_are_known:
+        hint = did_you_mean(nearest(name, profiles))
+    else:
+        hint = "; agents.json cannot be used: check without --agent tells why"
+    raise typer.BadParameter(f"no agent profile is named {quote(name)}{hint}", param_hint="--agent")
+
+
+async def _inspect(
+    gateway: Gateway, files: Files, require_agent: bool | None, agent: str | None
+) -> Findings:
+    """Connect to every server at once, each within its own time-out; none is left behind.
+
+    Of the gateway only what reads the files and talks to the servers is run.
+    """
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with gateway.dialer, asyncio.TaskGroup() as group:
+        await gateway.reloader.load()
+        pool = gateway.pool
+        owner = group.create_task(pool.run())
+        enabled = [it for it in files.configuration.servers.values() if it.enabled]
+        longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
+        with _progress(len(enabled)):
+            await pool.settled(longest_s + EXTRA_S)
+        findings = build_findings(
+            files,
+            gateway.statuses(),
+            pool.snapshots,
+            gateway.registry.current,
+            require_agent=require_agent,
+            agent=agent,
+        )
+        owner.cancel()
+    return findings
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[None]:
+    """Show on a terminal that something is going on."""
+    console = Console(stderr=True)
+    if not console.is_terminal or not count:
+        yield
+        return
+    noun = "server" if count == 1 else "servers"
+    with console.status(f"connecting to {count} {noun} (Ctrl+C stops)"):
+        yield

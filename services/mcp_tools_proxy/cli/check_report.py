@@ -1,0 +1,220 @@
+"""How ``check`` prints what it found. What servers and files say is shown escaped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.gateway.check.agents import AgentFindings, Sight
+from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
+from mcp_tools_proxy.wire.text import printable, quote
+
+NAMES_SHOWN = 5
+"""How many names one cell of a table shows."""
+
+
+def show(findings: Findings, console: Console, *, offers: bool) -> None:
+    """Print what was found, tables first, the verdict last."""
+    _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in findings.servers])
+    if offers:
+        _table(
+            console,
+            "Offered by the servers: what a preset may name",
+            ("server", "kind", "name"),
+            [(server_id, kind.value, name) for kind, server_id, name in findings.offers],
+        )
+    lines(
+        console,
+        "Servers that are not well",
+        [f"{s.server_id}: {_why_unwell(s)}" for s in findings.unwell],
+    )
+    _table(
+        console,
+        "Unusable: offered by a server, and cannot be used",
+        ("server", "kind", "name", "reason"),
+        [(s, item.kind.value, item.name, item.reason) for s, item in findings.dropped],
+    )
+    _table(
+        console,
+        "Ignored: fields that are not of their type; their items are used without them",
+        ("server", "kind", "name", "fields"),
+        [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in findings.ignored],
+    )
+    _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in findings.presets])
+    _table(
+        console,
+        "Missing: named by a preset, and not there to be used",
+        ("preset", "kind", "server", "name", "reason"),
+        [
+            (found.preset.preset_id, it.kind.value, it.server_id, name, it.reason)
+            for found in findings.presets
+            for it in found.missing
+            for name in it.names
+        ],
+    )
+    _table(
+        console,
+        "Aliases that are not just server__tool, for model APIs, which refuse the names",
+        ("preset", "name", "alias"),
+        [
+            (found.preset.preset_id, name, alias)
+            for found in findings.presets
+            for name, alias in found.refused_names.items()
+        ],
+    )
+    _table(
+        console,
+        "Model APIs cannot be told all that these tools ask for",
+        ("format", "tool", "what is shown otherwise"),
+        findings.loosened,
+    )
+    _show_agents(findings, console)
+    lines(console, "Problems", map(str, findings.problems))
+    lines(console, "Warnings", map(str, findings.warnings))
+    console.print(_verdict(findings))
+
+
+def _show_agents(findings: Findings, console: Console) -> None:
+    _table(console, "Agents", _AGENT_COLUMNS, [_agent_row(found) for found in findings.agents])
+    if findings.without_agent:
+        console.print(Text(findings.without_agent), soft_wrap=True)
+        console.print()
+    _table(
+        console,
+        "Excluded: what an entry hides that would be seen otherwise",
+        ("by", "entry", "hides"),
+        [(_first(it.owners), it.entry, _first(it.hidden) or "-") for it in findings.entries],
+    )
+    if findings.sight:
+        _show_sight(findings.sight, console)
+
+
+def _show_sight(sight: Sight, console: Console) -> None:
+    shown = quote(sight.agent)
+    _table(
+        console,
+        f"What agent {shown} sees, by the names that it uses",
+        ("kind", "name", "alias"),
+        [(it.kind.value, it.name, it.alias) for it in sight.seen],
+    )
+    _table(
+        console,
+        f"Hidden from agent {shown}, and by what of its profile",
+        ("kind", "server", "name", "hidden by"),
+        [
+            (it.spec.kind.value, it.spec.server_id or "-", it.spec.bare_name, it.denial.value)
+            for it in sight.hidden
+        ],
+    )
+
+
+_SERVER_COLUMNS = ("server", "state", "transport", "protocol", "offers", "connect ms")
+_PRESET_COLUMNS = ("", "preset", "name", "tools", "prompts", "resources", "templates", "missing",
+                   "tokens")  # fmt: skip
+_AGENT_COLUMNS = ("agent", "preset", "servers", "tools", "prompts", "resources", "templates",
+                  "tokens")  # fmt: skip
+_NUMBERS = frozenset(
+    {"tools", "prompts", "resources", "templates", "connect ms", "missing", "tokens"}
+)
+_SETTLED = frozenset({ServerState.READY, ServerState.DISABLED, ServerState.INVALID})
+
+
+def _why_unwell(server: ServerStatus) -> str:
+    if server.state is ServerState.INVALID:
+        return "its entry in mcp.json has problems, see below"
+    return server.last_error or "not connected"
+
+
+def _server_row(server: ServerStatus) -> tuple[str, ...]:
+    return (
+        server.server_id,
+        server.state.value if server.state in _SETTLED else "failed",
+        server.transport.value if server.transport else "-",
+        server.era or "-",
+        _offers(server.counts) if server.state is ServerState.READY else "-",
+        "-" if server.connect_s is None else f"{server.connect_s * 1000:.0f}",
+    )
+
+
+def _offers(counts: Mapping[str, int]) -> str:
+    """Say what a server has: ``3 tools, 1 prompt``."""
+    offered = [
+        _count(counts.get(f"{noun}s", 0), noun.replace("_", " "))
+        for noun in ("tool", "prompt", "resource", "resource_template")
+        if counts.get(f"{noun}s")
+    ]
+    return ", ".join(offered) or "nothing"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _preset_row(found: PresetFindings) -> tuple[str, ...]:
+    view = found.view
+    return (
+        "*" if found.active else "",
+        found.preset.preset_id,
+        found.preset.name,
+        str(len(view.tools)),
+        str(len(view.prompts)),
+        str(len(view.resources)),
+        str(len(view.templates)),
+        str(len(view.missing)),
+        str(found.tokens),
+    )
+
+
+def _agent_row(found: AgentFindings) -> tuple[str, ...]:
+    ids = found.profile.client_ids
+    return (
+        found.profile.name,
+        found.profile.preset_id or "-",
+        "all" if ids is None else _first(ids) or "none",
+        str(found.tools),
+        str(found.prompts),
+        str(found.resources),
+        str(found.templates),
+        str(found.tokens),
+    )
+
+
+def _first(names: Sequence[str]) -> str:
+    """Show the first of several names, and how many more there are."""
+    left_out = len(names) - NAMES_SHOWN
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {left_out} more" if left_out > 0 else shown
+
+
+def _table(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    if not rows:
+        return
+    console.print(Text(title, style="bold"))
+    table = Table(box=None, pad_edge=True)
+    for column in columns:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(table)
+    console.print()
+
+
+def lines(console: Console, title: str, texts: Iterable[str]) -> None:
+    """Print lines under a title, escaped; nothing where there are none."""
+    shown = [printable(text) for text in texts]
+    if shown:
+        console.print(Text(title, style="bold"))
+        for line in shown:
+            console.print(Text(f"  {line}"), soft_wrap=True)
+        console.print()
+
+
+def _verdict(findings: Findings) -> Text:
+    if findings.good:
+        return Text("All is well.", style="green")
+    found = ", ".join(_count(number, noun) for noun, number in findings.faults.items() if number)
+    return Text(f"Something is wrong: {found}.", style="red")

@@ -1,0 +1,240 @@
+"""The ``documents`` commands on what lies in the documents folder: list, show, remove."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcp_tools_proxy.cli.output import folded, print_table, whole
+from mcp_tools_proxy.documents.folder_scan import files_of, scan_folder, select_documents
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.text import quote
+
+
+def identifier(value: str | None) -> str | None:
+    """Check an option that names a tenant or a document. Raises BadParameter."""
+    if value is not None and not is_identifier(value):
+        raise typer.BadParameter("it must be 1-256 characters without control characters")
+    return value
+
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--documents-path", help="The documents folder; by default MCP_PROXY_DOCUMENTS_PATH."
+    ),
+]
+_Owner = Annotated[
+    str, typer.Option("--tenant", callback=identifier, help="The tenant who owns them.")
+]
+_OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
+_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
+_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="As list shows them.")]
+_Json = Annotated[bool, typer.Option("--json", help="Show it as one JSON object.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, also on a terminal.")]
+
+
+def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> None:
+    """Add the commands; ``default_path`` is called when one runs without ``--documents-path``."""
+
+    @app.command("list")
+    def list_documents(tenant: _OnlyTenant = None, documents_path: Folder = None) -> None:
+        """Show the documents: tenant, doc_id, title, pages, sections.
+
+        When the output is no terminal, these are separated by tabs.
+        """
+        _print_list(documents_path or default_path(), tenant)
+
+    @app.command("show")
+    def show(
+        doc_id: _DocId, tenant: _Owner, as_json: _Json = False, documents_path: Folder = None
+    ) -> None:
+        """Show all of one document but its text.
+
+        Title, tags, pages, those without text, size, file and sections.
+        """
+        if not _print_one(_Held(documents_path or default_path(), tenant), doc_id, as_json):
+            raise typer.Exit(1)
+
+    @app.command("remove")
+    def remove(
+        doc_ids: _DocIds, tenant: _Owner, yes: _Yes = False, documents_path: Folder = None
+    ) -> None:
+        """Remove documents.
+
+        A running service forgets them within two seconds.
+
+        On a terminal it asks before. What is not there is named, and the exit code is 1.
+        """
+        held = _Held(documents_path or default_path(), tenant)
+        if not _remove_all(held, list(dict.fromkeys(doc_ids)), ask=not yes and sys.stdin.isatty()):
+            raise typer.Exit(1)
+
+
+class _Held:
+    """What the folder holds of one tenant, as it was when this was made."""
+
+    def __init__(self, root: Path, tenant_id: str) -> None:
+        self.tenant_id = tenant_id
+        self._shown_root = root
+        self._root = root.absolute()
+        self._files = scan_folder(self._root, {})
+        self._selection = select_documents(self._root, self._files)
+
+    def document(self, doc_id: str) -> tuple[Document, Path] | None:
+        """Return the document and its file; None when no file holds it."""
+        pair = (self.tenant_id, doc_id)
+        document = self._selection.documents.get(pair)
+        return None if document is None else (document, self._shown(self._selection.paths[pair]))
+
+    def files(self, doc_id: str) -> list[Path]:
+        """Return every file of the document, broken ones at its place as well."""
+        pair = (self.tenant_id, doc_id)
+        return files_of(self._root, self._files, self._selection, pair)
+
+    def print_missing(self, doc_id: str) -> None:
+        """Say what is wrong with the file in the document's place, or that there is none."""
+        broken = self.files(doc_id)
+        for path in broken:
+            typer.echo(f"{self._shown(path)}: {self._files[path].reason}", err=True)
+        if not broken:
+            typer.echo(
+                f"{doc_id}: tenant {self.tenant_id} has no such document in {self._shown_root}; "
+                "documents list shows what is there",
+                err=True,
+            )
+
+    def remove(self, doc_id: str) -> bool:
+        """Remove the document's files and print each; False when one cannot be removed."""
+        for path in self.files(doc_id):
+            try:
+                path.unlink(missing_ok=True)  # another removal may have been faster
+            except OSError as error:
+                typer.echo(f"{self._shown(path)}: cannot be removed: {error.strerror}", err=True)
+                return False
+            typer.echo(f"{doc_id}  removed  {self._shown(path)}")
+        return True
+
+    def _shown(self, path: Path) -> Path:
+        return self._shown_root / path.relative_to(self._root)
+
+
+def _remove_all(held: _Held, doc_ids: list[str], *, ask: bool) -> bool:
+    """Remove the documents and print what came of it; say whether all are gone that were named."""
+    there = [doc_id for doc_id in doc_ids if held.files(doc_id)]
+    for doc_id in doc_ids:
+        if doc_id not in there:
+            held.print_missing(doc_id)
+    if there and ask and not _confirmed(held.tenant_id, there):
+        typer.echo("nothing was removed", err=True)
+        return False
+    removed = [held.remove(doc_id) for doc_id in there]
+    return all(removed) and len(there) == len(doc_ids)
+
+
+def _confirmed(tenant_id: str, doc_ids: list[str]) -> bool:
+    what = ", ".join(map(quote, doc_ids))
+    number = counted(len(doc_ids), "document")
+    return typer.confirm(f"Remove {number} of tenant {quote(tenant_id)}: {what}?", err=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """Spell how many there are."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_COLUMNS = (
+    whole("tenant"),
+    whole("doc_id"),
+    folded("title"),
+    whole("pages", right=True),
+    whole("sections", right=True),
+)
+
+
+def _print_list(root: Path, tenant: str | None) -> None:
+    root = root.absolute()
+    selection = select_documents(root, scan_folder(root, {}))
+    rows = [
+        (
+            owner,
+            doc_id,
+            one_line(document.title),
+            str(len(document.pages)),
+            str(len(document.sections)),
+        )
+        for (owner, doc_id), document in sorted(selection.documents.items())
+        if tenant in (None, owner)
+    ]
+    print_table(_COLUMNS, rows)
+    for name, reason in sorted(selection.errors.items()):
+        typer.echo(f"{name}: {reason}", err=True)
+
+
+def _print_one(held: _Held, doc_id: str, as_json: bool) -> bool:
+    """Print what is known of one document; say whether it is there."""
+    found = held.document(doc_id)
+    if found is None:
+        held.print_missing(doc_id)
+        return False
+    document, path = found
+    try:
+        facts = _facts(document, path)
+    except OSError as error:  # removed a moment ago
+        typer.echo(f"{path}: {error.strerror}", err=True)
+        return False
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        _print_facts(facts, document)
+    return True
+
+
+def _facts(document: Document, path: Path) -> dict[str, object]:
+    return {
+        "doc_id": document.doc_id,
+        "tenant_id": document.tenant_id,
+        "title": document.title,
+        "tags": list(document.tags),
+        "pages": len(document.pages),
+        "pages_without_text": pages_without_text(document),
+        "sections": [
+            {
+                "section_id": section.section_id,
+                "title": section.title,
+                "page_start": section.page_start,
+                "page_end": section.page_end,
+            }
+            for section in document.sections.values()
+        ],
+        "text_chars": sum(map(len, document.pages)),
+        "file": str(path),
+        "file_bytes": path.stat().st_size,
+    }
+
+
+def _print_facts(facts: dict[str, object], document: Document) -> None:
+    textless = pages_without_text(document)
+    pages = str(len(document.pages)) + (f" (no text: {spell_pages(textless)})" if textless else "")
+    shown = {
+        "doc_id": document.doc_id,
+        "tenant": document.tenant_id,
+        "title": one_line(document.title),
+        "tags": ", ".join(map(one_line, document.tags)) or "-",
+        "pages": pages,
+        "size": f"{facts['text_chars']} characters of text, {facts['file_bytes']} bytes of file",
+        "file": str(facts["file"]),
+        "sections": str(len(document.sections)),
+    }
+    for name, value in shown.items():
+        typer.echo(f"{name:<9} {value}")
+    for section in document.sections.values():
+        first, last = section.page_start, section.page_end
+        span = f"page {first}" if first == last else f"pages {first}-{last}"
+        typer.echo(f"  {section.section_id}  {one_line(section.title)}  {span}")

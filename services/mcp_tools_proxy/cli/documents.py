@@ -1,0 +1,175 @@
+"""The ``documents`` commands: import files; ``cli_document_files`` has list, show and remove.
+
+Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
+names the file; the other files go on, and the exit code is 1.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mcp_tools_proxy.cli.document_files import Folder, add_folder_commands, counted, identifier
+from mcp_tools_proxy.documents.document_file import (
+    DocumentExists,
+    InvalidDocument,
+    write_document,
+)
+from mcp_tools_proxy.documents.folder_scan import scan_folder, select_documents
+from mcp_tools_proxy.documents.importers.base import ImportFailed, Origin, one_line
+from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
+from mcp_tools_proxy.domain.document import Document
+
+_Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        readable=False,  # each unreadable file is named by the import itself, and the rest go on
+        help="PDF, Markdown (.md) or plain text (.txt) files.",
+    ),
+]
+_Tenant = Annotated[
+    str, typer.Option("--tenant", callback=identifier, help="The tenant who will own them.")
+]
+_DocId = Annotated[
+    str | None,
+    typer.Option("--doc-id", callback=identifier, help="By default the file's name, no suffix."),
+]
+_Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+_Replace = Annotated[bool, typer.Option("--replace", help="Overwrite documents that exist.")]
+
+
+def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
+    """Build the ``documents`` sub-command.
+
+    ``default_path`` gives the folder when ``--documents-path`` is not there; it is called only
+    when a command runs, and may raise ``typer.Exit``.
+    """
+    app = typer.Typer(
+        name="documents",
+        help="Import documents, list, show and remove them.",
+        rich_markup_mode=None,
+    )
+
+    @app.command("import")
+    def import_documents(
+        files: _Files,
+        tenant: _Tenant,
+        doc_id: _DocId = None,
+        title: _Title = None,
+        tags: _Tags = None,
+        replace: _Replace = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Make documents of PDF, Markdown and plain text files."""
+        if len(files) > 1 and (doc_id is not None or title is not None):
+            option = "--doc-id" if doc_id is not None else "--title"
+            typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
+            raise typer.Exit(2)
+        wanted = _Wanted(tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()))
+        root = documents_path or default_path()
+        if not _import_all(files, wanted, root, replace=replace):
+            raise typer.Exit(1)
+
+    add_folder_commands(app, default_path)
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the options say of the files."""
+
+    tenant_id: str
+    doc_id: str | None
+    title: str | None
+    tags: tuple[str, ...]
+
+    def origin(self, path: Path) -> Origin:
+        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names taken apart
+        doc_id = stem if self.doc_id is None else self.doc_id
+        return Origin(
+            tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
+        )
+
+
+def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
+    """Import each file and print what came of it; say whether all went well."""
+    # Here, because the importers' libraries are slow to load and serving needs none of them.
+    from mcp_tools_proxy.documents.importers.kinds import import_file, warning_about  # noqa: PLC0415
+
+    held = set() if replace else _held_in(root.absolute())
+    done: set[str] = set()
+    failed = False
+    for number, path in enumerate(files, start=1):
+        origin = wanted.origin(path)
+        try:
+            _check_unused(origin, done, held)
+            with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
+                document = import_file(path, origin, show_pages)
+            written = _write(root, document, replace=replace)
+        except ImportFailed as error:
+            typer.echo(f"{path}: {error.reason}", err=True)
+            failed = True
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever a parser meets, the rest go on
+            typer.echo(f"{path}: cannot be imported: {one_line(repr(error))}", err=True)
+            failed = True
+            continue
+        done.add(origin.doc_id)
+        typer.echo(
+            f"{document.doc_id}  {document.title}  {counted(len(document.pages), 'page')}  "
+            f"{counted(len(document.sections), 'section')}  -> {written}"
+        )
+        if warning := warning_about(path, document):
+            typer.echo(f"{path}: {warning}", err=True)
+    return not failed
+
+
+def _held_in(root: Path) -> set[tuple[str, str]]:
+    """Give the (tenant_id, doc_id) that the folder holds, under whatever file names."""
+    return set(select_documents(root, scan_folder(root, {})).documents)
+
+
+def _check_unused(origin: Origin, done: set[str], held: set[tuple[str, str]]) -> None:
+    if origin.doc_id in done:
+        raise ImportFailed(f"another of these files is {origin.doc_id} already")
+    if (origin.tenant_id, origin.doc_id) in held:
+        raise ImportFailed(f"document {origin.doc_id} exists, use --replace to overwrite it")
+
+
+def _write(root: Path, document: Document, *, replace: bool) -> Path:
+    """Write the document's file. Raises ImportFailed."""
+    try:
+        return write_document(root, document, replace=replace)
+    except InvalidDocument as error:
+        raise ImportFailed(error.reason) from error
+    except DocumentExists as error:
+        raise ImportFailed(f"{error.path} exists, use --replace to overwrite it") from error
+    except OSError as error:
+        raise ImportFailed(f"{root} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _page_bar(label: str) -> Iterator[PageProgress]:
+    """Show the pages of one file as a bar on stderr; nothing when that is no terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+        yield lambda pages, total: bar.update(task, completed=pages, total=total)

@@ -1,0 +1,186 @@
+"""The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, documents (contract §8)."""
+
+import gc
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+from typer.exceptions import TyperException
+
+from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.cli.tokens import identifier, tokens_app
+from mcp_tools_proxy.settings.auth import TokensFileSettings
+from mcp_tools_proxy.settings.settings import DocumentsPathSettings, Settings, SettingsError, load
+from mcp_tools_proxy.settings.types import EnvironmentSettings
+from mcp_tools_proxy.telemetry.logging import configure_logging
+
+S = TypeVar("S", bound=EnvironmentSettings)
+
+USAGE_ERROR = 2
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mcp-tools-proxy {version('mcp-tools-proxy')}")
+        raise typer.Exit
+
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on [MCP_PROXY_HOST].")]
+ConfigDir = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, file_okay=False, help="The configuration folder [MCP_PROXY_CONFIG_DIR]."
+    ),
+]
+Offers = Annotated[
+    bool, typer.Option("--offers", help="List all that the servers offer, to name it in a preset.")
+]
+Agent = Annotated[
+    str | None, typer.Option(help="List all that this agent sees, and what is hidden from it.")
+]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        callback=identifier,
+        help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID].",
+    ),
+]
+User = Annotated[str, typer.Option(callback=identifier, help="Whom the calls are made for.")]
+McpAgent = Annotated[
+    str | None,
+    typer.Option(callback=identifier, help="The agent whose profile narrows what is seen."),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
+]
+Upgrade = Annotated[
+    bool,
+    typer.Option("--upgrade", help="List what changed and concerns this configuration."),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
+]
+
+app = typer.Typer(
+    name="mcp-tools-proxy",
+    help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def default(
+    context: typer.Context, host: Host = None, port: Port = None, show_version: Version = False
+) -> None:
+    """Serve when no command is given."""
+    if context.invoked_subcommand is None:
+        serve_command(host, port)
+    elif host is not None or port is not None:
+        raise typer.BadParameter("--host and --port go behind the command: serve --port …")
+
+
+@app.command("serve")
+def serve_command(host: Host = None, port: Port = None) -> None:
+    """Serve HTTP until SIGTERM or Ctrl+C.
+
+    Settings come from MCP_PROXY_* and .env.
+    """
+    settings = _load(Settings)
+    given = {"host": host, "port": port}
+    settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
+    configure_logging(settings.log_level, sys.stdout)
+    gc.disable()  # what is imported now stays; the server turns it on again once it has started
+    from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it
+
+    try:
+        server = build_server(settings)
+        listener = listen(settings.host, settings.port)
+    except ValueError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(
+            f"MCP_PROXY_HOST, MCP_PROXY_PORT: cannot listen on {settings.host}:{settings.port}: "
+            f"{error.strerror}"
+        )
+    server.run(sockets=[listener])
+
+
+@app.command("stdio")
+def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent = None) -> None:
+    """Serve MCP over stdin and stdout.
+
+    One local client starts it and is the only one; the log goes to stderr.
+    """
+    settings = _load(Settings)
+    configure_logging(settings.log_level, sys.stderr)
+    from mcp_tools_proxy.server.stdio_server import run_stdio  # noqa: PLC0415 - only stdio needs it
+
+    try:
+        run_stdio(settings, tenant=tenant, user=user, agent=agent)
+    except ValueError as error:
+        _fail(str(error))
+
+
+@app.command("check")
+def check_command(
+    config_dir: ConfigDir = None,
+    offers: Offers = False,
+    agent: Agent = None,
+    verbose: Verbose = False,
+    upgrade: Upgrade = False,
+) -> None:
+    """Check the configuration and every server in it.
+
+    It connects to the servers and shows what each preset and agent gets.
+
+    Exits with 1 when anything is wrong, with 0 when there are only warnings.
+    """
+    settings = _load(Settings)
+    from mcp_tools_proxy.cli.check import check  # noqa: PLC0415 - only checking needs it
+
+    folder = config_dir or settings.config_dir
+    try:
+        good = check(settings, folder, offers=offers, agent=agent, verbose=verbose, upgrade=upgrade)
+    except SettingsError as error:
+        _fail(str(error))
+    if not good:
+        raise typer.Exit(1)
+
+
+app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
+app.add_typer(documents_app(lambda: _load(DocumentsPathSettings).documents_path), name="documents")
+
+
+def _load(kind: type[S]) -> S:
+    try:
+        return load(kind)
+    except SettingsError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    raise typer.Exit(USAGE_ERROR)
+
+
+def main() -> None:
+    """Run the command line; every error is one line on stderr."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(130)
+    except TyperException as error:
+        typer.echo(f"mcp-tools-proxy: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The ``tokens`` commands: make bearer tokens, list them, take them back.
+
+A token is shown once, on stdout, when it is made; the file has its hash. Failures are one line on
+stderr, with exit code 1.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from mcp_tools_proxy.auth.token_format import TokenEntry, parse_moment, read_lines
+from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.text import printable, quote
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
+
+
+def identifier(value: str | None) -> str | None:
+    """Take an option that names a tenant, a user or an agent. Raises BadParameter (contract §1)."""
+    if value is not None and not is_identifier(value):
+        raise typer.BadParameter("it must be 1-256 characters without control characters")
+    return value
+
+
+def _identifiers(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        identifier(value)
+    return values
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # what was typed is not of the terminal's encoding
+        raise typer.BadParameter("it must be UTF-8") from None
+    return value
+
+
+_Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", callback=identifier, help="Whose data it reads; an admin needs none."),
+]
+_User = Annotated[
+    str | None,
+    typer.Option("--user", callback=identifier, help="By default whom each request names."),
+]
+_Agents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        callback=_identifiers,
+        help="An agent that it is for; may be given several times. By default any, or none.",
+    ),
+]
+_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets.")]
+_Expires = Annotated[
+    str | None,
+    typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
+]
+_Note = Annotated[str, typer.Option("--note", callback=_text, help="What it is for.")]
+_File = Annotated[
+    Path | None,
+    typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),
+]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")]
+
+
+def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
+    """Build the ``tokens`` sub-command.
+
+    ``default_path`` gives the file when ``--tokens-file`` is not there; it is called only when a
+    command runs, and may raise ``typer.Exit``.
+    """
+    app = typer.Typer(
+        name="tokens", help="Make bearer tokens and take them back.", rich_markup_mode=None
+    )
+
+    @app.command("create")
+    def create(
+        tenant: _Tenant = None,
+        user: _User = None,
+        agents: _Agents = None,
+        admin: _Admin = False,
+        expires: _Expires = None,
+        note: _Note = "",
+        tokens_file: _File = None,
+    ) -> None:
+        """Make a token and show it, this once.
+
+        The file has only its hash.
+        """
+        if tenant is None and not admin:
+            raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
+        now = datetime.now(UTC).replace(microsecond=0)
+        until = _moment(expires, now)
+        principal = Principal(
+            tenant_id=tenant,
+            user_id=user,
+            agents=frozenset(agents) if agents else None,
+            is_admin=admin,
+        )
+        with _failures():
+            path = _path(tokens_file, default_path)
+            token, entry = add_token(path, principal, created=now, expires=until, note=note)
+        typer.echo(token)
+        typer.echo(f"token {entry.id} is made; it is not shown again", err=True)
+
+    @app.command("list")
+    def list_tokens(tokens_file: _File = None) -> None:
+        """Show the tokens of the file, without their secrets.
+
+        These are id, tenant, user, agents, admin, created, expires and note.
+
+        When the output is no terminal, these are separated by tabs.
+        """
+        with _failures():
+            read = read_lines(_path(tokens_file, default_path).read_bytes())
+        shown = _minutes if is_terminal() else _seconds
+        print_table(_COLUMNS, [_row(entry, shown) for entry in read.entries])
+        for number, problem in read.problems.items():
+            typer.echo(f"line {number}: {problem}", err=True)
+
+    @app.command("revoke")
+    def revoke(token_id: _Id, tokens_file: _File = None) -> None:
+        """Take a token back.
+
+        A running service refuses it within a second.
+        """
+        with _failures():
+            remove_entry(_path(tokens_file, default_path), token_id)
+
+    return app
+
+
+def _path(given: Path | None, default_path: Callable[[], Path | None]) -> Path:
+    path = given or default_path()
+    if path is None:
+        raise typer.BadParameter("name the file: --tokens-file, or MCP_PROXY_TOKENS_FILE")
+    return path
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn what can go wrong with the file into one line and exit code 1."""
+    try:
+        yield
+    except UnknownToken as error:
+        typer.echo(f"no token has the id {quote(str(error))}; list shows them", err=True)
+    except OSError as error:
+        typer.echo(f"{error.filename}: {error.strerror}", err=True)
+    else:
+        return
+    raise typer.Exit(1)
+
+
+def _moment(text: str | None, now: datetime) -> datetime | None:
+    """Read ``--expires``. Raises BadParameter for what is no time, or none to come."""
+    if text is None:
+        return None
+    try:
+        span = _SPAN.fullmatch(text)
+        moment = (
+            now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+            if span
+            else cast("datetime", parse_moment(text))
+        )
+    except (ValueError, OverflowError):
+        raise typer.BadParameter("--expires: should be like 90d, or a time as ISO 8601") from None
+    if moment <= now:
+        raise typer.BadParameter("--expires: is over already")
+    return moment
+
+
+_COLUMNS = (
+    whole("id"),
+    folded("tenant"),
+    folded("user"),
+    folded("agents"),
+    folded("admin"),
+    whole("created"),
+    whole("expires"),
+    folded("note"),
+)
+
+
+def _row(entry: TokenEntry, shown: Callable[[datetime], str]) -> tuple[str, ...]:
+    who = entry.principal
+    cells = (
+        entry.id,
+        who.tenant_id or "-",
+        who.user_id or "-",
+        "-" if who.agents is None else ",".join(sorted(who.agents)),
+        "admin" if who.is_admin else "-",
+        shown(entry.created) if entry.created else "-",
+        _expiry(entry, shown),
+        entry.note,
+    )
+    return tuple(printable(cell) for cell in cells)
+
+
+def _expiry(entry: TokenEntry, shown: Callable[[datetime], str]) -> str:
+    if entry.expires is None:
+        return "never"
+    over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
+    return shown(entry.expires) + over
+
+
+def _seconds(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _minutes(moment: datetime) -> str:
+    """Spell a time so short that two of them fit into 80 columns."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

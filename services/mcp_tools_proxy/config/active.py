@@ -1,0 +1,262 @@
+"""Which configuration and which preset are in force, as the files have it.
+
+The rules of choice (contract §6):
+
+- The preset that the environment pins is the chosen one, always.
+- Else a ``defaultPresetId`` that differs from the one seen before is chosen, at the start and while
+  running; one that goes away chooses nothing.
+- Else, when mcp.json is read for the first time and nothing was chosen yet, the only preset there
+  is, be its file good or bad. Without one nothing is chosen, and the empty preset is in force.
+- Else what was chosen stays chosen; ``switch`` chooses as well.
+
+Nothing else chooses: saving a file that is not the chosen one's never puts it in force. Each look
+loads the chosen preset anew. While that fails, what was in force stays (at the start: the empty
+one), and follows its own file as long as that can be loaded; once the chosen one's file is there
+and good, it is in force. In the same way the last good mcp.json and agents.json outlive their
+files, and the last good entry of a server one that is wrong.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from mcp_tools_proxy.config.active_agents import AgentsInForce, look_at_agents
+from mcp_tools_proxy.config.json_file import limited
+from mcp_tools_proxy.config.last_good import LAST_GOOD, read_or_keep, why_not_in_force
+from mcp_tools_proxy.config.loader import (
+    CONFIGURATION_FILE,
+    NO_FILE,
+    LoadedPreset,
+    PresetListing,
+    PresetMissing,
+    list_presets,
+    load_preset,
+    set_default_preset,
+)
+from mcp_tools_proxy.domain.agent import Agents
+from mcp_tools_proxy.domain.configuration import (
+    Configuration,
+    InvalidConfig,
+    PresetSummary,
+    Problem,
+)
+from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.policy.tool_names import ANY_NAMES, ToolNaming
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.wire.text import quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What holds now: the last good of each file, and what is wrong with the present ones."""
+
+    configuration: Configuration | None = None
+    """None until mcp.json was read for the first time, or found not to be there."""
+    chosen: str | None = None
+    """The id of the preset that should be in force; ``preset`` is another one while it cannot."""
+    preset: Preset = EMPTY_PRESET
+    config_problems: tuple[Problem, ...] = ()
+    preset_problems: tuple[Problem, ...] = ()
+    preset_warnings: tuple[Problem, ...] = ()
+    of_agents: AgentsInForce = field(default_factory=AgentsInForce)
+
+    @property
+    def agents(self) -> Agents | None:
+        """The last good agents.json; None until it was read, or found not to be there."""
+        return self.of_agents.agents
+
+    @property
+    def visibilities(self) -> Mapping[str, Visibility]:
+        """What each agent may use, by its name; the same objects as long as the files say so."""
+        return self.of_agents.visibilities
+
+    @property
+    def has_profiles(self) -> bool:
+        """Whether a caller without an agent could be one who leaves it out to see more.
+
+        So it is with any profile, and as long as agents.json is there and never could be read.
+        """
+        return self.agents is None or bool(self.agents.profiles)
+
+    @property
+    def servers(self) -> Mapping[str, ServerConfig]:
+        """The servers that mcp.json asks for; none while it could never be read."""
+        return self.configuration.servers if self.configuration else {}
+
+    @property
+    def server_ids(self) -> frozenset[str]:
+        """The ids of all servers of mcp.json, also of those whose entry is wrong."""
+        return self.configuration.server_ids if self.configuration else frozenset()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the files as they are now."""
+        entries = self.configuration.invalid.values() if self.configuration else ()
+        return each_once(
+            self.config_problems,
+            limited(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
+            self.preset_problems,
+            self.of_agents.problems,
+        )
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is odd in the files in force."""
+        of_configuration = self.configuration.warnings if self.configuration else ()
+        return each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
+
+    def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "InForce":
+        """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
+        preset_id = loaded.preset.preset_id
+        configuration = self.configuration
+        if persisted and configuration is not None:  # our own change is no news when it is read
+            configuration = replace(configuration, default_preset_id=preset_id)
+        return replace(
+            self,
+            configuration=configuration,
+            chosen=preset_id,
+            preset=loaded.preset,
+            preset_problems=(),
+            preset_warnings=loaded.warnings,
+        )
+
+
+class ConfigFolder:
+    """What can be asked of the configuration folder. Blocks: call it in a thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        load_configuration: Callable[[], Configuration],
+        pinned: str | None = None,
+        write_default: Callable[[Path, str], None] = set_default_preset,
+        naming: ToolNaming = ANY_NAMES,
+    ) -> None:
+        """A preset whose tools ``naming`` cannot name is an invalid one."""
+        self.path = path
+        self._naming = naming
+        self._load_configuration = load_configuration
+        self._pinned = pinned
+        self._write_default = write_default
+
+    def presets(self) -> tuple[PresetSummary, ...]:
+        """List the presets that can be chosen, oldest first."""
+        return self.listing().presets
+
+    def listing(self) -> PresetListing:
+        """List the presets, and why other files are none that can be chosen."""
+        return list_presets(self.path, naming=self._naming)
+
+    def load(self, preset_id: str) -> LoadedPreset:
+        """Load a preset. Raises PresetMissing, InvalidConfig."""
+        return load_preset(self.path, preset_id, naming=self._naming)
+
+    def choose(self, preset_id: str, *, persist: bool) -> LoadedPreset:
+        """Load a preset for its chooser, and with ``persist`` make it the default (P-20).
+
+        Raises PresetPinned, PresetNotFound, ConfigReadOnly; then nothing is written.
+        """
+        if self._pinned is not None:
+            raise PresetPinned(
+                f"the environment pins the preset to {quote(self._pinned)}; "
+                "unset MCP_PROXY_PRESET and restart to be able to choose"
+            )
+        try:
+            loaded = self.load(preset_id)
+        except PresetMissing as error:
+            raise PresetNotFound(
+                f"there is no preset {quote(preset_id)}; list the presets to see which there are"
+            ) from error
+        except InvalidConfig as error:
+            raise PresetNotFound(
+                f"preset {quote(preset_id)} has problems; mend its file, then choose it again",
+                details=_details(error),
+            ) from error
+        if persist:
+            self._persist(preset_id)
+        return loaded
+
+    def _persist(self, preset_id: str) -> None:
+        try:
+            self._write_default(self.path, preset_id)
+        except InvalidConfig as error:
+            raise ConfigReadOnly(
+                "mcp.json has problems, so the choice cannot be written to it: mend it, or send "
+                '"persist": false to switch until the next start',
+                details=_details(error),
+            ) from error
+
+    def look(self, before: InForce) -> InForce:
+        """Give what holds after ``before``, by the files as they are now."""
+        configuration, config_problems = read_or_keep(
+            self._load_configuration,
+            before.configuration,
+            absent=NO_FILE,
+            file=CONFIGURATION_FILE,
+        )
+        if configuration is not None and before.configuration is not None:
+            configuration = configuration.with_last_good(before.configuration)
+        chosen = self._pinned or self._chosen(before, configuration)
+        looked = replace(
+            before,
+            configuration=configuration,
+            config_problems=config_problems,
+            chosen=chosen,
+            of_agents=look_at_agents(self.path, before.of_agents, configuration, self._naming),
+        )
+        return looked if chosen is None else self._with_preset(looked, chosen)
+
+    def _chosen(self, before: InForce, configuration: Configuration | None) -> str | None:
+        if configuration is None:
+            return before.chosen
+        first = before.configuration is None
+        seen = before.configuration.default_preset_id if before.configuration else None
+        default = configuration.default_preset_id
+        if default is not None and default != seen:
+            return default
+        if first and before.chosen is None:
+            return _only_preset(self.listing())
+        return before.chosen
+
+    def _with_preset(self, before: InForce, chosen: str) -> InForce:
+        try:
+            loaded = self.load(chosen)
+        except (PresetMissing, InvalidConfig) as error:
+            in_force = before.preset.preset_id
+            return replace(
+                before,
+                preset=self._as_its_file_is(before.preset),
+                preset_problems=why_not_in_force(
+                    chosen, error, LAST_GOOD if in_force == chosen else quote(in_force)
+                ),
+            )
+        return replace(
+            before, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
+        )
+
+    def _as_its_file_is(self, preset: Preset) -> Preset:
+        """Follow the file of a preset that is only in force until the chosen one can be."""
+        try:
+            return self.load(preset.preset_id).preset
+        except (PresetMissing, InvalidConfig):
+            return preset
+
+
+def _details(error: InvalidConfig) -> Mapping[str, object]:
+    return {"problems": [str(problem) for problem in error.problems]}
+
+
+def _only_preset(listing: PresetListing) -> str | None:
+    broken = {problem.file for problem in listing.problems}
+    ids = [preset.preset_id for preset in listing.presets]
+    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
+    return ids[0] if len(ids) == 1 else None
+
+
+def each_once(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Join lists of problems: a preset may be both the active one and an agent's."""
+    return tuple(dict.fromkeys(chain.from_iterable(problems)))

@@ -1,0 +1,204 @@
+"""What each agent may use, as agents.json and the presets that its profiles name have it.
+
+The last good version of each of these files outlives it. A preset that never could be loaded counts
+as the empty one, so its agents see nothing of any server: a mistake never widens an agent. What a
+look finds unchanged it passes on as it is, and agents that may use the same share one Visibility.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.last_good import (
+    LAST_GOOD,
+    preset_file,
+    read_or_keep,
+    why_not_in_force,
+)
+from mcp_tools_proxy.config.loader import (
+    AGENTS_FILE,
+    NO_AGENTS,
+    LoadedPreset,
+    PresetMissing,
+    load_agents,
+    load_preset,
+)
+from mcp_tools_proxy.config.unknown_keys import also_at
+from mcp_tools_proxy.domain.agent import AgentProfile, Agents
+from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
+from mcp_tools_proxy.policy.tool_names import ToolNaming
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
+from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
+from mcp_tools_proxy.wire.text import quote
+
+_NO_AGENT_IS_KNOWN = Problem(
+    file=AGENTS_FILE,
+    path="$",
+    message=(
+        "until it is mended no agent is known, and calls without one are refused, too, "
+        "unless MCP_PROXY_REQUIRE_AGENT is false"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPreset:
+    """The last good version of a preset that profiles name, compiled once for all of them."""
+
+    loaded: LoadedPreset
+    scope: PresetScope = field(compare=False)
+
+    @classmethod
+    def of(cls, loaded: LoadedPreset, before: Self | None) -> Self:
+        """Compile a preset, unless ``before`` has it."""
+        if before is not None and before.loaded.preset == loaded.preset:
+            return cls(loaded=loaded, scope=before.scope)
+        return cls(loaded=loaded, scope=PresetScope.of(loaded.preset))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsInForce:
+    """What holds for agents now. What is compiled follows from the rest, and is not compared."""
+
+    agents: Agents | None = None
+    """None until agents.json was read for the first time, or found not to be there."""
+    presets: Mapping[str, AgentPreset] = field(default_factory=dict)
+    """By id; one that never could be loaded is left out."""
+    visibilities: Mapping[str, Visibility] = field(default_factory=dict, compare=False)
+    """By the agent's name."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def look_at_agents(
+    folder: Path,
+    before: AgentsInForce,
+    configuration: Configuration | None,
+    naming: ToolNaming,
+) -> AgentsInForce:
+    """Give what holds for agents after ``before``, by the files as they are now. Blocks.
+
+    ``configuration`` is what mcp.json says, None while it never could be read. A preset whose tools
+    ``naming`` cannot name is an invalid one.
+    """
+    agents, problems = read_or_keep(
+        partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
+    )
+    if agents is None:
+        return AgentsInForce(problems=(*problems, _NO_AGENT_IS_KNOWN))
+    presets, preset_problems = _presets(folder, agents, before.presets, naming)
+    return AgentsInForce(
+        agents=agents,
+        presets=presets,
+        visibilities=_visibilities(agents, presets, before),
+        problems=problems + preset_problems,
+        warnings=(
+            *agents.warnings,
+            *_unknown_servers(agents, configuration),
+            *(warning for preset in presets.values() for warning in preset.loaded.warnings),
+        ),
+    )
+
+
+def _presets(
+    folder: Path, agents: Agents, before: Mapping[str, AgentPreset], naming: ToolNaming
+) -> tuple[Mapping[str, AgentPreset], tuple[Problem, ...]]:
+    """Load each preset that a profile names."""
+    presets: dict[str, AgentPreset] = {}
+    problems: list[Problem] = []
+    for preset_id, users in _users(agents).items():
+        last_good = before.get(preset_id)
+        try:
+            loaded = load_preset(
+                folder,
+                preset_id,
+                naming=naming,
+                known=None if last_good is None else last_good.loaded,
+            )
+        except (PresetMissing, InvalidConfig) as error:
+            if last_good is None:
+                problems += _never_loaded(preset_id, error, users)
+            else:
+                presets[preset_id] = last_good
+                problems += why_not_in_force(preset_id, error, LAST_GOOD)
+        else:
+            presets[preset_id] = AgentPreset.of(loaded, last_good)
+    return presets, tuple(problems)
+
+
+def _users(agents: Agents) -> Mapping[str, list[int]]:
+    """Give each preset's id, and the places of the agents that name it."""
+    users: dict[str, list[int]] = {}
+    for index, profile in enumerate(agents.profiles.values()):
+        if profile.preset_id is not None:
+            users.setdefault(profile.preset_id, []).append(index)
+    return users
+
+
+def _never_loaded(
+    preset_id: str, error: PresetMissing | InvalidConfig, users: list[int]
+) -> Iterator[Problem]:
+    is_broken = isinstance(error, InvalidConfig)
+    todo = "has problems: mend it" if is_broken else "is not there: make it, or name another preset"
+    message = f"{preset_file(preset_id)} {todo}; until then the agent sees nothing of any server"
+    yield from limited(
+        AGENTS_FILE,
+        [
+            Problem(file=AGENTS_FILE, path=json_path(("agents", index, "preset")), message=message)
+            for index in users
+        ],
+    )
+    if isinstance(error, InvalidConfig):
+        yield from error.problems
+
+
+def _visibilities(
+    agents: Agents, presets: Mapping[str, AgentPreset], before: AgentsInForce
+) -> Mapping[str, Visibility]:
+    """Compile the profiles; what ``before`` has compiled already is taken from there."""
+    known = before.agents.profiles if before.agents else {}
+    compiled = {_nameless(profile): before.visibilities[name] for name, profile in known.items()}
+    visibilities: dict[str, Visibility] = {}
+    for name, profile in agents.profiles.items():
+        scope = _scope(profile, presets)
+        nameless = _nameless(profile)
+        visibility = compiled.get(nameless)
+        if visibility is None or visibility.preset is not scope:
+            visibility = compiled[nameless] = Visibility.of(profile, scope)
+        visibilities[name] = visibility
+    return visibilities
+
+
+def _nameless(profile: AgentProfile) -> AgentProfile:
+    """Make profiles that differ only in their names equal: they let the same through."""
+    return replace(profile, name="")
+
+
+def _scope(profile: AgentProfile, presets: Mapping[str, AgentPreset]) -> PresetScope | None:
+    if profile.preset_id is None:
+        return None
+    preset = presets.get(profile.preset_id)
+    return NO_SCOPE if preset is None else preset.scope
+
+
+def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tuple[Problem, ...]:
+    """Tell of each server that a profile allows and mcp.json does not have (A-15)."""
+    if configuration is None:
+        return ()
+    known = configuration.server_ids
+    unknown: dict[str, list[Location]] = {}
+    for index, profile in enumerate(agents.profiles.values()):
+        for place, server_id in enumerate(profile.client_ids or ()):
+            if server_id not in known:
+                unknown.setdefault(server_id, []).append(("agents", index, "client_ids", place))
+
+    def tell(it: tuple[str, list[Location]]) -> Problem:
+        server_id, (first, *others) = it
+        hint = did_you_mean(nearest(server_id, known), ", so it has no effect")
+        message = f"{quote(server_id)} is no server of mcp.json{hint}{also_at(others)}"
+        return Problem(file=AGENTS_FILE, path=json_path(first), message=message)
+
+    return first_problems(AGENTS_FILE, list(unknown.items()), tell)

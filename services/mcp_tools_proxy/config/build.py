@@ -1,0 +1,218 @@
+"""Turns checked files into domain values, and tells what is odd about them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from mcp_tools_proxy.config.env_vars import not_set, plain_braces, unset_variables
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.schema import (
+    AgentsFile,
+    ConfigurationFile,
+    PresetFile,
+    ReferenceEntry,
+)
+from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.unknown_keys import (
+    AGENTS,
+    CONFIGURATION,
+    PRESET,
+    Oddity,
+    joined,
+    unknown_keys,
+)
+from mcp_tools_proxy.domain.agent import AgentProfile, Agents
+from mcp_tools_proxy.domain.configuration import Configuration, Problem
+from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
+from mcp_tools_proxy.policy.tool_names import Clash, ToolNaming
+from mcp_tools_proxy.wire.text import quote
+
+MIN_REFRESH_S = 30.0
+"""The shortest time between two discoveries, in seconds."""
+
+
+def build_configuration(
+    file: ConfigurationFile,
+    *,
+    call_timeout_s: float,
+    max_result_bytes: int,
+    warnings: tuple[Problem, ...],
+    invalid: Mapping[str, tuple[Problem, ...]],
+    order: Iterable[str],
+) -> Configuration:
+    """Make the domain's configuration; the limits hold where the file says nothing.
+
+    ``invalid`` has the servers that ``file`` lacks, ``order`` the ids of all.
+    """
+    interval_s = file.capabilities_refresh_interval_seconds
+    refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
+    servers = {
+        server_id: ServerConfig(
+            server_id=server_id,
+            transport=entry.effective_transport,
+            name=entry.name or server_id,
+            enabled=entry.enabled and not entry.disabled,
+            command=entry.command or "",
+            args=tuple(entry.args),
+            env=entry.env,
+            cwd=entry.cwd,
+            url=entry.url or "",
+            headers=entry.headers,
+            call_timeout_s=entry.request_timeout_seconds
+            or file.request_timeout_seconds
+            or call_timeout_s,
+            connect_timeout_s=entry.connect_timeout_seconds or file.capabilities_timeout_seconds,
+            refresh_interval_s=refresh_interval_s,
+            max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
+            max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
+            max_result_bytes=entry.max_result_bytes or max_result_bytes,
+        )
+        for server_id, entry in file.mcp_servers.items()
+    }
+    preset_id = file.default_preset_id or ""
+    return Configuration(
+        servers=servers,
+        default_preset_id=preset_id if preset_id.strip() else None,
+        exclude={
+            server_id: tuple(entry.exclude)
+            for server_id, entry in file.mcp_servers.items()
+            if entry.exclude
+        },
+        warnings=warnings,
+        invalid=invalid,
+        order=tuple(order),
+    )
+
+
+def build_preset(file: PresetFile) -> Preset:
+    """Make the domain's preset (P-01, P-02)."""
+    return Preset(
+        preset_id=file.id,
+        name=file.name,
+        tools=_references(file.tools),
+        prompts=None if file.prompts is None else _references(file.prompts),
+        resources=None if file.resources is None else _references(file.resources),
+    )
+
+
+def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
+    """Make the domain's agents, whose names are all different (A-04, A-07)."""
+    return Agents(
+        profiles={
+            entry.name: AgentProfile(
+                name=entry.name,
+                client_ids=None if entry.client_ids is None else tuple(entry.client_ids),
+                exclude_components=tuple(entry.exclude_components or ()),
+                preset_id=entry.preset,
+            )
+            for entry in file.agents
+        },
+        warnings=warnings,
+    )
+
+
+def repeated_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+    """Tell which agents have the name of one before them."""
+    first: dict[str, int] = {}
+    problems = []
+    for index, entry in enumerate(file.agents):
+        other = first.setdefault(entry.name, index)
+        if other != index:
+            message = f"is also the name of $.agents[{other}]; give each agent its own"
+            path = json_path(("agents", index, "name"))
+            problems.append(Problem(file=file_name, path=path, message=message))
+    return limited(file_name, problems)
+
+
+def clashing_tool_names(file_name: str, preset: Preset, naming: ToolNaming) -> tuple[Problem, ...]:
+    """Tell which tools of a preset have a name that is not theirs alone, where it has to be."""
+    return first_problems(
+        file_name, list(naming.clashes(preset.tools)), partial(_clash_problem, file_name)
+    )
+
+
+def configuration_warnings(
+    file_name: str,
+    file: ConfigurationFile,
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> tuple[Problem, ...]:
+    """Tell what is odd in mcp.json; ``written`` is the parsed file, variables and all.
+
+    It has the same entries as ``file``.
+    """
+    oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
+    if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
+        message = f"is taken as {MIN_REFRESH_S:g}, the least; 0 is off"
+        oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
+    for server_id, entry in file.mcp_servers.items():
+        as_written = written["mcpServers"][server_id]
+        for place, message in _entry_oddities(entry, as_written, environment):
+            oddities.append((("mcpServers", server_id, *place), message))
+    return _warnings(file_name, oddities)
+
+
+def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
+    """Tell what is odd in agents.json: the keys that nothing reads."""
+    return _warnings(file_name, unknown_keys(AGENTS, written))
+
+
+def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
+    """Tell what is odd in a preset's file: the keys that nothing reads."""
+    return _warnings(file_name, unknown_keys(PRESET, written))
+
+
+def _clash_problem(file_name: str, clash: Clash) -> Problem:
+    whose = "a tool of the gateway"
+    if clash.other is not None:
+        whose = f"what $.tools[{clash.other}] goes by"
+    return Problem(
+        file=file_name,
+        path=json_path(("tools", clash.place, "toolName")),
+        message=(
+            f"{quote(clash.name)} is also {whose}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
+            "disable one of the two, or choose another style"
+        ),
+    )
+
+
+def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:
+    return tuple(
+        Reference(server_id=entry.server_id, name=entry.name, enabled=entry.enabled)
+        for entry in entries
+    )
+
+
+def _entry_oddities(
+    entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Oddity]:
+    transport = entry.effective_transport
+    foreign = REMOTE_KEYS if transport is Transport.STDIO else STDIO_KEYS
+    for key in foreign:
+        if written.get(key):
+            yield (key,), f"has no effect on a {transport.value} server"
+    for key in ("command", "cwd"):
+        if "${" in (written.get(key) or ""):
+            yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
+    for place, text in _fillable(written):
+        for name in plain_braces(text, environment):
+            yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
+        unset = unset_variables(text, environment)
+        if unset:  # an enabled server would have been refused
+            yield place, f"{not_set(unset)} before you enable the server"
+
+
+def _fillable(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Give the texts of an entry in which variables are replaced."""
+    for index, text in enumerate(written.get("args", ())):
+        yield ("args", index), text
+    for key in ("env", "headers"):
+        for name, text in written.get(key, {}).items():
+            yield (key, name), text
+    if written.get("url") is not None:
+        yield ("url",), written["url"]
+
+
+def _warnings(file_name: str, oddities: Iterable[Oddity]) -> tuple[Problem, ...]:
+    return limited(file_name, joined(file_name, oddities))

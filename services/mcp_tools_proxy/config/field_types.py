@@ -1,0 +1,145 @@
+"""The kinds of value in configuration files, each with its rule in Python and as JSON Schema.
+
+The loader and the published schema both take a rule from here, so that they cannot disagree.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import WithJsonSchema as Published
+from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+from pydantic.fields import ComputedFieldInfo, FieldInfo
+
+from mcp_tools_proxy.config.env_vars import PATTERN, check_variables, fill_in
+
+
+def _title(name: str, _: FieldInfo | ComputedFieldInfo) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+FILE_MODEL = ConfigDict(
+    strict=True,
+    extra="allow",  # an unknown key is a warning
+    frozen=True,
+    alias_generator=to_camel,
+    field_title_generator=_title,
+    use_attribute_docstrings=True,  # editors show them
+)
+SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
+"""For the files that are ours alone, whose keys are those of our requests."""
+
+ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
+ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'
+HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
+
+_CONTROL = r"\u0000-\u0008\u000a-\u001f\u007f"
+_NOT_UTF8 = r"\ud800-\udfff"  # how Python shows bytes of the environment that are no UTF-8
+_NOT_IN_URL = r"\s\u0000-\u001f\u007f"
+_HOST_ON = (
+    rf"://(?:[^{_NOT_IN_URL}/?#@]*@)?"
+    rf"(?:\[[0-9A-Fa-f:.]+\]|[^{_NOT_IN_URL}/?#@:\[\]]+)(?::[0-9]{{1,5}})?"
+    rf"(?:[/?#][^{_NOT_IN_URL}]*)?"
+)
+HTTP_URL_PATTERN = "[hH][tT][tT][pP][sS]?" + _HOST_ON
+WEBSOCKET_URL_PATTERN = "[wW][sS][sS]?" + _HOST_ON
+ANY_URL_PATTERN = f"(?:{HTTP_URL_PATTERN}|{WEBSOCKET_URL_PATTERN})"
+
+
+def environment_for(info: ValidationInfo) -> Mapping[str, str] | None:
+    """Give the environment that a server's variables are taken from, None to leave them alone.
+
+    A disabled server's are left alone: it may lack what it would need.
+    """
+    disabled = info.data.get("enabled") is False or info.data.get("disabled") is True
+    environment: Mapping[str, str] | None = info.context
+    return None if disabled else environment
+
+
+def check_url(url: str, pattern: str, schemes: str) -> None:
+    """Raise ValueError unless ``url`` matches ``pattern`` and has a possible host and port."""
+    if not re.fullmatch(pattern, url) or re.search(f"[{_NOT_UTF8}]", url):
+        raise ValueError(f"should be a URL with a host, beginning with {schemes}")
+    try:
+        urlsplit(url).port  # noqa: B018 - reading it checks it
+    except ValueError as error:
+        raise ValueError("has a host or port that cannot be") from error
+
+
+def key_rule(pattern: str) -> JsonDict:
+    """Say as JSON Schema what the keys of an object look like."""
+    return {"propertyNames": {"pattern": f"^{pattern}$"}}
+
+
+def _fill_in(text: str, info: ValidationInfo) -> str:
+    check_variables(text)
+    environment = environment_for(info)
+    text = text if environment is None else fill_in(text, environment)
+    if "\0" in text:
+        raise ValueError("holds a NUL character")
+    return text
+
+
+def _without_control(text: str) -> str:
+    if re.search(f"[{_CONTROL}{_NOT_UTF8}]", text):
+        raise ValueError("holds a line break, another control character, or bytes that are no text")
+    return text
+
+
+def _matches(pattern: str, message: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(message)
+        return text
+
+    return AfterValidator(check)
+
+
+_VISIBLE = re.compile(r"[^\s\ufeff]")
+"""What is no space in JSON Schema either: there U+FEFF is one, which ``strip`` leaves."""
+
+
+def _not_blank(text: str) -> str:
+    if not _VISIBLE.search(text):
+        raise ValueError("should not be blank")
+    if "\0" in text:
+        raise ValueError("holds a NUL character")
+    return text
+
+
+def _whole(value: object) -> object:
+    """Take 3.0 as 3, as JSON Schema does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+NotBlank = Annotated[
+    str,
+    AfterValidator(_not_blank),
+    Published({"type": "string", "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}),
+]
+Name = Annotated[str, Field(min_length=1)]
+Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
+"""Text in which ``${VAR}`` is replaced."""
+HeaderValue = Annotated[
+    str,
+    AfterValidator(_fill_in),
+    AfterValidator(_without_control),
+    Published(
+        {"type": "string", "allOf": [{"pattern": PATTERN}, {"pattern": f"^[^{_CONTROL}]*$"}]}
+    ),
+]
+HeaderName = Annotated[
+    str, _matches(HEADER_NAME_PATTERN, "has a name that no HTTP header can have")
+]
+VariableName = Annotated[
+    str, _matches(VARIABLE_NAME_PATTERN, "has a name that no environment variable can have")
+]
+ServerId = Annotated[str, _matches(ID_PATTERN, f"is no server id: one {ID_RULE}, with no colon")]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]

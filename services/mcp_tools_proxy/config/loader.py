@@ -1,0 +1,263 @@
+"""The configuration folder: mcp.json, agents.json, preset_<id>.json read, and the choice written.
+
+Everything here blocks: call it in a thread. What is wrong with a file is InvalidConfig with every
+problem of that file; no message holds a value of it.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mcp_tools_proxy.config.build import (
+    agents_warnings,
+    build_agents,
+    build_configuration,
+    build_preset,
+    clashing_tool_names,
+    configuration_warnings,
+    preset_warnings,
+    repeated_names,
+)
+from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
+from mcp_tools_proxy.config.json_edit import with_key, write_atomically
+from mcp_tools_proxy.config.json_file import (
+    limited,
+    parse_json,
+    problems_of,
+    read_json,
+    read_text,
+)
+from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
+from mcp_tools_proxy.config.server_entries import check_configuration, entry_ids, without
+from mcp_tools_proxy.config.unknown_keys import AGENTS, PRESET, Expected, joined, unknown_keys
+from mcp_tools_proxy.domain.agent import Agents
+from mcp_tools_proxy.domain.configuration import (
+    Configuration,
+    InvalidConfig,
+    PresetSummary,
+    Problem,
+)
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
+from mcp_tools_proxy.policy.tool_names import ANY_NAMES, ToolNaming
+from mcp_tools_proxy.wire.text import quote
+
+CONFIGURATION_FILE = "mcp.json"
+AGENTS_FILE = "agents.json"
+PRESET_FILES = "preset_*.json"
+
+NO_FILE = Configuration()
+"""What ``load_configuration`` gives, this very object, when there is no mcp.json."""
+
+NO_AGENTS = Agents()
+"""What ``load_agents`` gives, this very object, when there is no agents.json."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class PresetMissing(LookupError):
+    """No preset of this id has a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPreset:
+    """A preset, and what is odd in its file: keys that nothing reads."""
+
+    preset: Preset
+    warnings: tuple[Problem, ...] = ()
+    digest: bytes = field(default=b"", repr=False, compare=False)
+    """The SHA-256 of the file's text, to tell whether it is still the same."""
+
+
+_BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetListing:
+    """The presets that could be chosen, oldest first, and why other files could not be."""
+
+    presets: tuple[PresetSummary, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def process_environment() -> Mapping[str, str]:
+    """Give a copy of the process's environment, for ``${VAR}``."""
+    return dict(os.environ)  # noqa: TID251 - variables of mcp.json are no settings of ours
+
+
+def load_configuration(
+    folder: Path, environment: Mapping[str, str], *, call_timeout_s: float, max_result_bytes: int
+) -> Configuration:
+    """Read mcp.json, with its variables replaced.
+
+    The two defaults hold where neither the file nor the server's entry says otherwise. Without the
+    file it is ``NO_FILE``, which is normal. A server's entry that is wrong is among the
+    ``invalid``; raises InvalidConfig for all else.
+    """
+    path = folder / CONFIGURATION_FILE
+    written = _read_if_there(path)
+    if written is None:
+        return NO_FILE
+    checked = check_configuration(path.name, written, environment)
+    good = without(written, checked.invalid)
+    return build_configuration(
+        checked.file,
+        call_timeout_s=call_timeout_s,
+        max_result_bytes=max_result_bytes,
+        warnings=configuration_warnings(path.name, checked.file, good, environment),
+        invalid=checked.invalid,
+        order=entry_ids(written),
+    )
+
+
+def load_agents(folder: Path) -> Agents:
+    """Read agents.json. Without the file it is ``NO_AGENTS``, which is normal.
+
+    Raises InvalidConfig, also when two profiles have one name.
+    """
+    path = folder / AGENTS_FILE
+    written = _read_if_there(path)
+    if written is None:
+        return NO_AGENTS
+    file = _checked(AgentsFile, AGENTS, path.name, written)
+    if problems := repeated_names(path.name, file):
+        raise InvalidConfig(problems)
+    return build_agents(file, warnings=agents_warnings(path.name, written))
+
+
+def load_preset(
+    folder: Path,
+    preset_id: str,
+    *,
+    naming: ToolNaming = ANY_NAMES,
+    known: LoadedPreset | None = None,
+) -> LoadedPreset:
+    """Read the preset of this id; the empty one is built in and has no file.
+
+    ``known`` is what this gave before: when the file's text is still the same, so is the answer,
+    and nothing is parsed. Raises PresetMissing when no file has that name, or none ever could;
+    InvalidConfig, also when ``naming`` cannot name its tools.
+    """
+    if preset_id == EMPTY_PRESET.preset_id:
+        return _BUILT_IN
+    _check_id(preset_id)  # before any path is made of it
+    path = folder / f"preset_{preset_id}.json"
+    try:
+        text = read_text(path)
+    except FileNotFoundError as error:
+        raise PresetMissing(f"there is no {path.name}") from error
+    digest = sha256(text.encode()).digest()
+    if known is not None and known.digest == digest:
+        return known
+    written = parse_json(path.name, text)
+    _, preset = _checked_preset(path.name, written, naming)
+    return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
+
+
+def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListing:
+    """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
+
+    A file's time is when it was last written, as Linux tells Python no time of creation. Broken
+    files are among the problems. The built-in empty preset is not listed.
+    """
+    found: list[tuple[float, str, PresetSummary]] = []
+    problems: list[Problem] = []
+    for path in sorted(folder.glob(PRESET_FILES)):
+        try:
+            _check_file_name(path.name)
+            file, _ = _checked_preset(path.name, read_json(path), naming)
+            created_ms = file.created_at_epoch_millis
+            if created_ms is None:
+                created_ms = path.stat().st_mtime_ns // 1_000_000
+        except InvalidConfig as error:
+            problems.extend(error.problems)
+        except FileNotFoundError:
+            problems.append(_link_to_nothing(path))
+        else:
+            summary = PresetSummary(preset_id=file.id, name=file.name)
+            found.append((created_ms, path.name, summary))
+    found.sort(key=lambda item: item[:2])
+    return PresetListing(presets=tuple(summary for *_, summary in found), problems=tuple(problems))
+
+
+def set_default_preset(
+    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], None] = write_atomically
+) -> None:
+    """Make this preset the default: one key of mcp.json, all else stays byte for byte.
+
+    Without mcp.json one is made. Raises ConfigReadOnly when it cannot be written, InvalidConfig
+    when the present file is no JSON object that could be edited, PresetMissing for what is no id.
+    """
+    _check_id(preset_id)
+    path = folder / CONFIGURATION_FILE
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        text = '{\n  "mcpServers": {}\n}\n'
+    parse_json(path.name, text)
+    try:
+        write(path, with_key(text, "defaultPresetId", preset_id).encode())
+    except OSError as error:
+        raise ConfigReadOnly(
+            f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
+            'writable, or send "persist": false to switch until the next start'
+        ) from error
+
+
+def _read_if_there(path: Path) -> dict[str, object] | None:
+    """Read a file that need not be there.
+
+    A link to nothing (a volume that is not mounted yet) is a broken file, not none: without
+    agents.json every caller would be taken. Raises InvalidConfig.
+    """
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise InvalidConfig((_link_to_nothing(path),)) from None
+        return None
+
+
+def _link_to_nothing(path: Path) -> Problem:
+    return Problem(file=path.name, path="$", message="is a link to nothing")
+
+
+def _check_id(preset_id: str) -> None:
+    if not re.fullmatch(ID_PATTERN, preset_id):
+        raise PresetMissing(f"{quote(preset_id)} is no preset id: one {ID_RULE}")
+
+
+def _check_file_name(name: str) -> None:
+    if not re.fullmatch(rf"preset_{ID_PATTERN}\.json", name):
+        shown = os.fsencode(name).decode(errors="backslashreplace")  # it may not be UTF-8
+        message = f"should be named preset_<id>.json, where an id {ID_RULE}"
+        raise InvalidConfig((Problem(file=shown, path="$", message=message),))
+
+
+def _checked_preset(
+    file_name: str, written: object, naming: ToolNaming
+) -> tuple[PresetFile, Preset]:
+    file = _checked(PresetFile, PRESET, file_name, written)
+    if file_name != f"preset_{file.id}.json":
+        message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
+        raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
+    preset = build_preset(file)
+    if problems := clashing_tool_names(file_name, preset, naming):
+        raise InvalidConfig(problems)
+    return file, preset
+
+
+def _checked(model: type[ModelT], expected: Expected, file_name: str, written: object) -> ModelT:
+    """Check a file as a whole; keys that nothing reads are told beside what is wrong."""
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        odd = joined(file_name, unknown_keys(expected, written))
+        problems = (*problems_of(file_name, error), *odd)
+        raise InvalidConfig(limited(file_name, problems)) from error

@@ -1,0 +1,101 @@
+"""mcp.json checked entry by entry: what is wrong with one server's concerns that server alone."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mcp_tools_proxy.config.json_file import json_path, limited, problem_of_error
+from mcp_tools_proxy.config.near_miss_keys import narrowing_key, why_refused
+from mcp_tools_proxy.config.schema import ConfigurationFile
+from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.config.unknown_keys import CONFIGURATION, SERVER, joined, unknown_keys
+from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+
+_SERVERS = "mcpServers"
+_KNOWN = frozenset(info.alias or name for name, info in ServerEntry.model_fields.items())
+
+Written = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedConfiguration:
+    """The file without the entries that cannot be used, and what is wrong with those, by id."""
+
+    file: ConfigurationFile
+    invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+
+
+def check_configuration(
+    file_name: str, written: Written, environment: Mapping[str, str]
+) -> CheckedConfiguration:
+    """Check a parsed mcp.json. Raises InvalidConfig for what is wrong outside of the entries."""
+    found = _refused_keys(file_name, written)
+    try:
+        file = ConfigurationFile.model_validate(written, context=environment)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+        if any(_server_of(it) is None for it in errors):
+            problems = [problem_of_error(file_name, it) for it in errors]
+            problems += joined(file_name, unknown_keys(CONFIGURATION, written))
+            raise InvalidConfig(limited(file_name, problems)) from error
+        for it in errors:
+            found.setdefault(_server_of(it) or "", []).append(problem_of_error(file_name, it))
+    if found:
+        file = ConfigurationFile.model_validate(without(written, found), context=environment)
+    return CheckedConfiguration(
+        file=file,
+        invalid={
+            server_id: limited(file_name, _with_unknown_keys(file_name, written, server_id, wrong))
+            for server_id in _entries(written)
+            if (wrong := found.get(server_id))
+        },
+    )
+
+
+def without(written: Written, server_ids: Mapping[str, object]) -> Written:
+    """Give the file without the entries of these servers."""
+    kept = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
+    return {**written, _SERVERS: kept}
+
+
+def entry_ids(written: Written) -> Iterable[str]:
+    """Give the ids of all servers, in the file's order."""
+    return _entries(written)
+
+
+def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
+    """Find the entries with a misspelt key that was to take something away."""
+    found: dict[str, list[Problem]] = {}
+    for server_id, entry in _entries(written).items():
+        for key, value in entry.items() if isinstance(entry, Mapping) else ():
+            meant = None if key in _KNOWN else narrowing_key(key, value)
+            if meant is not None:
+                path = json_path((_SERVERS, server_id, key))
+                problem = Problem(file=file_name, path=path, message=why_refused(key, meant))
+                found.setdefault(server_id, []).append(problem)
+    return found
+
+
+def _with_unknown_keys(
+    file_name: str, written: Written, server_id: str, wrong: list[Problem]
+) -> list[Problem]:
+    """Add the keys that nothing reads: one of them may be what is said to be missing."""
+    place = (_SERVERS, server_id)
+    odd = joined(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
+    told = {problem.path for problem in wrong}
+    return wrong + [problem for problem in odd if problem.path not in told]
+
+
+def _entries(written: Written) -> Mapping[str, object]:
+    entries = written.get(_SERVERS)
+    return entries if isinstance(entries, Mapping) else {}
+
+
+def _server_of(error: ErrorDetails) -> str | None:
+    """Give the server whose entry is wrong, None for what is wrong elsewhere."""
+    match error["loc"]:
+        case (first, str(server_id), *_) if first == _SERVERS:
+            return server_id
+    return None

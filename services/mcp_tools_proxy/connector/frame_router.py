@@ -1,0 +1,141 @@
+"""What comes in goes to its session, what a session says goes out: each frame checked and told."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+import structlog
+
+from mcp_tools_proxy.connector.frame_summary import describe
+from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
+from mcp_tools_proxy.connector.outbox import Outbox
+from mcp_tools_proxy.connector.remote_sessions import Converse, Sessions, is_request, shown
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+INTERNAL_ERROR = -32603
+"""JSON-RPC's code for what went wrong on this side."""
+
+INVALID_REQUEST = -32600
+"""JSON-RPC's code for what is no request."""
+
+Message = Mapping[str, object]
+
+log = structlog.get_logger()
+
+
+class Exchange:
+    """Frames and sessions, whatever link there is: ``take`` a frame in, those in ``outbox`` go out.
+
+    ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in. ``max_items``
+    bounds the JSON values of one frame that comes in.
+    """
+
+    def __init__(
+        self,
+        converse: Converse,
+        *,
+        server_identifier: str,
+        max_frame_bytes: int,
+        max_items: int,
+        max_sessions: int,
+        session_idle_s: float,
+        metrics: Metrics,
+    ) -> None:
+        self._server_identifier = server_identifier
+        self._max_frame_bytes = max_frame_bytes
+        self._max_items = max_items
+        self._frames_in, self._frames_out = (
+            {result: metrics.remote_frames.labels(way, result) for result in results}
+            for way, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
+        )
+        self._log = log.bind()  # bound once: the lazy one binds at each line
+        self.outbox = Outbox()
+        self.sessions = Sessions(
+            converse, self._say, max_sessions=max_sessions, idle_s=session_idle_s
+        )
+
+    def __repr__(self) -> str:
+        return f"<Exchange {len(self.sessions)} sessions, {self.outbox}>"
+
+    async def take(self, data: bytes | None) -> None:
+        """Take one frame, whatever it is: none ends the link or disturbs another session."""
+        try:
+            frame = read_frame(data, max_items=self._max_items)
+            self._tell("in", frame.session_identifier, frame.message)
+            await self._hear(frame.session_identifier, with_meta(frame.message))
+        except BadFrame as bad:
+            self._ignored(str(bad))
+            if bad.frame is not None and bad.error is not None and is_request(bad.frame.message):
+                answer = _refusal(bad.error, bad.frame.message)
+                await self._say(bad.frame.session_identifier, answer)
+        except InvalidRequest as error:
+            self._ignored(error.message)
+        except Exception:
+            log.exception("remote.frame_crashed")
+        else:
+            self._frames_in["ok"].inc()
+
+    async def _hear(self, session_identifier: str, message: object) -> None:
+        try:
+            await self.sessions.hear(session_identifier, message)
+        except NoRoom as error:
+            if not is_request(message):
+                raise InvalidRequest(error.message) from None
+            await self._say(session_identifier, _refusal(error, message))
+
+    def _ignored(self, reason: str) -> None:
+        self._frames_in["ignored"].inc()
+        log.warning("remote.frame_ignored", reason=reason)
+
+    async def _say(self, session_identifier: str, message: Message) -> None:
+        """Leave one message of a session to be sent; wait while there is no room."""
+        data = write_frame(session_identifier, self._server_identifier, message)
+        if len(data) > self._max_frame_bytes:
+            self._frames_out["too_large"].inc()
+            log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
+            if "method" in message:
+                if is_request(message):  # whoever asks would wait for ever
+                    with suppress(InvalidRequest):
+                        await self._hear(session_identifier, self._too_large(message))
+                return
+            message = self._too_large(message)
+            data = write_frame(session_identifier, self._server_identifier, message)
+            if len(data) > self._max_frame_bytes:  # by the id alone, which the backend chose
+                return
+        else:
+            self._frames_out["ok"].inc()
+        self._tell("out", session_identifier, message)
+        await self.outbox.put(data)
+
+    def _too_large(self, message: Message) -> Message:
+        error = ResultTooLarge(
+            f"this would be over {self._max_frame_bytes} bytes, the most of one frame"
+        )
+        return _refusal(error, message)
+
+    def _tell(self, direction: str, session_identifier: str, message: object) -> None:
+        """Log one line for each frame: keys and names, no values (W-15, W-18)."""
+        if self._log.is_enabled_for(logging.INFO):
+            self._log.info(
+                "remote.frame",
+                direction=direction,
+                session=shown(session_identifier),
+                summary=describe(message),
+            )
+
+    def forget(self) -> None:
+        """Give up what nobody came back for: sessions end, their calls are cancelled."""
+        if len(self.sessions) or self.outbox.waiting_bytes:
+            log.warning("remote.sessions_ended", sessions=len(self.sessions))
+        self.sessions.end_all()
+        self.outbox.clear()
+
+
+def _refusal(error: ProxyError, message: object) -> Message:
+    """Answer a request, be it the backend's or its session's own, with a JSON-RPC error."""
+    id_ = message.get("id") if isinstance(message, Mapping) else None
+    code = INVALID_REQUEST if isinstance(error, InvalidRequest) else INTERNAL_ERROR
+    told = {"code": code, "message": error.message, "data": error.as_json}
+    return {"jsonrpc": "2.0", "id": id_, "error": told}

@@ -1,0 +1,264 @@
+"""One document as one JSON file (contract §5): reading it, writing it, and its place in a folder.
+
+This is the only module that knows the file format.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
+
+MAX_NAME_BYTES = 255
+"""The longest name that common file systems take, in bytes."""
+
+
+class BrokenFile(Exception):
+    """A file that holds no valid document; ``reason`` is one line without the file's content."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path.name}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class InvalidDocument(Exception):
+    """A document that cannot be written as a file; ``reason`` is one line."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class DocumentExists(Exception):
+    """There is a file at ``path`` already, and it was not to be replaced."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} exists")
+        self.path = path
+
+
+def read_document(path: Path) -> Document:
+    """Read one document file. Unknown keys are ignored.
+
+    Raises BrokenFile when the file cannot be read, is not strict JSON (UTF-8, no NaN, no lone
+    surrogates, no key twice in an object), or breaks a rule of contract §5.
+    """
+    try:
+        content = path.read_bytes()
+        parsed = from_json(content, allow_inf_nan=False)
+        check_keys(content, parsed)
+        return _DocumentFile.model_validate(parsed).to_document()
+    except OSError as error:
+        raise BrokenFile(path, f"cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise BrokenFile(path, _first_problem(error)) from error
+    except RepeatedKey as error:
+        place = place_of({"loc": error.place}, whole="document")
+        raise BrokenFile(path, f"{place}: is named twice in its object; keep one") from error
+    except ValueError as error:
+        raise BrokenFile(path, f"is not strict JSON: {error}") from error
+
+
+def dump_document(document: Document) -> bytes:
+    """Render a document as the JSON of its file. Raises InvalidDocument."""
+    content: dict[str, object] = {
+        "doc_id": document.doc_id,
+        "tenant_id": document.tenant_id,
+        "title": document.title,
+        "tags": list(document.tags),
+        "pages": list(document.pages),
+        "sections": [
+            {name: getattr(section, name) for name in _SectionEntry.model_fields}
+            for section in document.sections.values()
+        ],
+    }
+    if document.own_chunks is not None:
+        content["chunks"] = [
+            {name: getattr(chunk, name) for name in _ChunkEntry.model_fields}
+            for chunk in document.own_chunks
+        ]
+    try:
+        checked = _DocumentFile.model_validate(content)
+        return to_json(checked, exclude_none=True, indent=1) + b"\n"
+    except ValidationError as error:
+        raise InvalidDocument(_first_problem(error)) from error
+    except ValueError as error:  # a lone surrogate has no UTF-8
+        raise InvalidDocument(f"cannot be written as JSON: {error}") from error
+
+
+def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
+    """Give the canonical place of a document: ``<tenant>/<doc_id>.json`` below ``root``.
+
+    Both names are percent-encoded UTF-8, a leading dot as well, so unquoting gives the id back and
+    no id leaves ``root`` (contract §5). Where that is over 255 bytes, letters and digits of any
+    script stand for themselves. Raises InvalidDocument when a name is over 255 bytes even so.
+    """
+    return root / _file_name("tenant_id", tenant_id) / _file_name("doc_id", doc_id, ".json")
+
+
+def tenant_of_folder(root: Path, path: Path) -> str | None:
+    """Return whose folder a file lies in: the first one below ``root``, decoded.
+
+    None for a file in ``root`` itself, which only the operator can write. A name that decodes to no
+    UTF-8 is nobody's, and given as it is.
+    """
+    first, *rest = path.relative_to(root).parts
+    if not rest:
+        return None
+    try:
+        return unquote(first, errors="strict")
+    except UnicodeDecodeError:
+        return first
+
+
+def write_document(root: Path, document: Document, *, replace: bool) -> Path:
+    """Write a document to its canonical place and give that path.
+
+    Atomic: a reader sees the old file or the whole new one. Raises DocumentExists (unless
+    ``replace``), InvalidDocument, OSError.
+    """
+    content = dump_document(document)
+    path = document_path(root, document.tenant_id, document.doc_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{uuid4().hex}.tmp")  # readers ignore dot-files
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            unfinished.replace(path)
+        else:
+            path.hardlink_to(unfinished)  # unlike a rename, this refuses when the name is taken
+    except FileExistsError as error:
+        raise DocumentExists(path) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def _file_name(field: str, identifier: str, suffix: str = "") -> str:
+    letters = "".join(c for c in identifier if c.isalnum())
+    for safe in ("", letters):
+        name = "".join(c if c in safe else quote(c, safe="") for c in identifier) + suffix
+        name = "%2E" + name[1:] if name.startswith(".") else name
+        size = len(name.encode())
+        if size <= MAX_NAME_BYTES:
+            break
+    else:
+        raise InvalidDocument(
+            f"{field} is too long for a file name: {size} bytes, the limit is {MAX_NAME_BYTES}"
+        )
+    return name
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place_of(first, whole='document')}: {problem_of(first)}{more}"
+
+
+_STRICT = ConfigDict(strict=True, extra="ignore", frozen=True)
+_PageNumber = Annotated[int, Field(ge=1)]
+_Offset = Annotated[int, Field(ge=0)]
+
+
+class _SectionEntry(BaseModel):
+    model_config = _STRICT
+
+    section_id: Identifier
+    title: str
+    page_start: _PageNumber
+    page_end: _PageNumber
+    start_char: _Offset | None = None
+    end_char: _Offset | None = None
+
+    def check_within(self, pages: list[str]) -> None:
+        if self.page_start > self.page_end:
+            raise ValueError(f"page_start {self.page_start} is after page_end {self.page_end}")
+        if self.page_end > len(pages):
+            raise ValueError(f"page_end {self.page_end} is past the last page, {len(pages)}")
+        start, end = self.start_char or 0, self.end_char
+        if start > len(pages[self.page_start - 1]):
+            raise ValueError("start_char is past the end of page_start's text")
+        if end is None:
+            return
+        if end > len(pages[self.page_end - 1]):
+            raise ValueError("end_char is past the end of page_end's text")
+        if self.page_start == self.page_end and start > end:
+            raise ValueError("start_char is after end_char")
+
+
+class _ChunkEntry(BaseModel):
+    model_config = _STRICT
+
+    chunk_id: Identifier
+    page: _PageNumber
+    text: str
+
+
+class _DocumentFile(BaseModel):
+    model_config = _STRICT
+
+    doc_id: Identifier
+    tenant_id: Identifier
+    title: str
+    tags: list[str] = []
+    pages: Annotated[list[str], Field(min_length=1)]
+    sections: list[_SectionEntry] = []
+    chunks: list[_ChunkEntry] | None = None
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        for number, section in enumerate(self.sections):
+            try:
+                section.check_within(self.pages)
+            except ValueError as error:
+                raise ValueError(f"sections.{number}: {error}") from error
+        for number, chunk in enumerate(self.chunks or ()):
+            if chunk.page > len(self.pages):
+                raise ValueError(f"chunks.{number}: page is past the last page, {len(self.pages)}")
+        _refuse_repeats("sections", "section_id", [entry.section_id for entry in self.sections])
+        _refuse_repeats("chunks", "chunk_id", [entry.chunk_id for entry in self.chunks or ()])
+        return self
+
+    def to_document(self) -> Document:
+        chunks = None
+        if self.chunks is not None:
+            chunks = tuple(
+                Chunk(
+                    chunk_id=entry.chunk_id,
+                    page=entry.page,
+                    chunk_index=index,
+                    source=entry.text,
+                    start=0,
+                    end=len(entry.text),
+                )
+                for index, entry in enumerate(self.chunks)
+            )
+        return Document(
+            tenant_id=self.tenant_id,
+            doc_id=self.doc_id,
+            title=self.title,
+            pages=tuple(self.pages),
+            sections={e.section_id: Section(**e.model_dump()) for e in self.sections},
+            tags=tuple(self.tags),
+            own_chunks=chunks,
+        )
+
+
+def _refuse_repeats(place: str, field: str, identifiers: list[str]) -> None:
+    seen: set[str] = set()
+    for number, identifier in enumerate(identifiers):
+        if identifier in seen:
+            raise ValueError(f"{place}.{number}: {field} was used before")
+        seen.add(identifier)

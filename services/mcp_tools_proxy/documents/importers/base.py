@@ -1,0 +1,177 @@
+"""What every importer takes, gives and agrees on."""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcp_tools_proxy.domain.document import Document, Section
+from mcp_tools_proxy.wire.text import cut_utf8
+
+PAGE_BYTES = 8000
+"""The largest page made from a file without pages, in bytes of UTF-8 (contract §5: 8 kB)."""
+
+_UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+
+Progress = Callable[[int, int], None]
+"""Called with the pages done and the pages in all."""
+
+
+class ImportFailed(Exception):
+    """No document can be made from this file; ``reason`` is one line for the person importing."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the person importing says of a file.
+
+    ``title`` None means to take the file's own, else ``stem``, its name without the suffix.
+    """
+
+    tenant_id: str
+    doc_id: str
+    stem: str
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """Where a section starts: ``char`` counts in the text of ``page`` (1-based), from 0.
+
+    A heading of a larger ``level`` is part of the section before it.
+    """
+
+    level: int
+    title: str
+    page: int
+    char: int
+
+
+def no_progress(done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def decode_text(data: bytes) -> str:
+    """Decode UTF-8, or UTF-16 that begins with a byte order mark; end lines with ``\\n``.
+
+    The mark itself is dropped. Raises ImportFailed.
+    """
+    is_utf_16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"(byte {error.start})"
+        if is_utf_16:
+            reason = f"begins with the mark of UTF-16 and is no UTF-16 text {where}"
+        else:
+            reason = f"is not UTF-8 text {where}; save it as UTF-8, or as UTF-16 with its mark"
+        raise ImportFailed(reason) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def clean(text: str) -> str:
+    """Drop control characters but newline and tab, lone surrogates and noncharacters."""
+    return _UNWANTED.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """Make a title or tag of ``text``: no control characters, single spaces."""
+    return clean(" ".join(text.split()))
+
+
+def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
+    """Cut ``text`` into pages of at most PAGE_BYTES; joined, they are ``text`` again.
+
+    A page ends at the last of ``edges`` (ascending offsets) that fits, else after a line, else
+    between two characters.
+    """
+    pages: list[str] = []
+    start = 0
+    while start < len(text):
+        page = cut_utf8(text[start : start + PAGE_BYTES], PAGE_BYTES)
+        limit = start + len(page)
+        if limit < len(text):
+            edge = bisect_right(edges, limit)
+            if edge and edges[edge - 1] > start:
+                limit = edges[edge - 1]
+            elif "\n" in page:
+                limit = start + page.rindex("\n") + 1
+        pages.append(text[start:limit])
+        start = limit
+    return tuple(pages)
+
+
+def make_document(
+    origin: Origin, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
+) -> Document:
+    """Put a document together; ``title`` is the file's own, "" when it has none.
+
+    A file without headings becomes one section named after the document, so that
+    ``read_doc_section`` works for every document.
+    """
+    name = one_line(origin.title or "") or one_line(title) or one_line(origin.stem)
+    return Document(
+        tenant_id=origin.tenant_id,
+        doc_id=origin.doc_id,
+        title=name,
+        pages=pages,
+        sections=sections_from(
+            headings or (Heading(level=1, title=name, page=1, char=0),), last_page=len(pages)
+        ),
+        tags=origin.tags,
+    )
+
+
+def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str, Section]:
+    """Make the sections of ``headings``, which come in reading order, parents first.
+
+    A section ends where the next one of its own or a higher level starts (contract §5). Headings
+    at the very same place cannot be told apart and share their text.
+    """
+    sections: dict[str, Section] = {}
+    repeats: Counter[str] = Counter()
+    for number, heading in enumerate(headings):
+        here = (heading.page, heading.char)
+        following = (
+            other
+            for other in headings[number + 1 :]
+            if other.level <= heading.level and (other.page, other.char) > here
+        )
+        page_end, end_char = last_page, None
+        if after := next(following, None):
+            page_end, end_char = (after.page, after.char) if after.char else (after.page - 1, None)
+        section_id = _unused(_slug(heading.title), sections, repeats)
+        sections[section_id] = Section(
+            section_id=section_id,
+            title=heading.title,
+            page_start=heading.page,
+            page_end=page_end,
+            start_char=heading.char or None,
+            end_char=end_char,
+        )
+    return sections
+
+
+def _slug(title: str) -> str:
+    """Make a readable id: letters, digits and marks of any script in lower case, and hyphens."""
+    kept = "".join(
+        c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " "
+        for c in unicodedata.normalize("NFC", title).lower()
+    )
+    return "-".join(kept.split())[:80].strip("-") or "section"
+
+
+def _unused(slug: str, used: Mapping[str, object], repeats: Counter[str]) -> str:
+    unused = slug
+    while unused in used:
+        repeats[slug] += 1
+        unused = f"{slug}-{repeats[slug] + 1}"
+    return unused

@@ -1,0 +1,51 @@
+"""Choosing the importer for a file."""
+
+import shlex
+from pathlib import Path
+
+from mcp_tools_proxy.documents.importers.base import (
+    ImportFailed,
+    Origin,
+    Progress,
+    no_progress,
+)
+from mcp_tools_proxy.documents.importers.markdown import import_markdown
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.documents.importers.text import import_plain
+from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
+from mcp_tools_proxy.domain.document import Document
+
+
+def import_file(path: Path, origin: Origin, progress: Progress = no_progress) -> Document:
+    """Make a document of a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
+
+    Raises ImportFailed, also when the file cannot be read or is of another kind.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ImportFailed(f"cannot be read: {error.strerror}") from error
+    match path.suffix.lower():
+        case ".pdf":
+            return import_pdf(data, origin, progress)
+        case ".md" | ".markdown":
+            return import_markdown(data, origin)
+        case ".txt" | ".text":
+            return import_plain(data, origin)
+        case _:
+            raise ImportFailed("is no .pdf, .md, .markdown, .txt or .text file")
+
+
+def warning_about(path: Path, document: Document) -> str | None:
+    """Say in one line which pages of an imported PDF have no text, and how to get it."""
+    pages = pages_without_text(document)
+    if path.suffix.lower() != ".pdf" or not pages:
+        return None
+    noun, verb = ("page", "has") if len(pages) == 1 else ("pages", "have")
+    result = path.with_name(f"{path.stem}-ocr.pdf")
+    command = shlex.join(["ocrmypdf", "--skip-text", str(path), str(result)])
+    return (
+        f"{noun} {spell_pages(pages)} of {len(document.pages)} {verb} no text and cannot be "
+        f"searched. Where they are pictures, as in a scan, make text of them ({command}) and "
+        f"import {result.name} with --doc-id {shlex.quote(document.doc_id)} --replace"
+    )

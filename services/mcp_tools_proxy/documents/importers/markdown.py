@@ -1,0 +1,119 @@
+"""Documents from Markdown (CommonMark and tables)."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from mcp_tools_proxy.documents.importers.base import (
+    Heading,
+    ImportFailed,
+    Origin,
+    clean,
+    decode_text,
+    make_document,
+    one_line,
+    paginate,
+)
+from mcp_tools_proxy.domain.document import Document
+
+_FIELD = re.compile(r"[\w-]+:")
+_TITLE_LINE = re.compile(r"title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A top-level block: where it starts in the text; ``heading`` is its level and title."""
+
+    start: int
+    heading: tuple[int, str] | None
+
+
+def import_markdown(data: bytes, origin: Origin) -> Document:
+    """Make a document of Markdown: headings become sections, pages are ≤ 8 kB.
+
+    Front matter gives the title and is left out; without one the first heading is the title. A
+    heading inside a quote, a list or code starts no section, and the text before the first heading
+    belongs to none. Raises ImportFailed when ``data`` is empty or no text that
+    ``decode_text`` knows.
+    """
+    text = clean(decode_text(data))
+    title, text = _split_front_matter(text)
+    if not text.strip():
+        raise ImportFailed("is empty")
+    blocks = list(_blocks(text))
+    pages = paginate(text, _page_edges(blocks))
+    headings = _place_headings(blocks, pages)
+    if not title and headings:
+        title = headings[0].title
+    return make_document(origin, title=title, pages=pages, headings=headings)
+
+
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """Give the title of the front matter, "" when there is none, and the text after it."""
+    first, *lines = text.split("\n")
+    if first.rstrip() != "---" or not lines or not _FIELD.match(lines[0]):
+        return "", text
+    title, end = "", len(first) + 1
+    for line in lines:
+        end += len(line) + 1
+        if line.rstrip() == "---":
+            return title, text[end:]
+        if not _FIELD.match(line) and line[:1] not in {"", " ", "\t", "#", "-"}:
+            break
+        if not title and (match := _TITLE_LINE.fullmatch(line)):
+            title = match["title"]
+    return "", text
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")  # most text needs no look
+    references: dict[str, object] = {}
+    tokens = parser.parse(text, references)
+    for number, token in enumerate(tokens):
+        if token.level == 0 and token.map is not None:
+            heading = None
+            if token.type == "heading_open":
+                heading = int(token.tag[1:]), _plain(tokens[number + 1].content, parser, references)
+            yield _Block(starts[token.map[0]], heading)
+
+
+def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> str:
+    """Give a heading's text without its markup."""
+    parts: list[Token] = []
+    parser.inline.parse(heading, parser, references, parts)
+    return one_line(
+        "".join(
+            " " if part.type in {"softbreak", "hardbreak"} else part.content
+            for part in parts
+            if part.type != "html_inline"
+        )
+    )
+
+
+def _page_edges(blocks: Sequence[_Block]) -> list[int]:
+    """Give the starts of blocks, but not of those that would part a heading from its text."""
+    edges: list[int] = []
+    after_heading = False
+    for block in blocks:
+        if not after_heading:
+            edges.append(block.start)
+        after_heading = block.heading is not None
+    return edges
+
+
+def _place_headings(blocks: Sequence[_Block], pages: Sequence[str]) -> list[Heading]:
+    page_starts = [0, *accumulate(len(page) for page in pages)]
+    headings: list[Heading] = []
+    for block in blocks:
+        if block.heading is not None and block.heading[1]:
+            level, title = block.heading
+            page = bisect_right(page_starts, block.start)
+            char = block.start - page_starts[page - 1]
+            headings.append(Heading(level=level, title=title, page=page, char=char))
+    return headings

@@ -1,0 +1,95 @@
+"""Documents from PDF files."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+
+from pypdfium2 import PdfDocument, PdfiumError, raw
+
+from mcp_tools_proxy.documents.importers.base import (
+    Heading,
+    ImportFailed,
+    Origin,
+    Progress,
+    clean,
+    make_document,
+    no_progress,
+    one_line,
+)
+from mcp_tools_proxy.domain.document import Document
+
+
+def import_pdf(data: bytes, origin: Origin, progress: Progress = no_progress) -> Document:
+    """Make a document of a PDF: its pages, its outline as sections, its title.
+
+    A page keeps its number even when it has no text. Raises ImportFailed when the file is broken,
+    needs a password, or has no text at all.
+    """
+    try:
+        with closing(PdfDocument(data)) as pdf:
+            pages = tuple(_page_texts(pdf, progress))
+            if not any(page.strip() for page in pages):
+                raise ImportFailed(
+                    "has no text: its pages are pictures; make text of them first, for example "
+                    "with: ocrmypdf scan.pdf text.pdf"
+                )
+            headings = _place_headings(_outline(pdf), pages)
+            title = _text_of(lambda: pdf.get_metadata_value("Title"))
+    except PdfiumError as error:
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
+            raise ImportFailed("is encrypted: remove its password first") from error
+        raise ImportFailed("is not a readable PDF") from error
+    return make_document(origin, title=title, pages=pages, headings=headings)
+
+
+def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:
+    total = len(pdf)
+    for index in range(total):
+        with closing(pdf[index]) as page, closing(page.get_textpage()) as textpage:
+            text: str = textpage.get_text_range()
+        # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() joins it
+        yield clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+        progress(index + 1, total)
+
+
+def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:
+    """Give level, title and page (1-based) of each bookmark that leads to a page."""
+    for bookmark in pdf.get_toc():
+        destination = bookmark.get_dest()
+        index = None if destination is None else destination.get_index()
+        title = one_line(_text_of(bookmark.get_title))
+        if title and index is not None and index < len(pdf):
+            yield bookmark.level, title, index + 1
+
+
+def _text_of(read: Callable[[], str]) -> str:
+    """Read a string of the PDF; one that is no UTF-16 counts as empty."""
+    try:
+        return read()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:
+    """Find each title in its page's text, below the title before it; else take the page's start.
+
+    A bookmark's own coordinates are no help: they say nothing about the order of the text.
+    """
+    headings: list[Heading] = []
+    found_to = (1, 0)
+    for level, title, page in outline:
+        text = pages[page - 1]
+        match = _as_line(title).search(text, found_to[1] if found_to[0] == page else 0)
+        if match:
+            found_to = (page, match.end())
+        char = match.start() if match and text[: match.start()].strip() else 0
+        headings.append(Heading(level=level, title=title, page=page, char=char))
+    return headings
+
+
+def _as_line(title: str) -> re.Pattern[str]:
+    """Match lines that hold the title and no other words but a number before it."""
+    words = r"\s+".join(re.escape(word) for word in title.split())
+    return re.compile(
+        rf"^(?:\w+[ \t]+)?(?:\d|[^\w\n])*?{words}[^\w\n]*$", re.IGNORECASE | re.MULTILINE
+    )

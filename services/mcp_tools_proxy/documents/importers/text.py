@@ -1,0 +1,32 @@
+"""Documents from plain text."""
+
+import re
+
+from mcp_tools_proxy.documents.importers.base import (
+    ImportFailed,
+    Origin,
+    clean,
+    decode_text,
+    make_document,
+    paginate,
+)
+from mcp_tools_proxy.domain.document import Document
+
+_PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
+
+
+def import_plain(data: bytes, origin: Origin) -> Document:
+    """Make a document of plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
+
+    Raises ImportFailed when ``data`` is empty or no text that ``decode_text`` knows.
+    """
+    text = decode_text(data)
+    if not clean(text).strip():
+        raise ImportFailed("is empty")
+    pages: tuple[str, ...]
+    if "\f" in text:
+        pages = tuple(clean(page) for page in text.removesuffix("\f").split("\f"))
+    else:
+        text = clean(text)
+        pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
+    return make_document(origin, title="", pages=pages, headings=())

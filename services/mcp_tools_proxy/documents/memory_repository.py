@@ -1,0 +1,90 @@
+"""Documents held in memory."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from mcp_tools_proxy.documents.index_cache import IndexCache
+from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import quote
+
+
+class InMemoryRepository:
+    """A DocumentRepository over Document objects, for use on one event loop.
+
+    ``put`` replaces a document as a whole: a call in flight finishes on the one it holds. With
+    ``hide_foreign_documents`` other tenants' documents look like nobody's (contract §2).
+    """
+
+    def __init__(
+        self,
+        *,
+        documents: Iterable[Document] = (),
+        hide_foreign_documents: bool,
+        metrics: Metrics,
+    ) -> None:
+        self._hide_foreign_documents = hide_foreign_documents
+        self._metrics = metrics
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._owners: Counter[str] = Counter()  # how many tenants have a doc_id
+        self._indexes = IndexCache(metrics=metrics)
+        for document in documents:
+            self.put(document)
+
+    def __repr__(self) -> str:
+        tenants = len({tenant_id for tenant_id, _ in self._documents})
+        return f"<InMemoryRepository: {len(self)} documents of {tenants} tenants, {self._indexes}>"
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def put(self, document: Document) -> None:
+        """Add the document, in place of the tenant's one of that id."""
+        key = (document.tenant_id, document.doc_id)
+        if key in self._documents:
+            self._indexes.drop(*key)
+        else:
+            self._owners[document.doc_id] += 1
+        self._documents[key] = document
+        self._metrics.documents.set(len(self._documents))
+
+    def remove(self, tenant_id: str, doc_id: str) -> None:
+        """Forget the tenant's document of that id, if there is one."""
+        if self._documents.pop((tenant_id, doc_id), None) is None:
+            return
+        self._indexes.drop(tenant_id, doc_id)
+        self._owners[doc_id] -= 1
+        if not self._owners[doc_id]:
+            del self._owners[doc_id]
+        self._metrics.documents.set(len(self._documents))
+
+    async def get(self, tenant_id: str, doc_id: str) -> Document:
+        """Give the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
+        document = self._documents.get((tenant_id, doc_id))
+        if document is not None:
+            return document
+        if doc_id in self._owners and not self._hide_foreign_documents:
+            raise AccessDenied(
+                f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
+                " that belongs to the user, or tell the user that access is missing."
+            )
+        raise DocumentNotFound(
+            f"There is no document {quote(doc_id)}. Check the doc_id letter by letter against the"
+            " one you were given, or ask the user which document is meant."
+        )
+
+    async def search(
+        self, tenant_id: str, doc_id: str, query: str, *, max_results: int
+    ) -> tuple[Hit, ...]:
+        """Rank the places of one document that match ``query``, best first (T-07).
+
+        The first search in a document waits for its index. Raises what ``get`` raises, and
+        ShuttingDown after ``close``.
+        """
+        document = await self.get(tenant_id, doc_id)
+        return await self._indexes.search(document, query, max_results)
+
+    def close(self) -> None:
+        """Stop searching; the documents can still be read."""
+        self._indexes.close()

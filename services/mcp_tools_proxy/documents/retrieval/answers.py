@@ -1,0 +1,84 @@
+"""What a Retrieval Service's answer has to look like (contract T-03)."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import from_json
+
+from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.errors import ChunkNotFound, RetrievalUnavailable
+from mcp_tools_proxy.wire.text import quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedWindow:
+    """The window that was asked for; ``most`` is the number of chunks that it may hold."""
+
+    tenant_id: str
+    doc_id: str
+    anchor_chunk_id: str
+    most: int
+    trace_id: str
+
+
+def _whole_number(value: object) -> object:
+    """Return 1.0 as 1: stores that know one kind of number only send places like that."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _null_is_empty(value: object) -> object:
+    return "" if value is None else value
+
+
+_Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(_whole_number)]
+
+
+class _ChunkBody(BaseModel, strict=True):
+    chunk_id: Annotated[str, Field(min_length=1)]
+    page: _Place = None
+    chunk_index: _Place = None
+    text: Annotated[str, BeforeValidator(_null_is_empty)] = ""
+
+
+class _WindowBody(BaseModel, strict=True):
+    chunks: list[_ChunkBody]
+
+
+def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
+    """Read the chunks from the body of a 200 answer, in reading order.
+
+    That is the order of ``chunk_index`` where every chunk has one, else the order in which they
+    came. Raises ChunkNotFound, RetrievalUnavailable.
+    """
+    try:
+        answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
+    except ValueError as error:  # of either step
+        raise unavailable("sent an answer of the wrong shape") from error
+    if not answer.chunks:
+        raise no_such_chunk(wanted)
+    if len(answer.chunks) > wanted.most:
+        raise unavailable(f"sent more than the {wanted.most} chunks asked for")
+    ids = {chunk.chunk_id for chunk in answer.chunks}
+    if len(ids) < len(answer.chunks) or wanted.anchor_chunk_id not in ids:
+        raise unavailable("sent a chunk twice, or a window without its anchor")
+    return _in_reading_order([RetrievedChunk(**chunk.model_dump()) for chunk in answer.chunks])
+
+
+def _in_reading_order(chunks: list[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
+    if any(chunk.chunk_index is None for chunk in chunks):
+        return tuple(chunks)
+    return tuple(sorted(chunks, key=lambda chunk: chunk.chunk_index or 0))
+
+
+def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
+    """Build the error for a chunk or a document that Retrieval does not have."""
+    return ChunkNotFound(
+        f"Retrieval has no chunk {quote(wanted.anchor_chunk_id)} in document "
+        f"{quote(wanted.doc_id)}; take a chunk_id from doc_local_search."
+    )
+
+
+def unavailable(what_it_did: str) -> RetrievalUnavailable:
+    """Build the error for an answer that is none."""
+    return RetrievalUnavailable(f"The Retrieval Service {what_it_did}; try again later.")

@@ -1,0 +1,278 @@
+"""The client of the Retrieval Service (contract T-03)."""
+
+import re
+import ssl
+from contextlib import aclosing
+from typing import Literal
+
+import anyio
+import httpx
+import structlog
+
+from mcp_tools_proxy.documents.retrieval.answers import (
+    WantedWindow,
+    no_such_chunk,
+    read_chunks,
+    unavailable,
+)
+from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    InvalidArguments,
+    ProxyError,
+    RetrievalNotConfigured,
+    RetrievalUnavailable,
+)
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""A larger answer is left unread (T-03)."""
+
+URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
+TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
+
+_EXCERPT_CHARS = 200  # of the text of a 400 answer, in the log (T-03)
+_CONNECTIONS = 256  # counted here: httpcore's own queue takes time by the square of its length
+_LIMITS = httpx.Limits(
+    max_keepalive_connections=_CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
+    keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
+)
+
+LastCall = Literal["unknown", "ok", "failed"]
+
+log = structlog.get_logger()
+
+
+class RetrievalClient:
+    """Reads windows of chunks over one pool of kept-alive connections.
+
+    ``timeout_s`` bounds one call in total: the wait for a connection, the retry and the body.
+    ``transport`` replaces the network (tests). Nothing is taken from the environment, no cookie is
+    kept, no redirect is followed. Raises ValueError for a ``url`` that is not http or https, or a
+    ``token`` that no header can carry.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None,
+        token: str | None,
+        timeout_s: float,
+        metrics: Metrics,
+        hide_foreign_documents: bool = False,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = None if url is None else _parse_url(url)
+        self._token = token
+        self._headers = _headers(token)
+        self._timeout_s = timeout_s
+        self._metrics = metrics
+        self._hide_foreign_documents = hide_foreign_documents
+        self._transport = transport
+        if self._transport is None and self._url is not None:
+            self._transport = _open_transport(self._url.scheme)
+        self._places = anyio.Semaphore(_CONNECTIONS)
+        # only httpcore's own limit closes the socket of a TLS handshake that hangs
+        self._extensions = {"timeout": {"connect": timeout_s * 0.9}}
+        self._last_call: LastCall = "unknown"
+
+    def __repr__(self) -> str:
+        return f"<RetrievalClient configured={self.configured} last_call={self._last_call}>"
+
+    @property
+    def configured(self) -> bool:
+        """Whether ``retrieval_window_url`` is set."""
+        return self._url is not None
+
+    @property
+    def last_call(self) -> LastCall:
+        """How the last finished call went: a refusal by Retrieval is "ok", it is serving."""
+        return self._last_call
+
+    async def window(
+        self,
+        *,
+        tenant_id: str,
+        doc_id: str,
+        anchor_chunk_id: str,
+        before: int,
+        after: int,
+        trace_id: str,
+    ) -> tuple[RetrievedChunk, ...]:
+        """Read the anchor with ``before`` and ``after`` chunks around it, in reading order.
+
+        At the document's edge fewer come back. Raises RetrievalNotConfigured, ChunkNotFound,
+        InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A cancelled call gives its
+        connection back and counts in no metric but the seconds.
+        """
+        if self._url is None or self._transport is None:
+            raise RetrievalNotConfigured(
+                "Reading chunk windows is not configured here: retrieval_window_url is not set; "
+                "use read_doc_pages or read_doc_section instead."
+            )
+        wanted = WantedWindow(
+            tenant_id=tenant_id,
+            doc_id=doc_id,
+            anchor_chunk_id=anchor_chunk_id,
+            most=before + after + 1,
+            trace_id=trace_id,
+        )
+        body = {
+            "tenant_id": tenant_id,
+            "doc_id": doc_id,
+            "anchor_chunk_id": anchor_chunk_id,
+            "window_before": before,
+            "window_after": after,
+            "trace_id": trace_id,
+        }
+        headers = self._headers | {"X-Trace-Id": trace_id}
+        request = httpx.Request(
+            "POST", self._url, headers=headers, json=body, extensions=self._extensions
+        )
+        with self._metrics.retrieval_seconds.time():
+            try:
+                chunks = read_chunks(await self._exchange(self._transport, request, wanted), wanted)
+            except ProxyError as error:
+                self._record(error.code)
+                raise
+        self._record("OK")
+        return chunks
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def _exchange(
+        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
+    ) -> bytes:
+        """Give the body of a 200 answer within the deadline.
+
+        In a task of its own, which only anyio cancels: from that httpcore shields its clean-up. A
+        plain ``Task.cancel`` at the wrong step would keep the connection from the pool for good.
+        """
+        done: list[bytes | ProxyError] = []
+
+        async def work() -> None:
+            try:
+                done.append(await self._answer(transport, request, wanted))
+            except ProxyError as error:
+                done.append(error)
+
+        try:
+            with anyio.fail_after(self._timeout_s):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(work)
+        except TimeoutError as error:
+            raise unavailable(f"did not finish within {self._timeout_s:g} s") from error
+        answer = done[0]
+        if isinstance(answer, ProxyError):
+            raise answer
+        return answer
+
+    async def _answer(
+        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
+    ) -> bytes:
+        try:
+            async with self._places, aclosing(await _send(transport, request)) as response:
+                match response.status_code:
+                    case 200:
+                        return await _read_body(response)
+                    case 400:
+                        raise self._refusal(await _read_body(response), wanted)
+                    case 403 if self._hide_foreign_documents:
+                        raise no_such_chunk(wanted)
+                    case 403:
+                        raise AccessDenied("Retrieval refused this tenant the document.")
+                    case 404:
+                        raise no_such_chunk(wanted)
+                    case status:
+                        raise unavailable(f"answered with HTTP status {status}")
+        except httpx.HTTPError as error:
+            if (problem := _certificate_problem(error)) is not None:
+                log.warning("retrieval.untrusted", trace_id=wanted.trace_id, reason=problem)
+            raise unavailable("could not be reached, or broke off its answer") from error
+
+    def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
+        """Log the text of a 400 answer, which may name anything, and return an error of ours."""
+        if self._token:
+            body = body.replace(self._token.encode(), b"***")
+        excerpt = body[: 4 * _EXCERPT_CHARS].decode(errors="replace")[:_EXCERPT_CHARS]
+        log.warning(
+            "retrieval.refused",
+            trace_id=wanted.trace_id,
+            tenant_id=wanted.tenant_id[:QUOTE_CHARS],
+            doc_id=wanted.doc_id[:QUOTE_CHARS],
+            answer=printable(excerpt),
+        )
+        return InvalidArguments(
+            "Retrieval does not accept this doc_id, this anchor_chunk_id or a window of this size; "
+            "take the ids from doc_local_search, or ask for fewer chunks."
+        )
+
+    def _record(self, code: str) -> None:
+        self._last_call = "failed" if code == RetrievalUnavailable.code else "ok"
+        self._metrics.retrieval_requests.labels(code).inc()
+
+
+def _parse_url(url: str) -> httpx.URL:
+    """Parse; raises ValueError, which does not repeat the address."""
+    try:
+        parsed = httpx.URL(url)
+        parsed.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ValueError(f"{URL_VARIABLE}: is not a URL") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
+        raise ValueError(f"{URL_VARIABLE}: should be http(s)://host, maybe with :port and /path")
+    return parsed
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see _read_body
+    if token is not None:
+        if not re.fullmatch(r"[!-~]+", token):
+            raise ValueError(f"{TOKEN_VARIABLE}: should be printable ASCII without spaces")
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
+    """Make the pool. Certificates take tens of milliseconds to load: only https needs them."""
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody
+    if scheme == "https":
+        trust = httpx.create_ssl_context(trust_env=False)
+        trust.load_default_certs()  # a company's own authority is in the system's store
+    return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
+
+
+def _certificate_problem(error: BaseException | None) -> str | None:
+    """Return what OpenSSL says of a certificate that was not accepted; it is no caller's matter."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return None
+
+
+async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
+    """Send, and again when the connection breaks before an answer: a pure read may go twice."""
+    try:
+        return await transport.handle_async_request(request)
+    except (httpx.NetworkError, httpx.RemoteProtocolError):
+        return await transport.handle_async_request(request)
+
+
+async def _read_body(response: httpx.Response) -> bytes:
+    """Read the body up to its limit; a compressed one, which was not asked for, is left unread.
+
+    httpx unpacks a whole read at once: counting the unpacked bytes would come too late.
+    """
+    if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise unavailable("sent a compressed answer")
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise unavailable(f"sent more than {MAX_BODY_BYTES} bytes")
+    return bytes(body)

@@ -1,0 +1,46 @@
+"""Chunk windows of the documents in this process: ``retrieval_window_url=local`` (T-03)."""
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.documents.retrieval.chunk_tables import ChunkTables
+from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
+from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
+
+TABLES_KEPT = 64
+"""Documents whose chunks stay laid out in memory."""
+
+
+class LocalRetrieval:
+    """Reads windows of chunks from a repository; the reference Retrieval Service serves these."""
+
+    def __init__(self, repository: DocumentRepository) -> None:
+        self._repository = repository
+        self._tables = ChunkTables(size=TABLES_KEPT)
+
+    def __repr__(self) -> str:
+        return f"<LocalRetrieval {self._tables}>"
+
+    async def window(
+        self,
+        *,
+        tenant_id: str,
+        doc_id: str,
+        anchor_chunk_id: str,
+        before: int,
+        after: int,
+        trace_id: str,
+    ) -> tuple[RetrievedChunk, ...]:
+        """Return the anchor with ``before`` and ``after`` chunks around it, in reading order.
+
+        At the document's edge there are fewer. Raises AccessDenied, DocumentNotFound,
+        ChunkNotFound.
+        """
+        document = await self._repository.get(tenant_id, doc_id)
+        table = await self._tables.get(document)
+        chunks = cut_window(table, anchor_chunk_id, before=before, after=after)
+        return tuple(map(_retrieved, chunks))
+
+
+def _retrieved(chunk: Chunk) -> RetrievedChunk:
+    return RetrievedChunk(
+        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+    )

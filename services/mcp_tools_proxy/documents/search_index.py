@@ -1,0 +1,261 @@
+"""Full-text search in one document: the engine (tantivy) ranks, this module quotes.
+
+One index per document, so no tenant's words weigh in another's ranking. An index holds no second
+copy of the text: the engine stores terms only, and excerpts are read from the document itself.
+"""
+
+import ctypes
+import math
+import re
+import string
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import tantivy
+
+from mcp_tools_proxy.documents.layout_chunks import each_chunk
+from mcp_tools_proxy.documents.layout_sections import by_begin, section_at
+from mcp_tools_proxy.documents.snippets import Match, densest, excerpt
+from mcp_tools_proxy.domain.document import Chunk, Document, Hit
+from mcp_tools_proxy.wire.text import utf8_len
+from mcp_tools_proxy.wire.unicode import normalize
+
+QUERY_CHARS = 10_000
+"""What is read of a query, in characters (the tool itself reads 1,000, contract §2)."""
+
+QUERY_TERMS = 256
+"""How many different terms of a query are looked up."""
+
+_KNOWN_WORDS = 4_096
+"""How many words the process remembers the terms of, in 1.5 MB."""
+
+_TERM_BYTES = 255
+"""Longer words are no words: neither indexed nor looked up."""
+
+_SCANNED_CHARS = 50_000
+"""How far into a chunk its snippet is looked for; only a document's own chunks are longer."""
+
+_WRITER_HEAP_BYTES = 64_000_000
+"""Taken as needed; documents below it (about 15 MB of text) become a single segment."""
+
+_CHUNKS_BETWEEN_PAUSES = 16
+_PAUSE_S = 0.00005
+"""A feeding thread that never waits makes the event loop wait 5 ms for the GIL each time."""
+
+QUICK_TEXT_BYTES = 8_000_000
+QUICK_CHUNK_CHARS = 2_000
+QUICK_QUERY_CHARS = 200
+QUICK_QUERY_WORDS = 10
+"""What a quick search stays within. Measured with 6 MB and 5 results: 0.25 ms for 3 words, 0.6 for
+the 5 most frequent ones, 1.0 for 10 of them; but 1.7 for 21, 3.5 for 107."""
+
+_RUN = re.compile(
+    r"[^\x00-/:-@\[-`{-©«-±»¿×÷\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2775\u2794-\u2bff"
+    r"\u3000-\u3004\u3008-\u3020\U0001f1e6-\U0001faff]+"
+)
+"""Text between white space, punctuation and symbols: nothing that these hold is in a word.
+
+The engine's words are letters and digits, vowel signs included. It splits a run again only at
+marks and punctuation of single scripts.
+"""
+
+_PLAIN = frozenset(string.ascii_letters + string.digits + "".join(map(chr, range(0x410, 0x450))))
+"""ASCII and А to я: words that begin with them have terms that begin with them, in lower case.
+
+Stemming changes endings only. Other letters may become these: ё is е, é is e, ﬁ is fi.
+"""
+
+_TEXT = "text"
+_PLACE = "place"
+_TOKENIZER = "english_russian"
+
+
+class SearchIndex:
+    """The index of one document; made by ``build_index``, safe to search from many threads.
+
+    ``text_bytes`` is the length in UTF-8 of the text it covers.
+    """
+
+    def __init__(
+        self,
+        *,
+        document: Document,
+        chunks: Sequence[Chunk],
+        engine: tantivy.Index,
+        text_bytes: int,
+    ) -> None:
+        self.text_bytes = text_bytes
+        self._document = document
+        self._chunks = chunks
+        self._sections = by_begin(document.sections.values())
+        self._schema = engine.schema
+        self._searcher = engine.searcher()
+        self._quick = text_bytes <= QUICK_TEXT_BYTES and all(
+            chunk.end - chunk.start <= QUICK_CHUNK_CHARS for chunk in chunks
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<SearchIndex {self._document.doc_id!r}:"
+            f" {len(self._chunks)} chunks, {self.text_bytes} bytes of text>"
+        )
+
+    def is_quick(self, query: str) -> bool:
+        """Tell whether a search for ``query`` takes no longer than about a millisecond."""
+        return (
+            self._quick
+            and len(query) <= QUICK_QUERY_CHARS
+            and len(_RUN.findall(query)) <= QUICK_QUERY_WORDS
+        )
+
+    def search(self, query: str, max_results: int) -> tuple[Hit, ...]:
+        """Rank the chunks that hold a word of ``query``, best first, at most ``max_results`` (≥ 1).
+
+        Takes any text; what is not a word does not count. Equal scores come in reading order. A
+        chunk is hit once; its snippet shows where most of the query's rarer words stand together.
+        Unless ``is_quick``, callers in an event loop use a thread (T-07).
+        """
+        weights = self._weights(query)
+        if not weights:
+            return ()
+        wanted = tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Should, tantivy.Query.term_query(self._schema, _TEXT, term, "freq"))
+                for term in weights
+            ]
+        )
+        ranked = self._searcher.search(wanted, max_results, count=False).hits
+        places = self._searcher.fast_field_values(_PLACE, [address for _, address in ranked])
+        found = sorted(
+            (-round(score, 4), int(place))
+            for (score, _), place in zip(ranked, places, strict=True)
+            if place is not None
+        )
+        return tuple(self._hit(self._chunks[n], -score, weights) for score, n in found)
+
+    def _weights(self, query: str) -> dict[str, int]:
+        """Give the query's terms that the document has, in order, by how rare they are (IDF)."""
+        weights: dict[str, int] = {}
+        total = len(self._chunks)
+        for term in dict.fromkeys(_ANALYZER.analyze(_clean(query[:QUERY_CHARS]))):
+            seen_in = self._searcher.doc_freq(_TEXT, term)
+            if seen_in:
+                idf = math.log1p((total - seen_in + 0.5) / (seen_in + 0.5))
+                weights[term] = math.ceil(idf * 1000)
+            if len(weights) == QUERY_TERMS:
+                break
+        return weights
+
+    def _hit(self, chunk: Chunk, score: float, weights: Mapping[str, int]) -> Hit:
+        text = _clean(chunk.text[:_SCANNED_CHARS])
+        start, end = densest(_matches(text, weights), weights)
+        section = section_at(self._sections, chunk.page, self._char(chunk, start))
+        return Hit(
+            snippet=excerpt(text, start, end),
+            page=chunk.page,
+            score=score,
+            section_id=section.section_id if section else None,
+            chunk_id=chunk.chunk_id,
+        )
+
+    def _char(self, chunk: Chunk, offset: int) -> int:
+        """Find where in its page's text the chunk's character ``offset`` stands, 0 if nowhere."""
+        pages = self._document.pages
+        page = pages[chunk.page - 1] if 1 <= chunk.page <= len(pages) else ""
+        if chunk.source is page:
+            return chunk.start + offset
+        start = page.find(chunk.text)
+        return start + offset if start >= 0 else 0
+
+
+def build_index(document: Document) -> SearchIndex:
+    """Index the document's chunks. Slow (0.1 s for each MB): call it in a worker thread.
+
+    It lets other threads run every few chunks, and gives the memory it worked with back.
+    """
+    schema = (
+        tantivy.SchemaBuilder()
+        .add_text_field(_TEXT, tokenizer_name=_TOKENIZER, index_option="freq")
+        .add_integer_field(_PLACE, fast=True)
+        .build()
+    )
+    engine = tantivy.Index(schema)
+    engine.register_tokenizer(_TOKENIZER, _ANALYZER)
+    chunks, text_bytes = _fill(engine, each_chunk(document))
+    _return_freed_memory()
+    engine.reload()
+    return SearchIndex(document=document, chunks=chunks, engine=engine, text_bytes=text_bytes)
+
+
+def _fill(engine: tantivy.Index, chunks: Iterable[Chunk]) -> tuple[tuple[Chunk, ...], int]:
+    """Write the chunks to ``engine`` and release its writer; list them, count their UTF-8 bytes."""
+    filled: list[Chunk] = []
+    text_bytes = 0
+    writer = engine.writer(_WRITER_HEAP_BYTES, 1)
+    for place, chunk in enumerate(chunks):
+        text = _clean(chunk.text)
+        text_bytes += utf8_len(text)
+        writer.add_document(tantivy.Document(text=text, place=place))
+        filled.append(chunk)
+        if place % _CHUNKS_BETWEEN_PAUSES == 0:
+            time.sleep(_PAUSE_S)
+    writer.commit()
+    writer.wait_merging_threads()
+    return tuple(filled), text_bytes
+
+
+def _analyzer() -> tantivy.TextAnalyzer:
+    """Make terms of words: without case and accents (ё is е), cut to an English or Russian stem."""
+    return (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.remove_long(_TERM_BYTES))
+        .filter(tantivy.Filter.lowercase())
+        .filter(tantivy.Filter.ascii_fold())
+        .filter(tantivy.Filter.stemmer("english"))
+        .filter(tantivy.Filter.stemmer("russian"))
+        .build()
+    )
+
+
+_ANALYZER = _analyzer()
+
+
+@lru_cache(_KNOWN_WORDS)
+def _terms(run: str) -> tuple[str, ...]:
+    """Give the terms of a run's words: nearly always one."""
+    return tuple(_ANALYZER.analyze(run))
+
+
+def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
+    """Find the words of ``text`` whose terms have ``weights``.
+
+    Looks up only words that begin as a term does: a tenth of the time that looking up all takes.
+    """
+    skipped = _PLAIN.difference(*((term[0], term[0].upper()) for term in weights))
+    matches: list[Match] = []
+    for found in _RUN.finditer(text):
+        run = found[0]
+        if run[0] in skipped or len(run) > _TERM_BYTES:
+            continue
+        for term in _terms(run):
+            if term in weights:
+                matches.append((found.start(), found.end(), term))
+                break
+    return matches
+
+
+def _return_freed_memory() -> None:
+    """Make glibc give back what the writer freed; it would keep some 30 MB for itself."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+def _clean(text: str) -> str:
+    """Compose accents, and put ``?`` for what UTF-8 cannot say (lone surrogates)."""
+    if text.isascii():
+        return text
+    return normalize("NFC", text.encode(errors="replace").decode())

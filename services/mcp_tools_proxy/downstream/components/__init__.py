@@ -1,0 +1,1 @@
+"""downstream/components"""

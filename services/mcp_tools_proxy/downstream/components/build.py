@@ -1,0 +1,56 @@
+"""Makes the components of a view: what callers list and use."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
+
+from mcp_tools_proxy.domain.prompt import Prompt
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.domain.view import Route, View
+from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
+from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
+from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool
+from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.downstream.session import Session
+
+ComponentT = TypeVar("ComponentT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """Everything remote that can be used, in the view's order; several may share a key (P-13)."""
+
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()
+
+
+def build_components(view: View, pool: Pool, *, max_text_bytes: int) -> Components:
+    """Make a component of each item of ``view``, bound to its server's session of now.
+
+    An item whose server left meanwhile is left out: another view is on its way. Calls of the
+    components end on the session they were made with.
+    """
+    return Components(
+        tools=_build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes),
+        prompts=_build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes),
+        resources=_build_all(RemoteResource.build, _all(view.resources), pool, max_text_bytes),
+        templates=_build_all(RemoteTemplate.build, _all(view.templates), pool, max_text_bytes),
+    )
+
+
+def _all(routes: Mapping[str, tuple[Route, ...]]) -> Iterable[Route]:
+    return chain.from_iterable(routes.values())
+
+
+def _build_all(
+    build: Callable[[Route, Session, int], ComponentT],
+    routes: Iterable[Route],
+    pool: Pool,
+    max_text_bytes: int,
+) -> tuple[ComponentT, ...]:
+    bound = ((route, pool.session(route.server_id)) for route in routes)
+    return tuple(build(route, s, max_text_bytes) for route, s in bound if s is not None)

@@ -1,0 +1,212 @@
+"""One use of a component on its server: what is sent along, what is counted, what is logged.
+
+The debug lines are two links of F-20's chain: ``facade_to_downstream.request``, and
+``downstream.response`` or ``.error``. They tell names, sizes and types (contract §7).
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import Any
+
+import structlog
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.component import ComponentSpec, Result
+from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.downstream.components.content import encodable
+from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, asks_for_input
+from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.relay.input_rounds import declared_all, request_for
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
+from mcp_tools_proxy.wire.meta import TRACE_ID_KEY, passed_on
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
+
+BLOCKS = ("content", "messages", "contents")
+"""The fields that have the parts of a tool's, a prompt's and a resource's answer."""
+
+LEAST_BLOCK_BYTES = 20
+"""``{"type":"x","y":""},`` is the least that a part takes as JSON."""
+
+MAX_DATA_BYTES = 8192
+"""Largest ``data`` of a server's error that is passed on, as JSON."""
+
+_JSON_TYPES: Mapping[type, str] = {
+    NoneType: "null",
+    bool: "a boolean",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+_TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One component's way to its server; ``name`` is what the server calls the component."""
+
+    session: Session
+    spec: ComponentSpec
+    name: str
+    _log: Any = field(
+        init=False, repr=False, default_factory=lambda: structlog.get_logger().bind()
+    )  # bound once: the lazy one binds at each look
+
+    async def run(
+        self,
+        call: Call,
+        method: str,
+        params: dict[str, Any],
+        *,
+        read: Callable[[Any], Result],
+        refuse: Callable[[PeerError], ProxyError],
+    ) -> Result:
+        """Send one request for ``call`` and return what ``read`` makes of the raw answer.
+
+        It may be as large as its server's results may. ``refuse`` makes our error of the server's.
+        An answer that asks for input is given as it came to a client that ``resumes``. Raises those
+        errors, ``read``'s and the session's, and ToolFailed for input that cannot be given.
+        """
+        params["_meta"] = meta_of(call)
+        telling = self._log.is_enabled_for(logging.DEBUG)
+        if telling:
+            self._log.debug(
+                "facade_to_downstream.request",
+                **self._told(call),
+                arguments=declared_arguments(call, self.spec),
+            )
+        started = self.session.clock()
+        code, raw = InternalError.code, None
+        try:
+            raw = await request_for(
+                call, self.session, method, params, idempotent=self.spec.idempotent
+            )
+            max_bytes = self.session.config.max_result_bytes
+            _check_count(raw, max_bytes)
+            answer = self._asking(raw, call) if asks_for_input(raw) else read(raw)
+            result = replace(answer, max_bytes=max_bytes)
+            code = "OK"
+        except PeerError as error:
+            refusal = refuse(error)
+            code = refusal.code
+            raise refusal from None
+        except ProxyError as error:
+            code = error.code
+            raise
+        except asyncio.CancelledError:
+            code = CANCELLED
+            raise
+        finally:
+            seconds = self.session.clock() - started
+            self.session.meters.called(call.kind, code, seconds)
+            if telling:
+                self._tell_outcome(call, code, raw, seconds)
+        return result
+
+    def _asking(self, raw: dict[str, Any], call: Call) -> Result:
+        """Give a question to the client that will come back with the answers. Raises ToolFailed."""
+        if not (call.client.resumes and declared_all(call.client, raw)):
+            name, kind = quote(self.spec.name), call.kind.value
+            raise ToolFailed(
+                f"{name} asks for more input while it runs, which cannot be given here; "
+                f"pass all it needs as arguments, or use another {kind}"
+            )
+        value = encodable(raw)
+        return Result(value=value, tokens=estimate_tokens(len(to_json(value))), asks_for_input=True)
+
+    def _told(self, call: Call) -> dict[str, object]:
+        told: dict[str, object] = {
+            "trace_id": call.trace_id,
+            NAME_KEYS[call.kind]: self.spec.name[:QUOTE_CHARS],
+            "resolvedServerId": self.spec.server_id,
+        }
+        if call.kind is Kind.TOOL:
+            told["downstreamTool"] = self.name[:QUOTE_CHARS]
+        return told
+
+    def _tell_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
+        told = {**self._told(call), "duration_ms": round(seconds * 1000, 3)}
+        if code == "OK":
+            self._log.debug("downstream.response", **told, response=shape_of(raw))
+        else:
+            self._log.debug("downstream.response.error", **told, errorMessage=code)
+
+
+def _check_count(raw: object, max_bytes: int) -> None:
+    """Raise ResultTooLarge for more blocks than can fit, before each is looked at."""
+    blocks = _blocks_of(raw) if isinstance(raw, dict) else None
+    if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
+        raise ResultTooLarge(
+            f"the result has {len(blocks)} parts, more than {max_bytes} bytes can hold; "
+            "ask for less at a time",
+            details={"parts": len(blocks), "max_result_bytes": max_bytes},
+        )
+
+
+def meta_of(call: Call) -> dict[str, object]:
+    """Make the ``_meta`` of a request: the caller's own (W-12), our trace id, W3C trace context.
+
+    Ours wins, and what MCP reserves never comes from a caller. Without a ``traceparent`` from the
+    caller one is made of a trace id that W3C would accept.
+    """
+    meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **call.trace_context}
+    if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
+        meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
+    if call.meta:
+        meta = {**encodable(passed_on(call.meta)), **meta}
+    return meta
+
+
+def refused(name: str, error: PeerError) -> ToolFailed:
+    """Make the error of a server that answered with one; its own words are quoted and cut."""
+    said = quote(error.message, MESSAGE_CHARS)
+    details: dict[str, object] = {"code": error.code}
+    if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
+        details["data"] = error.data
+    return ToolFailed(
+        f"{name} failed: its server answered with error {error.code}: {said}", details=details
+    )
+
+
+def decoded(result: Result | None, name: str, expected: str) -> Result:
+    """Give what an answer was brought into. Raises ToolFailed when it is not what is expected."""
+    if result is None:
+        raise ToolFailed(f"{name} failed: its server's answer is not {expected}")
+    return result
+
+
+def type_of(raw: object) -> str:
+    """Name the JSON type of a value."""
+    return _JSON_TYPES.get(type(raw), "a number")
+
+
+def shape_of(raw: object) -> dict[str, object]:
+    """Tell sizes and types of an answer, no text of it."""
+    if not isinstance(raw, dict):
+        return {"type": type_of(raw)}
+    blocks = _blocks_of(raw)
+    shape: dict[str, object] = {"keys": len(raw), "structured": "structuredContent" in raw}
+    try:
+        shape["bytes"] = len(to_json(raw))
+    except ValueError:
+        shape["bytes"] = None
+    if isinstance(blocks, list):
+        shape["blocks"] = len(blocks)
+        shape["types"] = sorted({_type_of(block) for block in blocks})
+    return shape
+
+
+def _blocks_of(raw: dict[str, Any]) -> object:
+    return next((raw[field] for field in BLOCKS if field in raw), None)
+
+
+def _type_of(block: object) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind[:QUOTE_CHARS] if isinstance(kind, str) else "none"

@@ -1,0 +1,85 @@
+"""Completing an argument of a prompt, or of a resource template, as a component."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
+from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.content import encodable
+from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.wire.text import estimate_tokens, quote
+
+CAPABILITY = "completions"
+MAX_VALUES = 100
+"""The most that one answer may have (MCP)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion(NamesNoDocument):
+    """Has a server complete an argument of what ``ref`` names; it may be asked again."""
+
+    spec: ComponentSpec
+    exchange: Exchange
+    ref: JsonObject
+    """MCP's reference, by the name that the server knows."""
+
+    def parse(self, arguments: JsonObject) -> dict[str, Any]:
+        """Take ``{"argument": {"name", "value"}, "context"?: {"arguments"?: {…}}}``.
+
+        Raises InvalidArguments.
+        """
+        argument, context = arguments.get("argument"), arguments.get("context")
+        if not _are_texts(argument) or not {"name", "value"} <= argument.keys():
+            raise InvalidArguments("argument should have name and value, both strings")
+        if context is None:
+            return {"argument": argument}
+        if not isinstance(context, Mapping) or not _are_texts(context.get("arguments", {})):
+            raise InvalidArguments("context should have arguments, all of them strings")
+        return {"argument": argument, "context": context}
+
+    async def run(self, parsed: Any, call: Call) -> Result:
+        """Give ``completion``: ``values``, ``total``?, ``hasMore``?. Raises ToolFailed.
+
+        There are no values where the server completes nothing.
+        """
+        if not self.exchange.session.current.offers(CAPABILITY):
+            return Result(value={"completion": {"values": []}}, tokens=0)
+        return await self.exchange.run(
+            call,
+            "completion/complete",
+            {"ref": self.ref, **parsed},
+            read=self._read,
+            refuse=self._refuse,
+        )
+
+    def _read(self, raw: dict[str, Any]) -> Result:
+        return decoded(_result_of(encodable(raw)), self._shown, "a completion")
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        return refused(self._shown, error)
+
+    @property
+    def _shown(self) -> str:
+        return f"completing {quote(self.spec.name)}"
+
+
+def _are_texts(value: object) -> TypeGuard[Mapping[str, str]]:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())
+
+
+def _result_of(raw: dict[str, Any]) -> Result | None:
+    completion = raw.get("completion")
+    if not isinstance(completion, dict):
+        return None
+    values = completion.get("values")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        return None
+    if len(values) > MAX_VALUES:
+        completion = {**completion, "values": values[:MAX_VALUES], "hasMore": True}
+    value = {"completion": completion}
+    if isinstance(raw.get("_meta"), dict):
+        value["meta"] = raw["_meta"]
+    return Result(value=value, tokens=estimate_tokens(sum(map(len, values[:MAX_VALUES]))))

@@ -1,0 +1,138 @@
+"""Content blocks of MCP results: their types, what is valid, how they are cut."""
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from pydantic_core import to_json
+
+from mcp_tools_proxy.wire.text import cut_utf8, utf8_len
+
+MAX_DEPTH = 100
+"""Levels of nesting that are shown of an answer that cannot be encoded as it is."""
+
+Block = dict[str, Any]
+
+
+class TextBudget:
+    """Cuts the texts of one result together to ``max_bytes`` of UTF-8 (contract §2)."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.chars = 0
+        """Characters let through so far."""
+        self.truncated = False
+        self._room = max_bytes
+
+    def cut(self, text: str) -> str:
+        """Give as much of ``text`` as there is room for; after the first cut, nothing."""
+        kept = cut_utf8(text, self._room)
+        self.chars += len(kept)
+        if len(kept) < len(text):
+            self.truncated = True
+            self._room = 0
+        else:
+            self._room -= utf8_len(kept)
+        return kept
+
+    def cut_text_of(self, holder: Block) -> Block:
+        """Cut ``holder["text"]``, if there is one; a holder that needs no cut comes back as is."""
+        text = holder.get("text")
+        if not isinstance(text, str):
+            return holder
+        kept = self.cut(text)
+        return holder if kept is text or kept == text else {**holder, "text": kept}
+
+    def cut_block(self, block: Block) -> Block:
+        """Cut a content block: a text, or the text of an embedded resource."""
+        if block["type"] == "text":
+            return self.cut_text_of(block)
+        if block["type"] == "resource":
+            resource = self.cut_text_of(block["resource"])
+            return block if resource is block["resource"] else {**block, "resource": resource}
+        return block
+
+
+def encodable(value: object) -> Any:
+    """Give ``value`` itself if it can be encoded as JSON, else a copy that can.
+
+    Half characters become U+FFFD, and what is nested too deeply a remark.
+    """
+    try:
+        to_json(value)
+    except ValueError:
+        return _mended(value, MAX_DEPTH)
+    return value
+
+
+def _mended(value: object, depth: int) -> object:
+    if not depth:
+        return "(nested too deeply)"
+    match value:
+        case str():
+            return value.encode(errors="surrogatepass").decode(errors="replace")
+        case Mapping():
+            return {_mended(k, depth): _mended(v, depth - 1) for k, v in value.items()}
+        case list():
+            return [_mended(item, depth - 1) for item in value]
+        case _:
+            return value
+
+
+def with_type(block: object) -> object:
+    """Add a content block's missing ``type``, where its other fields tell it (F-18)."""
+    if not isinstance(block, dict) or block.get("type") is not None:
+        return block
+    kind = _inferred(block)
+    return block if kind is None else {**block, "type": kind}
+
+
+def _inferred(block: Block) -> str | None:
+    mime_type = block.get("mimeType")
+    media = mime_type.partition("/")[0] if isinstance(mime_type, str) else ""
+    for kind in ("text", "image", "audio", "resource"):
+        if kind in block or (kind == media and kind != "text" and "data" in block):
+            return kind
+    return None
+
+
+def as_blocks(items: list[object]) -> list[Block] | None:
+    """Give content blocks, their missing types inferred; None when one is not valid."""
+    typed = [with_type(item) for item in items]
+    blocks = [block for block in typed if is_block(block)]
+    return blocks if len(blocks) == len(typed) else None
+
+
+def is_block(block: object) -> TypeGuard[Block]:
+    """Tell whether ``block`` is a valid content block; of types unknown here nothing is asked."""
+    if not isinstance(block, dict):
+        return False
+    match block.get("type"):
+        case "text":
+            return _has_text(block, "text")
+        case "image" | "audio":
+            return _has_text(block, "data") and _has_text(block, "mimeType")
+        case "resource":
+            return is_resource_contents(block.get("resource"))
+        case "resource_link":
+            return _has_text(block, "uri") and _has_text(block, "name")
+        case kind:
+            return isinstance(kind, str)
+
+
+def is_resource_contents(contents: object) -> bool:
+    """Tell whether ``contents`` is a resource's text or blob, with its URI."""
+    if not isinstance(contents, dict):
+        return False
+    return _has_text(contents, "uri") and (
+        _has_text(contents, "text") or _has_text(contents, "blob")
+    )
+
+
+def as_text_block(item: object) -> Block:
+    """Show an invalid content block as text: its own text, else its JSON (F-19)."""
+    if isinstance(item, dict) and "text" in item:
+        item = item["text"]
+    return {"type": "text", "text": item if isinstance(item, str) else to_json(item).decode()}
+
+
+def _has_text(holder: Block, field: str) -> bool:
+    return isinstance(holder.get(field), str)

@@ -1,0 +1,194 @@
+"""What servers answer, brought into the shape of the envelope: pure functions on raw JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.errors import ToolFailed
+from mcp_tools_proxy.downstream.components.content import (
+    Block,
+    TextBudget,
+    as_blocks,
+    as_text_block,
+    encodable,
+    is_block,
+    is_resource_contents,
+    with_type,
+)
+from mcp_tools_proxy.wire.text import estimate_tokens, quote
+
+MESSAGE_CHARS = 500
+"""What a message shows of a server's own words."""
+
+INPUT_REQUIRED = "input_required"
+"""The ``resultType`` by which a server asks for input before it goes on (MCP 2026-07-28)."""
+
+_SHAPED = frozenset(
+    {
+        *("content", "structuredContent", "structured_content", "isError", "is_error"),
+        *("messages", "description", "contents"),
+        *("_meta", "meta", "resultType", "ttlMs", "cacheScope"),
+        *("tokens", "truncated"),
+    }
+)
+"""The fields of answers that mean something here, and those that are added; others are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """A tools/call result: ``content``, ``structured_content``?, ``meta``?, tokens, truncated.
+
+    Content blocks, and fields that nobody knows here, are as on the MCP wire. ``decode_failed``
+    says that it was no valid result.
+    """
+
+    value: dict[str, Any]
+    tokens: int
+    is_error: bool = False
+    decode_failed: bool = False
+
+
+def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
+    """Bring a tools/call result into shape.
+
+    A valid one is passed on (F-17), missing block types are inferred (F-18), and what is no result
+    at all becomes text and a structured object (F-19). Texts are cut together to
+    ``max_text_bytes``; a text block that nothing is left of is left out.
+    """
+    raw = encodable(raw)
+    content = _valid_content(raw)
+    decode_failed = content is None
+    if content is None:
+        content = _content_of_anything(raw)
+    fields = raw if isinstance(raw, dict) else {}
+    structured = _first_of(fields, "structuredContent", "structured_content")
+    if decode_failed and not isinstance(structured, dict):
+        structured = raw if isinstance(raw, dict) else {"raw": raw}
+    budget = TextBudget(max_text_bytes)
+    value: dict[str, Any] = {"content": _cut(content, budget)}
+    if structured is not None:
+        value["structured_content"] = structured
+    if not decode_failed:
+        value |= _unknown(fields)
+    meta = _first_of(fields, "_meta", "meta")
+    if isinstance(meta, dict):
+        value["meta"] = meta
+    return ToolAnswer(
+        value=value,
+        tokens=_finish(value, budget),
+        is_error=_first_of(fields, "isError", "is_error") is True,
+        decode_failed=decode_failed,
+    )
+
+
+def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
+    """Make the error of an answer that says ``isError``; its content is kept in ``details``."""
+    texts = (b["text"] for b in answer.value["content"] if b.get("type") == "text")
+    told = next((text.strip() for text in texts if text.strip()), "")
+    said = quote(told, MESSAGE_CHARS) if told else "it gave no text"
+    details = {k: v for k, v in answer.value.items() if k not in ("tokens", "truncated")}
+    return ToolFailed(f"{name} failed: {said}", details=details)
+
+
+def asks_for_input(raw: object) -> bool:
+    """Tell whether an answer asks for input instead of being a result."""
+    return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
+
+
+def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | None:
+    """Bring a prompts/get result into shape: messages, description?, meta?, tokens, truncated.
+
+    Missing block types are inferred (F-18), unknown fields are kept (W-14). None when it cannot be
+    decoded.
+    """
+    raw = encodable(raw)
+    if not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
+        return None
+    budget = TextBudget(max_text_bytes)
+    messages = [_message(message, budget) for message in raw["messages"]]
+    if None in messages:
+        return None
+    value: dict[str, Any] = {"messages": messages}
+    if isinstance(raw.get("description"), str):
+        value["description"] = raw["description"]
+    return _result(value | _unknown(raw), raw, budget)
+
+
+def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | None:
+    """Bring a resources/read result into shape: contents, meta?, tokens, truncated.
+
+    Nothing is added, no media type either, and unknown fields are kept (W-14). None when it cannot
+    be decoded.
+    """
+    raw = encodable(raw)
+    if not isinstance(raw, dict):
+        return None
+    contents = raw.get("contents")
+    if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
+        return None
+    budget = TextBudget(max_text_bytes)
+    value = {"contents": [budget.cut_text_of(one) for one in contents]}
+    return _result(value | _unknown(raw), raw, budget)
+
+
+def _valid_content(raw: object) -> list[Block] | None:
+    """Give the content of a valid result, types inferred; None when it is not valid."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("content"), list):
+        return None
+    if not isinstance(raw.get("isError", False), bool):
+        return None
+    return as_blocks(raw["content"])
+
+
+def _content_of_anything(raw: object) -> list[Block]:
+    """Give the items of ``content``, invalid ones as text; without any, all of ``raw`` as text."""
+    items = raw.get("content") if isinstance(raw, dict) else None
+    blocks = [with_type(item) for item in items] if isinstance(items, list) else []
+    shown = [block if is_block(block) else as_text_block(block) for block in blocks]
+    return shown or [{"type": "text", "text": to_json(raw).decode()}]
+
+
+def _message(message: object, budget: TextBudget) -> Block | None:
+    if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+        return None
+    content = message.get("content")
+    blocks = as_blocks(content if isinstance(content, list) else [content])
+    if blocks is None:
+        return None
+    cut = [budget.cut_block(block) for block in blocks]
+    return {**message, "content": cut if isinstance(content, list) else cut[0]}
+
+
+def _cut(content: list[Block], budget: TextBudget) -> list[Block]:
+    cut = [budget.cut_block(block) for block in content]
+    if not budget.truncated:
+        return cut
+    return [b for b, whole in zip(cut, content, strict=True) if b is whole or b.get("text") != ""]
+
+
+def _unknown(raw: Block) -> Block:
+    """Give the fields of an answer that nobody knows here: MCP lets servers add some."""
+    return {key: field for key, field in raw.items() if key not in _SHAPED}
+
+
+def _result(value: dict[str, Any], raw: Block, budget: TextBudget) -> Result:
+    if isinstance(raw.get("_meta"), dict):
+        value["meta"] = raw["_meta"]
+    return Result(value=value, tokens=_finish(value, budget))
+
+
+def _finish(value: dict[str, Any], budget: TextBudget) -> int:
+    """Add ``tokens`` and ``truncated``; give the tokens."""
+    size = budget.chars or len(to_json(value))
+    value["tokens"] = tokens = estimate_tokens(size)
+    value["truncated"] = budget.truncated
+    return tokens
+
+
+def _first_of(fields: Block, *names: str) -> object:
+    for name in names:
+        if (field := fields.get(name)) is not None:
+            return field
+    return None

@@ -1,0 +1,94 @@
+"""A prompt of a downstream server, as a component."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
+from mcp_tools_proxy.domain.prompt import PromptSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.completion import Completion
+from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
+from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.wire.messages import told_first
+from mcp_tools_proxy.wire.text import quote
+
+MAX_NAMES = 20
+"""How many names of declared arguments one message tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePrompt(NamesNoDocument):
+    """Fetches one prompt of one server; fetching changes nothing, so it may be sent again."""
+
+    spec: PromptSpec
+    exchange: Exchange
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the prompt that ``route`` leads to."""
+        listed = cast("list[Mapping[str, Any]]", route.descriptor.get("arguments") or [])
+        spec = PromptSpec(
+            name=route.name,
+            server_id=route.server_id,
+            as_mcp=route.descriptor,
+            argument_names=frozenset(argument["name"] for argument in listed),
+            required=frozenset(a["name"] for a in listed if a.get("required") is True),
+        )
+        return cls(spec, Exchange(session, spec, route.name), max_text_bytes)
+
+    def parse(self, arguments: JsonObject) -> JsonObject:
+        """Accept strings for the declared arguments, the required ones at least.
+
+        Raises InvalidArguments.
+        """
+        problems = [
+            *(self._unknown(name) for name in arguments if name not in self.spec.argument_names),
+            *(f"{quote(n)} is missing" for n in sorted(self.spec.required - arguments.keys())),
+            *(f"{quote(n)} should be a string" for n in self._not_strings(arguments)),
+        ]
+        if problems:
+            raise InvalidArguments(told_first(problems, str))
+        return arguments
+
+    @property
+    def completion(self) -> Completion:
+        """What completes its arguments."""
+        ref = {"type": "ref/prompt", "name": self.exchange.name}
+        return Completion(self.spec, self.exchange, ref)
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server fill it in; gives ``messages`` and perhaps ``description``."""
+        return await self.exchange.run(
+            call,
+            "prompts/get",
+            {"name": self.exchange.name, "arguments": parsed},
+            read=self._read,
+            refuse=self._refuse,
+        )
+
+    def _read(self, raw: dict[str, Any]) -> Result:
+        result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
+        return decoded(result, self._shown, "a prompt's messages")
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        return refused(self._shown, error)
+
+    @property
+    def _shown(self) -> str:
+        return f"prompt {quote(self.spec.name)}"
+
+    def _unknown(self, name: str) -> str:
+        declared = ", ".join(quote(known) for known in sorted(self.spec.argument_names)[:MAX_NAMES])
+        return (
+            f"{quote(name)} is not an argument of {self._shown}, which takes: {declared or 'none'}"
+        )
+
+    def _not_strings(self, arguments: JsonObject) -> list[str]:
+        names = self.spec.argument_names
+        return [n for n, value in arguments.items() if n in names and not isinstance(value, str)]

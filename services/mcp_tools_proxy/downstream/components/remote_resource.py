@@ -1,0 +1,116 @@
+"""A resource of a downstream server, and a template of many, as components."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from mcp.shared.uri_template import UriTemplate
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.errors import (
+    InvalidArguments,
+    ProxyError,
+    ResourceNotFound,
+)
+from mcp_tools_proxy.domain.resource import ResourceSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.completion import Completion
+from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
+from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_straight
+
+NOT_FOUND_CODES = frozenset({-32002, -32602})
+"""How servers say that they have no such resource, of old and since MCP 2026-07-28."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteResource(NamesNoDocument):
+    """Reads ``uri`` from one server; reading may be sent again."""
+
+    spec: ResourceSpec
+    exchange: Exchange
+    uri: str
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the resource that ``route`` leads to."""
+        spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
+        return cls(spec, Exchange(session, spec, route.name), route.name, max_text_bytes)
+
+    def parse(self, arguments: JsonObject) -> None:
+        """Accept no arguments: a URI says it all. Raises InvalidArguments."""
+        if arguments:
+            raise InvalidArguments("a resource takes no arguments, only its uri")
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server read it. Raises ResourceNotFound, ToolFailed."""
+        return await self.exchange.run(
+            call,
+            "resources/read",
+            {"uri": self.uri},
+            read=self._read,
+            refuse=self._refuse,
+        )
+
+    async def watch(
+        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
+        """Subscribe to it at its server, once for all who do. Raises ProxyError."""
+        try:
+            return await self.exchange.session.watch(self.uri, on_update, tenant_id)
+        except PeerError as error:
+            raise self._refuse(error) from None
+
+    def _read(self, raw: dict[str, Any]) -> Result:
+        result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
+        return decoded(result, self._shown, "a resource's contents")
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        if error.code in NOT_FOUND_CODES:
+            server_id = self.spec.server_id
+            return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")
+        return refused(self._shown, error)
+
+    @property
+    def _shown(self) -> str:
+        return f"resource {quote(self.spec.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTemplate:
+    """Stands for every URI that its template matches."""
+
+    resource: RemoteResource
+    template: UriTemplate
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the template that ``route`` leads to; discovery has seen that it parses."""
+        resource = RemoteResource.build(route, session, max_text_bytes)
+        return cls(resource, UriTemplate.parse(route.name))
+
+    @property
+    def spec(self) -> ResourceSpec:
+        """Describe the template."""
+        return self.resource.spec
+
+    @property
+    def completion(self) -> Completion:
+        """What completes its variables."""
+        ref = {"type": "ref/resource", "uri": self.resource.uri}
+        return Completion(self.spec, self.resource.exchange, ref)
+
+    def at(self, uri: str) -> RemoteResource | None:
+        """Give the resource at ``uri``, None when it is not one of the template's.
+
+        One that is too long or has ``..`` never is.
+        """
+        matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
+        if matched is None or not is_straight(uri):
+            return None
+        return replace(self.resource, uri=uri)

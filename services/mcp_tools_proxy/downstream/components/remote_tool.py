@@ -1,0 +1,128 @@
+"""A tool of a downstream server, as one of ours."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, cast
+
+import structlog
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.domain.snapshot import Check
+from mcp_tools_proxy.domain.tool import ToolSpec
+from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.downstream.components.call import Exchange, refused, shape_of, type_of
+from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
+from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+
+_OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
+"""The fields of a descriptor that have one in ToolSpec; the others are its ``extra``."""
+
+_IDEMPOTENT_HINTS = ("readOnlyHint", "idempotentHint")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool(NamesNoDocument):
+    """Runs one tool of one server."""
+
+    spec: ToolSpec
+    exchange: Exchange
+    check: Check
+    max_text_bytes: int
+
+    @classmethod
+    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+        """Make the tool that ``route`` leads to."""
+        spec = _spec_of(route)
+        return cls(
+            spec=spec,
+            exchange=Exchange(session, spec, route.name),
+            check=_check_of(route, session),
+            max_text_bytes=max_text_bytes,
+        )
+
+    def parse(self, arguments: JsonObject) -> JsonObject:
+        """Check the arguments against the tool's own schema, and give them unchanged (F-06)."""
+        self.check(arguments)
+        return arguments
+
+    async def run(self, parsed: object, call: Call) -> Result:
+        """Have the server run it. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
+        return await self.exchange.run(
+            call,
+            "tools/call",
+            {"name": self.exchange.name, "arguments": parsed},
+            read=lambda raw: self._read(raw, call),
+            refuse=self._refuse,
+        )
+
+    def _read(self, raw: object, call: Call) -> Result:
+        """Bring an answer into shape. Raises ToolFailed for ``isError``, and for what is no object
+        where the tool promises one."""
+        answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
+        if answer.decode_failed:
+            log.warning(
+                "facade_to_llm.decode_failed",
+                trace_id=call.trace_id,
+                toolName=self.spec.name,
+                targetServerId=self.spec.server_id,
+                downstreamTool=self.exchange.name,
+                rawResponse=shape_of(raw),
+            )
+        if not isinstance(raw, dict) and self.spec.output_schema is not None:
+            raise ToolFailed(
+                f"{self.spec.name} failed: its server answered with "
+                f"{type_of(raw)} instead of a result with structured content"
+            )
+        if answer.is_error:
+            raise self._bounded(failure_of(answer, self.spec.name))
+        return Result(value=answer.value, tokens=answer.tokens)
+
+    def _bounded(self, failure: ToolFailed) -> ProxyError:
+        """Hold the content that an error keeps to the size of a result."""
+        size, limit = len(to_json(failure.details)), self.exchange.session.config.max_result_bytes
+        if size <= limit:
+            return failure
+        return ResultTooLarge(
+            f"{failure.message}; what else it said is {size} bytes, the limit is {limit}",
+            details={"bytes": size, "max_result_bytes": limit},
+        )
+
+    def _refuse(self, error: PeerError) -> ProxyError:
+        return refused(self.spec.name, error)
+
+
+def _spec_of(route: Route) -> ToolSpec:
+    """Describe a tool as its server does; its schema is one of objects, as clients expect."""
+    descriptor = route.descriptor
+    annotations = cast("JsonObject", descriptor.get("annotations") or {})
+    input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
+    if input_schema.get("type") != "object":  # none, or several
+        input_schema = {**input_schema, "type": "object"}
+    output_schema = descriptor.get("outputSchema")
+    return ToolSpec(
+        name=qualified_name(route.server_id, route.name),
+        alias=alias_of(route.server_id, route.name),
+        description=cast("str", descriptor.get("description") or ""),
+        input_schema=input_schema,
+        output_schema=output_schema if isinstance(output_schema, Mapping) else None,
+        annotations=annotations,
+        extra={key: value for key, value in descriptor.items() if key not in _OWN_FIELDS},
+        server_id=route.server_id,
+        idempotent=any(annotations.get(hint) is True for hint in _IDEMPOTENT_HINTS),
+    )
+
+
+def _check_of(route: Route, session: Session) -> Check:
+    """Give the check compiled at discovery, or compile it if the snapshot is another one now."""
+    snapshot = session.snapshot
+    if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:
+        return snapshot.checks[route.name]
+    return check_of(route.descriptor)

@@ -1,0 +1,111 @@
+"""One live MCP conversation with one server, as everything above the transports sees it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
+
+
+class PeerError(Exception):
+    """The server answered a request with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class LinkFault(Exception):
+    """A request got no usable answer: refused, cut off, garbage; ``reason`` names no secret.
+
+    ``for_operators`` may say more than callers are told, such as an address of the inner network.
+
+    Only the request that meets it is affected; whether the link is lost as well, ``down`` tells.
+    ``sent`` is False only where surely nothing of the request reached the server.
+    """
+
+    def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.for_operators = for_operators or reason
+        self.sent = sent
+
+
+class NotAnObject(LinkFault):
+    """The ``result`` of an answer is JSON, but no object; ``value`` is what it is."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("the server's answer has neither a result object nor an error")
+        self.value = value
+
+
+class AnswerTooLarge(Exception):
+    """The server's answer is over what is read of one; the rest was not read."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"an answer is over {max_bytes} bytes")
+        self.max_bytes = max_bytes
+
+
+class Link(Protocol):
+    """A negotiated conversation; any number of tasks may send requests at once."""
+
+    @property
+    def era(self) -> str:
+        """The protocol version agreed on, as ``2025-11-25``."""
+        ...
+
+    @property
+    def transport(self) -> Transport:
+        """What the server turned out to speak; never HTTP."""
+        ...
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """The server's capabilities: ``{"tools": {"listChanged": true}, "prompts": {}, …}``."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        hearing: Hearing | None = None,
+    ) -> Any:
+        """Send one request and return its raw ``result``: an object, of ``tools/call`` any JSON.
+
+        ``params`` may hold ``_meta``; what the era asks for is added. ``hearing`` is told and asked
+        what the server says and asks meanwhile; while it is asked, the time-out does not run.
+        Raises PeerError, LinkFault, AnswerTooLarge, TimeoutError. Cancelling it, or its time-out,
+        cancels it at the server.
+        """
+        ...
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """Ask for a sign of life, in the way of the era. Raises like ``request``."""
+        ...
+
+    async def follow(self, watched: Watched) -> None:
+        """Subscribe to what is watched, and tell of its updates, until cancelled."""
+        ...
+
+    async def down(self) -> str:
+        """Wait until the link is lost for good, and say why."""
+        ...
+
+
+OnListChanged = Callable[[], None]
+"""Called on the event loop when the server says that one of its lists changed."""
+
+Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Link]]
+"""Connects and negotiates on entering, closes everything on leaving, its process included.
+
+Entering and leaving happen in one task. Entering raises LinkFault, PeerError; it is not bounded in
+time by itself. Leaving takes at most a few seconds, however the server behaves.
+"""

@@ -1,0 +1,140 @@
+"""The link of a session as it is now: its owner task sets it, callers take it or wait for it."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, Link, LinkFault, PeerError
+
+PING_S = 5.0
+"""How long a suspect link may take to give a sign of life."""
+
+SOONEST_RETRY_S = 0.1
+
+
+class CurrentLink:
+    """Where the owner task and the callers of a session meet; ``clock`` gives seconds.
+
+    It is *open* while the owner task is about to connect or looks whether the link still lives:
+    callers that need to know wait for the outcome. ``error`` is why there is no link, as
+    callers are told; operators may be told more.
+    """
+
+    def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
+        self.link: Link | None = None
+        self.error = self.error_for_operators = "it was not connected yet"
+        self.suspected = asyncio.Event()
+        """Set by callers, cleared by the owner task when it looks into it."""
+        self._server_id = server_id
+        self._clock = clock
+        self._retry_at = 0.0
+        self._decided = asyncio.Event()
+
+    # For the owner task
+
+    def connecting(self) -> None:
+        """An attempt to connect is under way, or is about to be: callers wait for it."""
+        self._decided.clear()
+
+    def connected(self, link: Link) -> None:
+        """Callers may use ``link``."""
+        self.link = link
+        self.suspected.clear()
+        self._decided.set()
+
+    def lost(self, error: str, *, for_operators: str | None = None) -> None:
+        """There is no link; callers wait for the next one until it is given up."""
+        self.link = None
+        self.error = error
+        self.error_for_operators = for_operators or error
+        self._decided.clear()
+
+    def trusted(self) -> None:
+        """The link gave a sign of life."""
+        self._decided.set()
+
+    def given_up_until(self, retry_at: float) -> None:
+        """No attempt is made before ``retry_at`` on the clock: callers fail at once."""
+        self._retry_at = retry_at
+        self._decided.set()
+
+    async def found_dead(self, link: Link, timeout_s: float) -> str:
+        """Ask for a sign of life whenever ``link`` is suspected; say so when there is none.
+
+        It has PING_S for it, or ``timeout_s`` if that is less. An error is a sign of life, too.
+        """
+        timeout_s = min(PING_S, timeout_s)
+        while True:
+            await self.suspected.wait()
+            self.suspected.clear()
+            try:
+                with suppress(PeerError, AnswerTooLarge):
+                    await link.ping(timeout_s=timeout_s)
+            except TimeoutError:
+                return f"it hung: no sign of life within {timeout_s:g} s"
+            except LinkFault as fault:
+                return f"no sign of life: {fault.reason}"
+            self.trusted()
+
+    # For callers
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is known to be a server that asks in the midst of calls: of 2025-11-25."""
+        return self.link is not None and self.link.era in HANDSHAKE_PROTOCOL_VERSIONS
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether the server declares a capability; one that is not connected might."""
+        return self.link is None or capability in self.link.capabilities
+
+    async def get(self, deadline: float) -> Link:
+        """Give the link; wait while it is open whether there is one. Raises as ``next``."""
+        if self.link is not None and self._decided.is_set():
+            return self.link
+        return await self.next(deadline)
+
+    async def next(self, deadline: float) -> Link:
+        """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
+        async with asyncio.timeout(deadline - self._clock()):
+            while not self._decided.is_set():  # it may be open again before who waits is heard
+                await self._decided.wait()
+        if self.link is None:
+            raise self.unavailable(self.error)
+        return self.link
+
+    def doubt(self, link: Link) -> None:
+        """Have the owner task look whether ``link`` still lives; callers do not wait for it.
+
+        For a request that took too long: most often it is only the request that is slow.
+        """
+        if link is self.link:
+            self.suspected.set()
+
+    def suspect(self, link: Link) -> None:
+        """Have the owner task look whether ``link`` still lives; new callers wait for the answer.
+
+        For a request that was cut off: others would most likely be, too. Asking takes a moment,
+        and without it a caller who tries at once again would fail at once again.
+        """
+        if link is self.link:
+            self._decided.clear()
+            self.suspected.set()
+
+    def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
+        """Make the error of a call that the server did not answer.
+
+        ``may_be_done`` says that the server may have done what must not be done twice.
+        """
+        what = f"server {self._server_id} is unavailable: {reason}"
+        details = {"server_id": self._server_id}
+        if may_be_done:
+            return ServerUnavailable(what, details=details).after_sending()
+        wait_s = round(max(SOONEST_RETRY_S, self._retry_at - self._clock()), 1)
+        return ServerUnavailable(
+            f"{what}; try again later",
+            details=details,
+            retry_after_s=None if self.link else wait_s,
+        )

@@ -1,0 +1,234 @@
+"""The four categories of what a server offers, and what an item must be to be usable."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.snapshot import Check
+from mcp_tools_proxy.downstream.discovery.optional_fields import (
+    OF_PROMPTS,
+    OF_RESOURCES,
+    OF_TEMPLATES,
+    OF_TOOLS,
+    Shape,
+    with_sound_fields,
+)
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
+from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
+
+MAX_NAME_CHARS = 1_024
+
+MAX_MATCHED = 100
+"""How many templates that begin as it does a URI is matched with, only to log why it is refused."""
+
+NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
+"""The input schema of a tool that came without one: any object."""
+
+
+NEEDS_TASK = (
+    'it can only be run as a task (its execution.taskSupport is "required"), '
+    "which this gateway does not do"
+)
+
+
+class Unusable(Exception):
+    """An item cannot be used; its text says why."""
+
+
+class NeedsTask(Unusable):
+    """A tool is as it should be, and can only be run in a way that is not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A usable item: its key, and for a tool the check of its arguments.
+
+    ``listed`` is its descriptor as it is passed on, without the fields that are ``ignored``: those
+    that are not of their type.
+    """
+
+    key: str
+    check: Check | None = None
+    listed: JsonObject = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """One list of a server.
+
+    ``method`` lists it, ``field`` of the answer has the items, ``capability`` announces it. ``key``
+    names it in counts and logs. ``read`` gives what an item is, or raises Unusable. ``optional``
+    are the fields that an item can do without.
+    """
+
+    key: str
+    kind: Kind
+    capability: str
+    method: str
+    field: str
+    read: Callable[[JsonObject], Item]
+    optional: Mapping[str, Shape]
+
+
+def check_of(tool: JsonObject) -> Check:
+    """Compile the check of a tool's arguments; cached. Raises Unusable."""
+    schema = tool.get("inputSchema")
+    if schema is None:
+        schema = NO_ARGUMENTS_SCHEMA
+    if not isinstance(schema, Mapping):
+        raise Unusable("its inputSchema is not an object")
+    if not _allows_object(schema.get("type", "object")):
+        raise Unusable('its inputSchema is not of type "object"')
+    try:
+        return compile_check(schema)
+    except BrokenSchema as error:
+        raise Unusable(error.reason) from None
+
+
+def read_item(category: Category, listed: object) -> Item:
+    """Read one item of a list. Raises Unusable."""
+    if not isinstance(listed, dict):
+        raise Unusable("it is not an object")
+    sound, ignored = with_sound_fields(listed, category.optional)
+    item = category.read(sound)
+    try:
+        to_json(sound)
+    except ValueError:
+        raise Unusable("it is nested too deeply, or holds text that is not Unicode") from None
+    return replace(item, listed=item.listed or sound, ignored=ignored)
+
+
+def is_template(listed: JsonObject) -> bool:
+    """Tell whether a resource's URI has variables, so that it stands for many (W-10)."""
+    uri = listed.get("uri")
+    if not isinstance(uri, str) or "{" not in uri:
+        return False
+    try:
+        return bool(UriTemplate.parse(uri).variable_names)
+    except InvalidUriTemplate:
+        return False
+
+
+class Matcher:
+    """Tells whether one of several templates stands for a URI, which is looked at in bounds."""
+
+    def __init__(self, templates: Iterable[str]) -> None:
+        self._templates = [(key.partition("{")[0], key) for key in templates]
+
+    def __call__(self, uri: str) -> bool:
+        """Tell whether one of the templates stands for ``uri``."""
+        likely = (key for beginning, key in self._templates if uri.startswith(beginning))
+        return any(
+            UriTemplate.parse(key).match(uri, max_uri_length=MAX_URI_CHARS) is not None
+            for key in islice(likely, MAX_MATCHED)
+        )
+
+
+def as_template(listed: JsonObject) -> JsonObject:
+    """Return a resource whose URI has variables as the template that it is."""
+    kept = {key: value for key, value in listed.items() if key not in ("uri", "size")}
+    return {"uriTemplate": listed["uri"], **kept}
+
+
+def _read_tool(tool: JsonObject) -> Item:
+    """Check a tool.
+
+    What its ``outputSchema`` says is not checked: results are passed on as they come.
+    """
+    key = _text(tool, "name", MAX_NAME_CHARS)
+    check = check_of(tool)
+    if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
+        raise Unusable(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
+    execution = tool.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
+        raise NeedsTask(NEEDS_TASK)
+    return Item(key, check)
+
+
+def _read_prompt(prompt: JsonObject) -> Item:
+    return Item(_text(prompt, "name", MAX_NAME_CHARS))
+
+
+def _read_resource(resource: JsonObject) -> Item:
+    """Key it by its URI, else its name (P-12)."""
+    if resource.get("uri") is None:
+        return Item(_text(resource, "name", MAX_NAME_CHARS))
+    return _named_by("uri", resource)
+
+
+def _read_template(template: JsonObject) -> Item:
+    item = _named_by("uriTemplate", template)
+    try:
+        UriTemplate.parse(item.key)
+    except InvalidUriTemplate as error:
+        raise Unusable(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
+    return item
+
+
+def _named_by(field_: str, listed: JsonObject) -> Item:
+    """Key an item by its URI, which is its name, too, where it has none: MCP asks for one."""
+    key = _text(listed, field_, MAX_URI_CHARS)
+    return Item(key, listed=listed if listed.get("name") else {**listed, "name": key})
+
+
+def _text(item: JsonObject, field: str, max_chars: int) -> str:
+    value = item.get(field)
+    if not isinstance(value, str) or not value:
+        raise Unusable(f"it has no {field}")
+    if len(value) > max_chars:
+        raise Unusable(f"its {field} is over {max_chars} characters")
+    if has_control_character(value):
+        raise Unusable(f"its {field} holds a control character")
+    return value
+
+
+def _allows_object(kind: object) -> bool:
+    return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+CATEGORIES = (
+    Category(
+        key="tools",
+        kind=Kind.TOOL,
+        capability="tools",
+        method="tools/list",
+        field="tools",
+        read=_read_tool,
+        optional=OF_TOOLS,
+    ),
+    Category(
+        key="prompts",
+        kind=Kind.PROMPT,
+        capability="prompts",
+        method="prompts/list",
+        field="prompts",
+        read=_read_prompt,
+        optional=OF_PROMPTS,
+    ),
+    Category(
+        key="resources",
+        kind=Kind.RESOURCE,
+        capability="resources",
+        method="resources/list",
+        field="resources",
+        read=_read_resource,
+        optional=OF_RESOURCES,
+    ),
+    Category(
+        key="resource_templates",
+        kind=Kind.RESOURCE,
+        capability="resources",
+        method="resources/templates/list",
+        field="resourceTemplates",
+        read=_read_template,
+        optional=OF_TEMPLATES,
+    ),
+)

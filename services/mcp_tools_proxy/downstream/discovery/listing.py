@@ -1,0 +1,222 @@
+"""Listing one server: every page of what it offers, kept as it came, checked item by item."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from mcp.types import METHOD_NOT_FOUND
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.snapshot import Check, Dropped, Ignored, Snapshot
+from mcp_tools_proxy.downstream.connection import Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.discovery.items import (
+    CATEGORIES,
+    Category,
+    Item,
+    Matcher,
+    NeedsTask,
+    Unusable,
+    as_template,
+    is_template,
+    read_item,
+)
+from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+MAX_PAGES = 1_000
+MAX_ITEMS = 20_000
+"""Of one list; a server that offers more has a fault, or means harm."""
+
+ITEMS_AT_ONCE = 25
+"""How many items are looked at before calls may go on."""
+
+LARGE_ITEM_CHARS = 20_000
+"""How long an item is that is looked at in a thread: its schema takes milliseconds to compile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """What became of one list: its usable items by key, the others, why it could not be had.
+
+    ``checks`` has the checks of arguments, of the items that are tools.
+    """
+
+    items: Mapping[str, JsonObject]
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    dropped: tuple[Dropped, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    need_task: frozenset[str] = frozenset()
+    failed: str | None = None
+
+
+async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -> Snapshot:
+    """List everything that the server offers, all categories at once (P-15).
+
+    A category that the server did not declare is not asked for. Each list takes at most
+    ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
+    ``previous``, and ``failed`` says why. Raises LinkFault when every list failed.
+    """
+    asked = [c for c in CATEGORIES if link.capabilities.get(c.capability) is not None]
+    known = previous or Snapshot()
+    async with asyncio.TaskGroup() as tasks:
+        listing = {
+            c.key: tasks.create_task(_list_category(link, c, known, timeout_s)) for c in asked
+        }
+    listings = {key: task.result() for key, task in listing.items()}
+    failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
+    if failed and len(failed) == len(listings):
+        raise LinkFault("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
+    items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
+    resources, templates = _parted(items["resources"], items["resource_templates"])
+    if "resources" in failed:  # those that came as resources are known from the last time only
+        templates = {**known.templates, **templates}
+    found = tuple(listings.values())
+    return Snapshot(
+        tools=items["tools"],
+        prompts=items["prompts"],
+        resources=resources,
+        templates=templates,
+        checks={key: c for one in found for key, c in one.checks.items()},
+        dropped=tuple(dict.fromkeys(item for one in found for item in one.dropped)),
+        ignored=tuple(dict.fromkeys(item for one in found for item in one.ignored)),
+        has_template_for=Matcher(templates),
+        need_task=frozenset(name for one in found for name in one.need_task),
+        failed=failed,
+    )
+
+
+def _parted(
+    resources: Mapping[str, JsonObject], templates: Mapping[str, JsonObject]
+) -> tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]]:
+    """Return resources and templates, those among the resources that have variables included."""
+    misplaced = {key: as_template(it) for key, it in resources.items() if is_template(it)}
+    if not misplaced:
+        return resources, templates
+    kept = {key: item for key, item in resources.items() if key not in misplaced}
+    return kept, {**misplaced, **templates}
+
+
+async def _list_category(
+    link: Link, category: Category, known: Snapshot, timeout_s: float
+) -> _Listing:
+    try:
+        async with asyncio.timeout(timeout_s):
+            items = await _list_pages(link, category, timeout_s)
+    except PeerError as error:
+        if error.code == METHOD_NOT_FOUND:
+            return _Listing(items={})
+        return _as_before(known, category, reason_of(error, timeout_s=timeout_s))
+    except FAULTS as fault:
+        return _as_before(known, category, reason_of(fault, timeout_s=timeout_s))
+    return await _sort_out(category, items)
+
+
+async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[object]:
+    """Fetch all pages of one list. Raises LinkFault for a list without sense or end."""
+    items: list[object] = []
+    cursors: set[str] = set()
+    params: dict[str, Any] = {}
+    for _ in range(MAX_PAGES):
+        page = await link.request(category.method, params, timeout_s=timeout_s)
+        listed, cursor = page.get(category.field), page.get("nextCursor")
+        if not isinstance(listed, list):
+            raise LinkFault(f"its answer to {category.method} has no list of {category.field}")
+        items.extend(listed)
+        if len(items) > MAX_ITEMS:
+            raise LinkFault(f"it lists more than {MAX_ITEMS} items")
+        if not isinstance(cursor, str) or not cursor:
+            return items
+        if cursor in cursors:
+            raise LinkFault("its pages go round in circles: a cursor came twice")
+        cursors.add(cursor)
+        params = {"cursor": cursor}
+    raise LinkFault(f"it lists more than {MAX_PAGES} pages")
+
+
+async def _sort_out(category: Category, items: list[object]) -> _Listing:
+    """Tell usable items from the others; of two with one key the first counts.
+
+    Lets calls go on between the items of a long list, and while a large one is looked at.
+    """
+    found = _Found(category)
+    for number, listed in enumerate(items, start=1):
+        if number % ITEMS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        try:
+            if len(repr(listed)) > LARGE_ITEM_CHARS:
+                found.take(listed, number, await asyncio.to_thread(read_item, category, listed))
+            else:
+                found.take(listed, number, read_item(category, listed))
+        except Unusable as unusable:
+            found.drop(listed, number, unusable)
+    return found.listing()
+
+
+class _Found:
+    """Collects the items of one list."""
+
+    def __init__(self, category: Category) -> None:
+        self._category = category
+        self._items: dict[str, JsonObject] = {}
+        self._checks: dict[str, Check] = {}
+        self._dropped: list[Dropped] = []
+        self._ignored: list[Ignored] = []
+        self._need_task: set[str] = set()
+
+    def take(self, listed: object, number: int, item: Item) -> None:
+        """Take an item that can be used. Raises Unusable for a second one of its key."""
+        if item.key in self._items:
+            raise Unusable("another one of the same name comes first")
+        self._items[item.key] = item.listed
+        if item.check is not None:
+            self._checks[item.key] = item.check
+        if item.ignored:
+            name = _shown(listed, number)
+            self._ignored.append(Ignored(kind=self._category.kind, name=name, fields=item.ignored))
+
+    def drop(self, listed: object, number: int, unusable: Unusable) -> None:
+        """Note an item that cannot be used, and why."""
+        needs_task = isinstance(unusable, NeedsTask)
+        if needs_task:
+            self._need_task.add(str(cast("JsonObject", listed)["name"]))
+        self._dropped.append(
+            Dropped(
+                kind=self._category.kind,
+                name=_shown(listed, number),
+                reason=str(unusable),
+                needs_task=needs_task,
+            )
+        )
+
+    def listing(self) -> _Listing:
+        """Return what was found."""
+        return _Listing(
+            items=self._items,
+            checks=self._checks,
+            dropped=tuple(self._dropped),
+            ignored=tuple(self._ignored),
+            need_task=frozenset(self._need_task),
+        )
+
+
+def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
+    is_tools = category.kind is Kind.TOOL
+    return _Listing(
+        items=known.by_category[category.key],
+        checks=known.checks if is_tools else {},
+        dropped=tuple(item for item in known.dropped if item.kind is category.kind),
+        ignored=tuple(item for item in known.ignored if item.kind is category.kind),
+        need_task=known.need_task if is_tools else frozenset(),
+        failed=reason,
+    )
+
+
+def _shown(item: object, number: int) -> str:
+    """Name an unusable item for a log line: ASCII, cut."""
+    if isinstance(item, dict):
+        for field in ("name", "uri", "uriTemplate"):
+            if isinstance(name := item.get(field), str) and name:
+                return ascii(name[:QUOTE_CHARS])[1:-1]
+    return f"item {number}"

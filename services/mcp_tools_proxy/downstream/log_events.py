@@ -1,0 +1,64 @@
+"""The log lines about what a server offers and how it is."""
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.domain.snapshot import Dropped, Ignored, Snapshot
+
+MAX_DROPPED_LINES = 20
+"""Log lines about the unusable items of one snapshot, and as many about ignored fields."""
+
+log = structlog.get_logger()
+
+
+def counts_of(snapshot: Snapshot) -> Mapping[str, int]:
+    """Count what the server offers, by category."""
+    return {category: len(items) for category, items in snapshot.by_category.items()}
+
+
+def log_connected(status: ServerStatus) -> None:
+    """Tell that a server is in service."""
+    log.info(
+        "server.connected",
+        server_id=status.server_id,
+        era=status.era,
+        transport=status.transport and status.transport.value,
+        connect_ms=round((status.connect_s or 0.0) * 1000),
+        **status.counts,
+    )
+
+
+def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> None:
+    """Tell what is new in ``snapshot``: how many items, and which of them cannot be used."""
+    if known is not None:
+        log.info("server.changed", server_id=server_id, **counts_of(snapshot))
+    _log_news(server_id, "server.items_dropped", snapshot.dropped, known.dropped if known else ())
+    _log_news(server_id, "server.fields_ignored", snapshot.ignored, known.ignored if known else ())
+
+
+def _log_news(
+    server_id: str,
+    event_of_more: str,
+    items: Sequence[Dropped | Ignored],
+    known: Sequence[Dropped | Ignored],
+) -> None:
+    """Write a line for each of the first items that were not known before."""
+    before = set(known)
+    new = [item for item in items if item not in before]
+    for item in new[:MAX_DROPPED_LINES]:
+        _log_item(server_id, item)
+    if len(new) > MAX_DROPPED_LINES:
+        log.warning(event_of_more, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
+
+
+def _log_item(server_id: str, item: Dropped | Ignored) -> None:
+    told = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
+    match item:
+        case Dropped(needs_task=True):
+            log.info("server.item_dropped", **told, reason=item.reason)
+        case Dropped():
+            log.warning("server.item_dropped", **told, reason=item.reason)
+        case Ignored():
+            log.warning("server.fields_ignored", **told, fields=list(item.fields))

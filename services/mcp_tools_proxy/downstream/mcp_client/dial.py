@@ -1,0 +1,157 @@
+"""Connecting: the right transport, the right era, and what was learnt about both the last time."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from anyio.abc import AsyncResource
+
+from mcp_tools_proxy.aiokits.exception_groups import first_cause
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.connection import Link, LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
+from mcp_tools_proxy.downstream.mcp_client.http.clients import Web
+from mcp_tools_proxy.downstream.mcp_client.http.sse import open_sse
+from mcp_tools_proxy.downstream.mcp_client.http.streamable_http import open_http
+from mcp_tools_proxy.downstream.mcp_client.mcp_connection import Wire, converse
+from mcp_tools_proxy.downstream.mcp_client.streams.duplex import Duplex, StreamWire
+from mcp_tools_proxy.downstream.mcp_client.streams.stdio_process import open_process
+from mcp_tools_proxy.downstream.mcp_client.streams.websocket import open_websocket
+
+_NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way to connect; without ``probe`` the server is asked for the older eras at once."""
+
+    transport: Transport
+    probe: bool = True
+
+
+class Dialer(AsyncResource):
+    """Connects to servers over one pool of HTTP connections; ``dial`` is a Dial.
+
+    An async context manager, or ``aclose`` it. What worked for a server is what is tried first the
+    next time, for as long as its configuration stays the same.
+    """
+
+    def __init__(self) -> None:
+        self._web = Web()
+        self._worked: dict[str, tuple[ServerConfig, _Way]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Dialer knows {len(self._worked)} servers>"
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._web.close()
+
+    @asynccontextmanager
+    async def dial(
+        self, config: ServerConfig, on_list_changed: OnListChanged
+    ) -> AsyncIterator[Link]:
+        """Connect and negotiate; see Dial."""
+        with first_cause():
+            async with AsyncExitStack() as stack:
+                yield await self._connect(stack, config, on_list_changed)
+
+    async def _connect(
+        self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
+    ) -> Link:
+        """Enter the first way that works. Raises the fault of the one that got furthest."""
+        known, way = self._worked.pop(config.server_id, (None, None))
+        ways = _ways(config.transport)
+        if way is not None and known == config:
+            ways = [way, *(other for other in ways if other != way)]
+        furthest: LinkFault | None = None
+        refused: set[Transport] = set()
+        for way in ways:
+            if way.transport in refused:
+                continue
+            try:
+                link = await stack.enter_async_context(self._open(config, way, on_list_changed))
+            except LinkFault as fault:
+                if furthest is None and not _calls_for_another_way(fault):
+                    raise
+                furthest = max(furthest or fault, fault, key=_progress_of)
+                if not isinstance(fault, Ended):
+                    refused.add(way.transport)
+            else:
+                self._worked[config.server_id] = (config, way)
+                return link
+        raise furthest or LinkFault("there is no way to connect to this server")
+
+    @asynccontextmanager
+    async def _open(
+        self, config: ServerConfig, way: _Way, on_list_changed: OnListChanged
+    ) -> AsyncIterator[Link]:
+        with first_cause():
+            async with AsyncExitStack() as stack:
+                wire = await self._wire(stack, config, way.transport, on_list_changed)
+                talk = converse(wire, config, on_list_changed, probe=way.probe)
+                try:
+                    link = await stack.enter_async_context(talk)
+                except LinkFault as fault:
+                    if isinstance(wire, StreamWire) and wire.ended:
+                        raise Ended(await wire.down()) from fault
+                    raise
+                yield link
+
+    async def _wire(
+        self,
+        stack: AsyncExitStack,
+        config: ServerConfig,
+        transport: Transport,
+        on_list_changed: OnListChanged,
+    ) -> Wire:
+        duplex: Duplex
+        match transport:
+            case Transport.STDIO:
+                duplex = await stack.enter_async_context(open_process(config))
+            case Transport.SSE:
+                duplex = await stack.enter_async_context(open_sse(self._web.http, config))
+            case Transport.WEBSOCKET:
+                duplex = await stack.enter_async_context(
+                    open_websocket(self._web.websockets, config)
+                )
+            case _:
+                return await stack.enter_async_context(
+                    open_http(self._web.http, config, on_list_changed)
+                )
+        return StreamWire(
+            duplex,
+            server_id=config.server_id,
+            transport=transport,
+            on_list_changed=on_list_changed,
+        )
+
+
+def _ways(transport: Transport) -> list[_Way]:
+    """Give what to try, in order: a server may die of being asked in the newer way."""
+    match transport:
+        case Transport.STREAMABLE_HTTP:
+            return [_Way(transport)]
+        case Transport.HTTP:
+            return [_Way(Transport.STREAMABLE_HTTP), *_ways(Transport.SSE)]
+        case _:
+            return [_Way(transport), _Way(transport, probe=False)]
+
+
+def _progress_of(fault: LinkFault) -> int:
+    """Rank how far an attempt got: to no connection, to a refusal, to a conversation."""
+    match fault:
+        case Unreachable():
+            return 0
+        case Refused() if fault.status in _NOT_STREAMABLE:
+            return 1
+        case Refused():
+            return 2
+        case _:
+            return 3
+
+
+def _calls_for_another_way(fault: LinkFault) -> bool:
+    return isinstance(fault, Ended) or (
+        isinstance(fault, Refused) and fault.status in _NOT_STREAMABLE
+    )

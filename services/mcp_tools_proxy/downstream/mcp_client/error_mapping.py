@@ -1,0 +1,155 @@
+"""What goes wrong between us and a server, told without secrets.
+
+The SDK lets one kind of exception through its layers, MCPError. A failure that has to pass them
+travels as its ``data``, where nothing that a server sends can be mistaken for it.
+"""
+
+import errno
+import ssl
+
+import aiohttp
+from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
+from mcp import MCPError
+from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
+
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
+
+HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
+"""What a failed exchange raises; the TimeoutError of a bounded one is an OSError."""
+
+_ADVICE = {
+    401: "the server wants other credentials; see its headers in mcp.json",
+    403: "the server forbids it to these credentials; see its headers in mcp.json",
+    404: "there is nothing at this address; see the server's url in mcp.json",
+    405: "this address does not take such requests; see the server's url in mcp.json",
+    407: "a proxy on the way wants credentials",
+    429: "the server has had too many requests",
+}
+_FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
+CONNECTION_LOST = "the connection to the server was lost"
+_UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+"""OpenSSL's codes for certificates, and chains of them, that nobody vouches for."""
+_CLOSED_TEXT = "Connection closed"
+_CODES_END = 2**31
+
+
+class Unreachable(LinkFault):
+    """No connection could be made: nobody listens there."""
+
+    def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
+        super().__init__(reason, for_operators=for_operators, sent=False)
+
+
+class Ended(LinkFault):
+    """The server ended the conversation before it was negotiated."""
+
+
+class Refused(LinkFault):
+    """The server answered with an HTTP status that is no answer, and without a JSON-RPC error.
+
+    ``more`` is what operators are told beside that, such as where a redirect points.
+    """
+
+    def __init__(self, status: int, *, more: str | None = None) -> None:
+        reason = _reason_of(status)
+        super().__init__(reason, for_operators=more and f"{reason}; {more}")
+        self.status = status
+
+
+def says_nothing_of_the_era(fault: Exception) -> bool:
+    """Tell whether asking in another way would meet the same ``fault``."""
+    return isinstance(fault, Unreachable) or (
+        isinstance(fault, Refused) and (fault.status in _FINAL or 300 <= fault.status < 400)
+    )
+
+
+def as_mcp_error(fault: PeerError | LinkFault | AnswerTooLarge) -> MCPError:
+    """Wrap ``fault`` for its way through the SDK."""
+    if isinstance(fault, PeerError):
+        return MCPError(fault.code, fault.message, fault.data)
+    return MCPError(CONNECTION_CLOSED, str(fault), fault)
+
+
+def from_mcp_error(error: MCPError) -> PeerError | LinkFault | AnswerTooLarge:
+    """Give what ``as_mcp_error`` wrapped, or what the server's error is to us."""
+    if isinstance(error.data, LinkFault | AnswerTooLarge):
+        return error.data
+    if error.code == CONNECTION_CLOSED and error.message == _CLOSED_TEXT:
+        return LinkFault(CONNECTION_LOST)
+    return PeerError(error.code, error.message, error.data)
+
+
+def peer_error(error: object) -> PeerError:
+    """Read the ``error`` of a JSON-RPC answer, however odd it is."""
+    if not isinstance(error, dict):
+        return PeerError(INTERNAL_ERROR, "the server answered with an error that says nothing")
+    code, message = error.get("code"), error.get("message")
+    if type(code) is not int or abs(code) >= _CODES_END:  # a bool is an int, too
+        code = INTERNAL_ERROR
+    return PeerError(
+        code,
+        message if isinstance(message, str) else "",
+        error.get("data"),
+    )
+
+
+def from_aiohttp(error: Exception) -> LinkFault:
+    """Say what a failed exchange was; the exception's own text may hold the address."""
+    if isinstance(error, _NOT_CONNECTED):
+        return _not_connected(error)
+    match error:
+        case aiohttp.WSServerHandshakeError():
+            return Refused(error.status)
+        case aiohttp.ServerDisconnectedError():
+            return LinkFault("the server closed the connection without an answer")
+        case ContentEncodingError():
+            return LinkFault("the server's answer is compressed in a way that cannot be read")
+        case TimeoutError():
+            return LinkFault("the server did not answer in time")
+        case aiohttp.ClientPayloadError() | OSError():
+            return LinkFault("the server broke its answer off")
+        case ValueError():
+            return LinkFault("the server's url or headers are not usable; see mcp.json")
+        case _:
+            return LinkFault("the server's answer is not HTTP as it should be")
+
+
+def _not_connected(
+    error: aiohttp.ClientConnectorError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError,
+) -> LinkFault:
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Unreachable("no connection to the server: nothing at its address answers")
+        case aiohttp.InvalidURL():
+            return Unreachable("the server's url is not usable; see mcp.json")
+        case aiohttp.ClientConnectorCertificateError():
+            return _untrusted(error.certificate_error)
+        case aiohttp.ClientConnectorSSLError():
+            return Unreachable("no TLS with the server; perhaps it speaks plain HTTP at this url")
+        case aiohttp.ClientConnectorDNSError():
+            return Unreachable("the server's host name is not known")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        reason = "no connection to the server: this process has too many files open"
+        return LinkFault(reason, sent=False)
+    return Unreachable("no connection to the server: it refused, or nothing listens there")
+
+
+def _untrusted(error: Exception) -> Unreachable:
+    """Build the fault of a bad certificate; operators read what is wrong with it."""
+    reason = "the server's TLS certificate was not accepted"
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(reason)
+    more = f"{reason}: {error.verify_message}"
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        more += "; name a file with its authority in SSL_CERT_FILE"
+    return Unreachable(reason, for_operators=more)
+
+
+def _reason_of(status: int) -> str:
+    if 300 <= status < 400:
+        return f"HTTP status {status}: redirects to another address are not followed"
+    advice = _ADVICE.get(status)
+    if advice is None:
+        advice = "the server failed" if status >= 500 else "the server refused the request"
+    return f"HTTP status {status}: {advice}"

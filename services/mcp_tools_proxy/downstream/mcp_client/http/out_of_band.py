@@ -1,0 +1,84 @@
+"""What goes over HTTP beside the requests: the server's own words, our answers to them."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio.abc
+from mcp.shared.dispatcher import OnNotifyIntercept, OnRequest, run_notify_intercept
+
+from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.mcp_client.http.server_requests import answer_to
+from mcp_tools_proxy.downstream.mcp_client.http.session import Endpoint
+from mcp_tools_proxy.downstream.mcp_client.in_flight import (
+    CANCELLED,
+    RELAYED,
+    InFlight,
+    Question,
+)
+from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
+
+_ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
+
+
+class Aside:
+    """Hears what a server says of its own; ``legacy`` says that it may ask, too."""
+
+    def __init__(self, endpoint: Endpoint, calls: InFlight, on_list_changed: OnListChanged) -> None:
+        self.legacy = False
+        self._endpoint = endpoint
+        self._calls = calls
+        self._on_list_changed = on_list_changed
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._on_request: OnRequest | None = None
+        self._intercept: OnNotifyIntercept | None = None
+
+    def __repr__(self) -> str:
+        return f"<Aside legacy={self.legacy}>"
+
+    def open(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        on_request: OnRequest,
+        on_notify_intercept: OnNotifyIntercept | None,
+    ) -> None:
+        """Answer in ``tasks`` from now on."""
+        self._tasks = tasks
+        self._on_request, self._intercept = on_request, on_notify_intercept
+
+    async def take(self, message: dict[str, Any], size: int, whom: Hearing | None) -> None:
+        """Hear the server's own message, which concerns ``whom`` if it concerns a call at all."""
+        method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
+        if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
+            return
+        if request_id is None:
+            self._note(method, params or {}, size, whom)
+        elif not self.legacy or self._on_request is None or not isinstance(request_id, int | str):
+            return
+        elif method not in QUESTIONS:
+            await self.send(await answer_to(self._on_request, request_id, method, params))
+        elif self._tasks is not None:
+            question = Question(request_id, method, params or {}, whom)
+            self._calls.take_question(self._tasks, question, self.send)
+
+    def _note(self, method: str, params: dict[str, Any], size: int, whom: Hearing | None) -> None:
+        if method in RELAYED:
+            self._calls.hear(method, params, size, whom)
+            return
+        if method == CANCELLED:
+            self._calls.withdraw(params.get("requestId"), whom)
+        heard = run_notify_intercept(self._intercept, method, params)
+        if not heard and method in LIST_CHANGED:
+            self._on_list_changed()
+
+    async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
+        """Send what has no answer; that it could not be sent changes nothing."""
+        await asyncio.sleep(delay_s)
+        with suppress(LinkFault, TimeoutError):
+            async with asyncio.timeout(_ASIDE_S):
+                message = {"jsonrpc": "2.0", **message}
+                response = await self._endpoint.post(message, self._endpoint.beside)
+                response.release()

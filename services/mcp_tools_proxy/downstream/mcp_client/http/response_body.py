@@ -1,0 +1,103 @@
+"""Reading the bodies of HTTP answers, in bounded memory and time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Event, EventParser
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES, read_object
+from mcp_tools_proxy.wire.text import quote
+
+EVENT_STREAM = "text/event-stream"
+
+_REFUSAL_BYTES = 64 * 1024
+_EVENTS_AT_ONCE = 20  # then calls may go on
+_GIVE_UP_BYTES = 4 * MAX_ANSWER_BYTES  # of one event, whose end is waited for so long
+_DRAIN_S = 1.0
+_DRAIN_BYTES = 64 * 1024
+
+
+def is_event_stream(response: aiohttp.ClientResponse) -> bool:
+    """Tell whether the answer is a stream of events."""
+    return response.status == 200 and response.content_type == EVENT_STREAM
+
+
+async def read_answer(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    """Give the JSON-RPC message in a body, whatever the status.
+
+    Raises Refused, LinkFault, AnswerTooLarge.
+    """
+    status, kind = response.status, response.content_type
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if status == 200 and is_json:
+        return read_object(await _read(response, MAX_ANSWER_BYTES))
+    if status == 200:
+        raise LinkFault(f"the server answered with content of type {quote(kind)} instead of JSON")
+    if status in (202, 204):
+        raise LinkFault(f"HTTP status {status}: the server took the request and did not answer it")
+    if is_json and status >= 400:
+        with suppress(LinkFault, AnswerTooLarge):
+            message = read_object(await _read(response, _REFUSAL_BYTES))
+            if isinstance(message.get("error"), dict) and "code" in message["error"]:
+                return {"id": None, "error": message["error"]}
+    raise Refused(status)
+
+
+async def read_events(
+    response: aiohttp.ClientResponse, parser: EventParser, names: Collection[str] = ("message",)
+) -> AsyncGenerator[Event, None]:
+    """Yield the stream's events of these ``names`` as they come; those without data are left out.
+
+    Raises aiohttp's errors, and AnswerTooLarge for an event that goes on and on: a few kilobytes
+    that are compressed can be unpacked for minutes. Lets calls go on between the pieces of a flood.
+    """
+    while chunk := await response.content.readany():
+        found = _wanted(parser.feed(chunk), names)
+        if not found:
+            await asyncio.sleep(0)
+        for number, event in enumerate(found, start=1):
+            if number % _EVENTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            yield event
+        if parser.pending_bytes > _GIVE_UP_BYTES:
+            response.close()
+            raise AnswerTooLarge(MAX_ANSWER_BYTES)
+    for event in _wanted(parser.end(), names):
+        yield event
+
+
+def _wanted(events: list[Event], names: Collection[str]) -> list[Event]:
+    return [event for event in events if event.data and event.name in names]
+
+
+async def drain(response: aiohttp.ClientResponse) -> None:
+    """Read what is left of a stream, so that its connection can be used again; not for long."""
+    read = 0
+    try:
+        with suppress(*HTTP_ERRORS):
+            async with asyncio.timeout(_DRAIN_S):
+                while read < _DRAIN_BYTES and (chunk := await response.content.readany()):
+                    read += len(chunk)
+    finally:
+        if not response.content.at_eof():
+            response.close()
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    length = response.content_length
+    if length is not None and length > max_bytes:
+        raise AnswerTooLarge(max_bytes)
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    parts, size = [], 0
+    while chunk := await response.content.readany():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise AnswerTooLarge(max_bytes)
+    return b"".join(parts)

@@ -1,0 +1,128 @@
+"""One server's address for streamable HTTP, and the session that it holds for us there."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import aiohttp
+from pydantic_core import PydanticSerializationError, to_json
+
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
+    HTTP_ERRORS,
+    Refused,
+    Unreachable,
+    from_aiohttp,
+)
+from mcp_tools_proxy.downstream.mcp_client.http.address import address_of, headers_of
+from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
+from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
+
+SESSION = "Mcp-Session-Id"
+VERSION = "mcp-protocol-version"
+
+_FAREWELL_S = 2.0
+_LOST_SESSION = "the server has lost the session"
+
+
+class Endpoint:
+    """Sends HTTP requests. It is lost when the session is, or when nobody listens any more.
+
+    ``beside`` are the headers of what is no call: the older eras want their version in it.
+    """
+
+    def __init__(self, http: aiohttp.ClientSession, config: ServerConfig) -> None:
+        self._http = http
+        self._address = Address(address_of(config))
+        self._headers = headers_of(config) | {
+            "Accept": f"application/json, {EVENT_STREAM}",
+            "Content-Type": "application/json",
+        }
+        self.beside: dict[str, str] = {}
+        self._has_session = False
+        self._lost = asyncio.Event()
+        self._reason = ""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint session={self._has_session} lost={self._reason!r}>"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing more can come of it."""
+        return self._lost.is_set()
+
+    async def lost(self) -> str:
+        """Wait until it is lost, and say why."""
+        await self._lost.wait()
+        return self._reason
+
+    async def post(
+        self, message: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """Send one message and give the answer's beginning. Raises LinkFault."""
+        try:
+            return await self._address.send(
+                partial(
+                    self._http.post,
+                    data=to_json(message),
+                    headers={**self._headers, **headers},
+                    allow_redirects=False,
+                )
+            )
+        except PydanticSerializationError:
+            raise LinkFault("the request has text that is not Unicode") from None
+        except (*HTTP_ERRORS, ValueError) as error:
+            raise self.fault(error) from None
+
+    async def get(self, last_event_id: str | None) -> aiohttp.ClientResponse:
+        """Ask for a stream of the session, or for what came after an event. Raises LinkFault."""
+        headers = self._headers | self.beside | {"Accept": EVENT_STREAM}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        try:
+            send = partial(self._http.get, headers=headers, allow_redirects=False)
+            return (await send_following(send, self._address.url))[0]
+        except (*HTTP_ERRORS, ValueError) as error:
+            fault = self.fault(error)
+            fault.sent = True  # this asks for the rest of an answer: the request went out before
+            raise fault from None
+
+    async def end_session(self) -> None:
+        """Tell the server that its session may go; bounded, and its answer does not matter."""
+        if not self._has_session or self.is_lost:
+            return
+        headers = self._headers | self.beside
+        send = partial(self._http.delete, headers=headers, allow_redirects=False)
+        with suppress(*HTTP_ERRORS, Refused):
+            async with asyncio.timeout(_FAREWELL_S):
+                response, _ = await send_following(send, self._address.url)
+                response.release()
+
+    def begin_session(self, response: aiohttp.ClientResponse) -> None:
+        """Take the id that the server may have given its session."""
+        session_id = response.headers.get(SESSION, "")
+        if session_id and session_id.isascii() and session_id.isprintable():
+            self._has_session = True
+            self._headers[SESSION] = session_id
+
+    def check_session(self, status: int, fault: Refused | PeerError | None = None) -> None:
+        """Raise LinkFault when a refusal means that the server does not know our session."""
+        if not self._has_session or status not in (400, 404):
+            return
+        if status == 404 or (isinstance(fault, PeerError) and "session" in fault.message.lower()):
+            self._lose(_LOST_SESSION)
+            raise LinkFault(_LOST_SESSION)
+
+    def fault(self, error: Exception) -> LinkFault:
+        """Say what a failed exchange was, and notice when nobody listens any more."""
+        fault = from_aiohttp(error)
+        if isinstance(fault, Unreachable):
+            self._lose(fault.reason)
+        return fault
+
+    def _lose(self, reason: str) -> None:
+        self._reason = self._reason or reason
+        self._lost.set()

@@ -1,0 +1,166 @@
+"""HTTP+SSE of 2024-11-05: the server's messages come on one event stream, ours go by POST."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import aiohttp
+import anyio
+import anyio.abc
+from yarl import URL
+
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
+from mcp_tools_proxy.downstream.mcp_client.http.address import address_of, headers_of
+from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following, shown
+from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
+    EVENT_STREAM,
+    is_event_stream,
+    read_events,
+)
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
+
+_ENDPOINT_S = 10.0  # for the server to name the address to POST to
+_POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
+_MAX_ASIDE = 2_000  # cancelling every call at once is still told
+_EVENTS = frozenset({"endpoint", "message"})
+
+
+@dataclass(eq=False, slots=True)
+class _Post:
+    """A message on its way, not before those it comes ``after`` have arrived."""
+
+    data: bytes
+    is_request: bool
+    after: tuple["_Post", ...]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    fault: LinkFault | None = None
+
+
+@asynccontextmanager
+async def open_sse(
+    http: aiohttp.ClientSession, config: ServerConfig
+) -> AsyncIterator["EventStream"]:
+    """Open the stream, learn where to POST, and yield the connection. Raises LinkFault."""
+    url, headers = address_of(config), headers_of(config)
+    accept = headers | {"Accept": EVENT_STREAM}
+    try:
+        response, url = await send_following(
+            partial(http.get, headers=accept, allow_redirects=False), url
+        )
+    except (*HTTP_ERRORS, ValueError) as error:
+        raise from_aiohttp(error) from None
+    try:
+        if response.status != 200:
+            raise Refused(response.status)
+        if not is_event_stream(response):
+            raise LinkFault("the server has no event stream at this address")
+        async with anyio.create_task_group() as tasks:
+            stream = EventStream(http, headers, response, tasks)
+            await stream.learn_endpoint(url)
+            yield stream
+            tasks.cancel_scope.cancel()
+    finally:
+        response.close()
+
+
+class EventStream:
+    """An open event stream and the address to POST to, as a Duplex."""
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        headers: dict[str, str],
+        response: aiohttp.ClientResponse,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        self._http = http
+        self._headers = headers | {"Content-Type": "application/json"}
+        self._events = read_events(response, EventParser(MAX_ANSWER_BYTES), _EVENTS)
+        self._tasks = tasks
+        self._posts: set[_Post] = set()
+        """Those on their way."""
+        self._endpoint = Address(URL())
+        self._reason = "the server closed its event stream"
+
+    def __repr__(self) -> str:
+        return f"<EventStream to {self._endpoint.url.host}>"
+
+    async def learn_endpoint(self, url: URL) -> None:
+        """Read the first event. Raises LinkFault unless it names an address of ``url``'s origin."""
+        try:
+            async with asyncio.timeout(_ENDPOINT_S):
+                first = await anext(self._events)
+            endpoint = url.join(URL(first.data.decode()))
+        except StopAsyncIteration:
+            raise LinkFault("the server's event stream ended at its start") from None
+        except HTTP_ERRORS as error:
+            raise from_aiohttp(error) from None
+        except ValueError:  # no URL, or no text
+            raise LinkFault("the server does not say where to POST to") from None
+        if first.name != "endpoint":
+            raise LinkFault("the server does not say where to POST to")
+        if endpoint.origin() != url.origin():
+            reason = "the server wants messages POSTed to another origin than its own"
+            raise LinkFault(reason, for_operators=f"{reason}: {shown(endpoint)}")
+        self._endpoint = Address(endpoint)
+
+    async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
+        """Yield the server's messages until the stream ends."""
+        try:
+            async with aclosing(self._events) as events:
+                async for event in events:
+                    if event.name == "message":
+                        yield event.data, event.cut
+        except HTTP_ERRORS:
+            self._reason = "the server's event stream broke"
+        except AnswerTooLarge as error:
+            self._reason = (
+                f"the server's event stream has an event far over {error.max_bytes} bytes"
+            )
+
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        """POST one message. Raises LinkFault, for this message only.
+
+        A request that is given up goes on its way: what cancels it has to come after it. What is no
+        request is dropped while _MAX_ASIDE of its kind wait: a server that asks without end and
+        takes no answers would fill our memory.
+        """
+        if not is_request and sum(not post.is_request for post in self._posts) >= _MAX_ASIDE:
+            return
+        after = () if is_request else tuple(self._posts)
+        post = _Post(data, is_request=is_request, after=after)
+        self._posts.add(post)
+        self._tasks.start_soon(self._deliver, post)
+        if is_request:
+            await post.done.wait()
+            if post.fault is not None:
+                raise post.fault
+
+    async def _deliver(self, post: "_Post") -> None:
+        try:
+            async with asyncio.timeout(_POST_S):
+                for earlier in post.after:
+                    await earlier.done.wait()
+                await self._post(post.data)
+        except LinkFault as fault:
+            post.fault = fault
+        except (*HTTP_ERRORS, ValueError) as error:
+            post.fault = from_aiohttp(error)
+        finally:
+            self._posts.discard(post)
+            post.done.set()
+
+    async def _post(self, data: bytes) -> None:
+        send = partial(self._http.post, data=data, headers=self._headers, allow_redirects=False)
+        async with await self._endpoint.send(send) as response:
+            if response.status >= 300:
+                raise Refused(response.status)
+
+    async def why(self) -> str:
+        """Say how the stream ended."""
+        return self._reason

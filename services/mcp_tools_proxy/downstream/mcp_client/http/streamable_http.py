@@ -1,0 +1,304 @@
+"""Streamable HTTP: the SDK's Dispatcher over aiohttp, one POST for a request (both eras)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
+
+import aiohttp
+import anyio
+import anyio.abc
+from mcp.shared.dispatcher import (
+    CallOptions,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+)
+from mcp.shared.exceptions import MCPError
+from mcp.types import REQUEST_TIMEOUT
+
+from mcp_tools_proxy.aiokits.reconnect import LONGEST_DELAY_S, keep_open
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.connection import (
+    AnswerTooLarge,
+    LinkFault,
+    OnListChanged,
+    PeerError,
+)
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
+from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import Aside
+from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
+    drain,
+    is_event_stream,
+    read_answer,
+    read_events,
+)
+from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION, Endpoint
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
+from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
+from mcp_tools_proxy.downstream.mcp_client.messages import (
+    MAX_ANSWER_BYTES,
+    is_answer,
+    read_object,
+    take_result,
+)
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+
+_SETTLE_S = 0.05  # a cancelled request may be on its way still, over another connection
+_RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
+_CLOSED = "the connection to the server was closed"
+_NO_STREAM = frozenset({200, 404, 405, 501})
+
+
+@asynccontextmanager
+async def open_http(
+    http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
+) -> AsyncIterator["HttpWire"]:
+    """Yield the wire to one server; a legacy session is given up at the end. Raises LinkFault."""
+    endpoint = Endpoint(http, config)
+    try:
+        yield HttpWire(endpoint, on_list_changed)
+    finally:
+        await endpoint.end_session()
+
+
+class HttpWire:
+    """Requests to one server over HTTP; each fails for itself."""
+
+    transport = Transport.STREAMABLE_HTTP
+
+    def __init__(self, endpoint: Endpoint, on_list_changed: OnListChanged) -> None:
+        self._endpoint = endpoint
+        self._on_list_changed = on_list_changed
+        self._calls = InFlight()
+        self._aside = Aside(endpoint, self._calls, on_list_changed)
+        self._last_event_id: str | None = None
+        self._retry_ms: int | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._exchanging: set[asyncio.Task[Any] | None] = set()
+        self._cut: set[asyncio.Task[Any] | None] = set()
+        """Those whose exchange the end of the link cut off."""
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<HttpWire legacy={self._aside.legacy} {self._endpoint}>"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the link is lost."""
+        return self._endpoint.is_lost
+
+    async def down(self) -> str:
+        """Wait until the link is lost, and say why."""
+        return await self._endpoint.lost()
+
+    def on_updated(self, listener: Callable[[str | None], None]) -> None:
+        """Have ``listener`` called with the URI of each resource that changed, None for any."""
+        self._calls.on_updated = listener
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Hold what runs beside the requests, until cancelled."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._aside.open(self._tasks, on_request, on_notify_intercept)
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks = None
+            self._closed = True
+            self._cut = set(self._exchanging)
+            for task in self._cut:
+                if task is not None:
+                    task.cancel()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Send one request of the SDK's. Raises MCPError."""
+        opts = opts or {}
+        try:
+            async with asyncio.timeout(opts.get("timeout")):
+                return await self.exchange(
+                    method, params, opts.get("headers", {}), request_id=opts.get("request_id")
+                )
+        except TimeoutError:
+            raise MCPError(REQUEST_TIMEOUT, f"{method} timed out") from None
+        except (PeerError, LinkFault, AnswerTooLarge) as fault:
+            raise as_mcp_error(fault) from None
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        """Send one notification of the SDK's; after ``initialized``, listen for the server's."""
+        self._endpoint.beside = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params:
+            message["params"] = params
+        try:
+            response = await self._endpoint.post(message, self._endpoint.beside)
+        except LinkFault as fault:
+            raise as_mcp_error(fault) from None
+        response.release()
+        if method == "notifications/initialized" and self._tasks is not None:
+            self._aside.legacy = True
+            self._tasks.start_soon(self._hear)
+
+    async def exchange(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        hearing: Hearing | None = None,
+        *,
+        request_id: int | str | None = None,
+    ) -> dict[str, Any]:
+        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        number = self._calls.begin(hearing, method)
+        try:
+            return await self._exchange(
+                number if request_id is None else request_id, method, params, headers, hearing
+            )
+        except asyncio.CancelledError:
+            self._calls.abandon(number)
+            raise
+        finally:
+            self._calls.end(number)
+
+    async def _exchange(
+        self,
+        request_id: int | str,
+        method: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        hearing: Hearing | None,
+    ) -> dict[str, Any]:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        if self._closed:
+            raise LinkFault(_CLOSED, sent=False)
+        task = asyncio.current_task()
+        self._exchanging.add(task)
+        try:
+            response = await self._endpoint.post(message, headers)
+            if method == "initialize":
+                self._endpoint.begin_session(response)
+            return await self._result(response, request_id, hearing)
+        except HTTP_ERRORS as error:
+            raise self._endpoint.fault(error) from None
+        except asyncio.CancelledError:
+            if task is not None and task in self._cut and not task.uncancel():
+                raise LinkFault(_CLOSED) from None
+            self._abandon(request_id)
+            raise
+        finally:
+            self._exchanging.discard(task)
+
+    def _abandon(self, request_id: int | str) -> None:
+        """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
+        if self._aside.legacy and self._tasks is not None:
+            cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
+            aside = {"method": CANCELLED, "params": cancelled}
+            self._tasks.start_soon(self._aside.send, aside, _SETTLE_S)
+
+    async def _result(
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
+    ) -> dict[str, Any]:
+        if is_event_stream(response):
+            return await self._follow(response, request_id, hearing)
+        try:
+            return take_result(await read_answer(response), request_id)
+        except BaseException as fault:
+            response.close()
+            if isinstance(fault, Refused | PeerError):
+                self._endpoint.check_session(response.status, fault)
+            raise
+
+    async def _follow(
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
+    ) -> dict[str, Any]:
+        """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
+        while True:
+            parser = EventParser(MAX_ANSWER_BYTES)
+            try:
+                answer = await self._find_answer(response, parser, request_id, hearing)
+            except BaseException:
+                response.close()
+                raise
+            if answer is not None:
+                if self._tasks is not None and not response.content.at_eof():
+                    self._tasks.start_soon(drain, response)
+                return take_result(answer, request_id)
+            response = await self._continuation(parser)
+
+    async def _find_answer(
+        self,
+        response: aiohttp.ClientResponse,
+        parser: EventParser,
+        request_id: int | str,
+        hearing: Hearing | None,
+    ) -> dict[str, Any] | None:
+        """Read up to our answer; what comes before it is the server's own."""
+        async with aclosing(read_events(response, parser)) as events:
+            async for event in events:
+                if event.cut:
+                    raise AnswerTooLarge(MAX_ANSWER_BYTES)
+                message = read_object(event.data)
+                if not is_answer(message):
+                    await self._aside.take(message, len(event.data), hearing)
+                elif message["id"] is None or str(message["id"]) == str(request_id):
+                    return message
+        return None
+
+    async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
+        """Go on with a stream that the server ended early, to be asked for the rest later."""
+        if self._aside.legacy and ended.last_event_id is not None:
+            wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
+            await asyncio.sleep(min(wait_ms / 1000, LONGEST_DELAY_S))
+            response = await self._endpoint.get(ended.last_event_id)
+            if is_event_stream(response):
+                return response
+            response.close()
+        raise LinkFault("the server ended its answer's stream before the answer")
+
+    async def _hear(self) -> None:
+        """Hold the older eras' stream of notifications open."""
+        await keep_open(
+            self._hear_once,
+            on_gap=self._missed_something,
+            least_delay_s=lambda: (self._retry_ms or 0) / 1000,
+        )
+
+    def _missed_something(self) -> None:
+        self._on_list_changed()
+        self._calls.on_updated(None)
+
+    async def _hear_once(self, opened: Callable[[], None]) -> bool:
+        """Live one life of that stream; False when the server offers none, or all is lost."""
+        parser = EventParser(MAX_ANSWER_BYTES)
+        try:
+            async with await self._endpoint.get(self._last_event_id) as response:
+                if not is_event_stream(response):
+                    self._endpoint.check_session(response.status)
+                    return response.status not in _NO_STREAM
+                opened()
+                async with aclosing(read_events(response, parser)) as events:
+                    async for event in events:
+                        with suppress(LinkFault):
+                            message = read_object(event.data)
+                            await self._aside.take(message, len(event.data), self._calls.sole())
+        except (LinkFault, AnswerTooLarge):
+            return not self.ended
+        except HTTP_ERRORS as error:
+            self._endpoint.fault(error)  # which notices when nobody listens any more
+        finally:
+            self._last_event_id = parser.last_event_id or self._last_event_id
+            self._retry_ms = parser.retry_ms
+        return not self.ended

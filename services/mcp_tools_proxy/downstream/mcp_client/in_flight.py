@@ -1,0 +1,196 @@
+"""The requests that run on one link, and which of them the server's own words concern."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.types import INVALID_REQUEST
+
+from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.downstream.relay.call_relay import LOG_LINE, PROGRESS, Hearing
+
+FIRST_ID = 1000
+"""Apart from the ids that the SDK gives to what it asks itself."""
+
+MAX_ABANDONED = 10_000
+"""Of more requests without an answer no count is kept."""
+
+MAX_ANSWERS = 1000
+"""Questions on their way to an answer on one link; more get none."""
+
+LATE_S = 10.0
+"""How long after its answer a server may still speak of a call."""
+
+CALLS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+"""The requests that somebody's call makes; the others are our own."""
+
+_SOMEBODY = object()
+"""Whose a call is of which nobody hears."""
+
+CANCELLED = "notifications/cancelled"
+UPDATED = "notifications/resources/updated"
+RELAYED = frozenset({PROGRESS, LOG_LINE, UPDATED})
+"""The notifications that concern somebody in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request of the server's, to the client of ``whom``; None is nobody that is known."""
+
+    id: int | str
+    method: str
+    params: Mapping[str, Any]
+    whom: Hearing | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A request: the client that hears of it, and whose call it is; None is nobody's."""
+
+    hearing: Hearing | None
+    whose: object
+
+
+SendAnswer = Callable[[dict[str, Any]], Awaitable[None]]
+"""Sends the answer to a question: ``id``, and ``result`` or ``error``."""
+
+
+class InFlight:
+    """Who waits for what on one link.
+
+    On a stream that all requests share, nothing says which of them a question or a log line belongs
+    to. It is taken for the only one there is, and for nobody's when there may be another: a wrong
+    guess would show one tenant's question to another tenant. A server may speak of a call that it
+    has answered, so a call of another user counts for LATE_S longer. ``clock`` gives seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.on_updated: Callable[[str | None], None] = lambda _: None
+        """Told of each resource that the server says changed; None is that any may have."""
+        self._last_id = FIRST_ID - 1
+        self._running: dict[int, _Running] = {}
+        self._ended: dict[object, float] = {}
+        """When the last call of each user ended, the first one first, for LATE_S."""
+        self._by_token: dict[int, Hearing] = {}
+        self._abandoned: set[int] = set()
+        self._is_counting = True
+        self._answers = 0
+        self._asked: dict[tuple[Hearing | None, int | str], anyio.CancelScope] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<InFlight running={len(self._running)} abandoned={len(self._abandoned)} "
+            f"asked={len(self._asked)}>"
+        )
+
+    def begin(self, hearing: Hearing | None, method: str) -> int:
+        """Take note of a request, and give it an id."""
+        self._last_id += 1
+        whose: object = _SOMEBODY if method in CALLS else None
+        if hearing is not None:
+            whose = hearing.whose
+            self._by_token[hearing.token] = hearing
+        self._running[self._last_id] = _Running(hearing, whose)
+        return self._last_id
+
+    def end(self, request_id: int) -> None:
+        """The request is over."""
+        running = self._running.pop(request_id)
+        if running.hearing is not None:
+            self._by_token.pop(running.hearing.token, None)
+        if running.whose is not None:
+            self._ended.pop(running.whose, None)
+            self._ended[running.whose] = self._clock()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the calls that the server has no more to say of."""
+        long_ago = self._clock() - LATE_S
+        while self._ended and next(iter(self._ended.values())) < long_ago:
+            del self._ended[next(iter(self._ended))]
+
+    def abandon(self, request_id: int) -> None:
+        """Nobody waits for the request any more, but the server may work on it still."""
+        if len(self._abandoned) < MAX_ABANDONED:
+            self._abandoned.add(request_id)
+        else:
+            self._is_counting = False
+
+    def answered(self, request_id: object) -> None:
+        """The server answered a request, which perhaps nobody waited for any more."""
+        if self._abandoned and isinstance(request_id, int):
+            self._abandoned.discard(request_id)
+
+    def sole(self) -> Hearing | None:
+        """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
+        if len(self._running) != 1 or self._abandoned or not self._is_counting:
+            return None
+        (running,) = self._running.values()
+        self._forget()
+        return running.hearing if self._ended.keys() <= {running.whose} else None
+
+    def hear(self, method: str, params: Mapping[str, Any], size: int, whom: Hearing | None) -> None:
+        """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""
+        if method == UPDATED:
+            if isinstance(uri := params.get("uri"), str):
+                self.on_updated(uri)
+            return
+        if method == LOG_LINE:
+            if whom is not None:
+                whom.log_line(params, size)
+            return
+        token = params.get("progressToken")
+        hearing = self._by_token.get(token) if isinstance(token, int) else None
+        if hearing is not None:
+            hearing.progress(params, size)
+
+    def take_question(self, tasks: TaskGroup, question: Question, answer: SendAnswer) -> None:
+        """Put a question of the server's, in a task, and ``answer`` it unless it is withdrawn.
+
+        Of more than MAX_ANSWERS at once the others get no answer.
+        """
+        if self._answers < MAX_ANSWERS:
+            self._answers += 1
+            tasks.start_soon(self._answer, question, answer)
+
+    async def _answer(self, question: Question, answer: SendAnswer) -> None:
+        try:
+            said = await self._ask(question)
+            if said is not None:
+                await answer(said)
+        finally:
+            self._answers -= 1
+
+    async def _ask(self, question: Question) -> dict[str, Any] | None:
+        """Give the answer as a message, None once the question is withdrawn."""
+        request_id, whom = question.id, question.whom
+        with anyio.CancelScope() as withdrawn:
+            self._asked[whom, request_id] = withdrawn
+            try:
+                return {"id": request_id, "result": await _put(question)}
+            except AskFailed as failure:
+                error = {"code": failure.code, "message": failure.message}
+                return {"id": request_id, "error": error}
+            finally:
+                self._asked.pop((whom, request_id), None)
+        return None
+
+    def withdraw(self, request_id: object, whom: Hearing | None = None) -> None:
+        """The server wants no answer to its question any more, to that of one call if given."""
+        for (asked, question_id), scope in self._asked.items():
+            if question_id == request_id and whom in (None, asked):
+                scope.cancel()
+
+
+async def _put(question: Question) -> Mapping[str, object]:
+    if question.whom is None:
+        raise AskFailed(
+            INVALID_REQUEST,
+            "nobody can be asked: the question belongs to no call, to one of several, "
+            "or to one whose caller takes no questions",
+        )
+    return await question.whom.question(question.method, question.params)

@@ -1,0 +1,244 @@
+"""The Link: a negotiated conversation over any wire, its messages raw both ways."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import anyio
+from mcp import ClientSession, MCPError
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import Dispatcher
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.transport_context import TransportContext
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
+    ErrorData,
+    Implementation,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+from mcp_tools_proxy.aiokits.exception_groups import first_cause
+from mcp_tools_proxy.aiokits.reconnect import keep_open
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.connection import NotAnObject, OnListChanged
+from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_s
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
+from mcp_tools_proxy.downstream.subscriptions.sync import follow_by_requests, follow_by_stream
+
+CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=version("mcp-tools-proxy"))
+
+
+class Wire(Dispatcher[TransportContext], Protocol):
+    """What a conversation needs of a transport beside what the SDK's session needs."""
+
+    @property
+    def transport(self) -> Transport:
+        """What it is; never HTTP."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is lost for good."""
+        ...
+
+    async def exchange(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        hearing: Hearing | None,
+        /,
+    ) -> dict[str, Any]:
+        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge.
+
+        What the server says and asks meanwhile goes to ``hearing``, as far as it concerns it.
+        """
+        ...
+
+    def on_updated(self, listener: Callable[[str | None], None], /) -> None:
+        """Have ``listener`` called with the URI of each resource that the server says changed.
+
+        None is that any may have: something was missed.
+        """
+        ...
+
+    async def down(self) -> str:
+        """Wait until it is lost for good, and say why."""
+        ...
+
+
+@asynccontextmanager
+async def converse(
+    wire: Wire, config: ServerConfig, on_list_changed: OnListChanged, *, probe: bool
+) -> AsyncIterator["Conversation"]:
+    """Negotiate over ``wire`` and yield the link. Raises PeerError, LinkFault, AnswerTooLarge."""
+    session = ClientSession(
+        dispatcher=wire,
+        client_info=CLIENT_INFO,
+        read_timeout_seconds=config.connect_timeout_s,
+        elicitation_callback=_decline,
+        sampling_callback=_decline,
+    )
+    with first_cause():
+        async with session, anyio.create_task_group() as tasks:
+            await negotiate(session, probe_timeout_s=probe_s(config.connect_timeout_s), probe=probe)
+            conversation = Conversation(wire, session)
+            if conversation.modern:
+                tasks.start_soon(_listen, session, conversation.capabilities, on_list_changed)
+            yield conversation
+            tasks.cancel_scope.cancel()
+
+
+class Conversation:
+    """A Link over a wire and the session that negotiated it."""
+
+    def __init__(self, wire: Wire, session: ClientSession) -> None:
+        if session.protocol_version is None or session.server_capabilities is None:
+            raise ValueError("the session is negotiated")
+        self._wire = wire
+        self._session = session
+        self.era = session.protocol_version
+        self.modern = self.era in MODERN_PROTOCOL_VERSIONS
+        self.capabilities: JsonObject = session.server_capabilities.model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+        self._headers = {MCP_PROTOCOL_VERSION_HEADER: self.era}
+        self._envelope = {
+            PROTOCOL_VERSION_META_KEY: self.era,
+            CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
+            CLIENT_CAPABILITIES_META_KEY: {},
+        }
+        self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
+        """For each tool that asks for it, which arguments are repeated in headers."""
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.transport.value} {self.era} ended={self._wire.ended}>"
+
+    @property
+    def transport(self) -> Transport:
+        """What the server turned out to speak."""
+        return self._wire.transport
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        hearing: Hearing | None = None,
+    ) -> Any:
+        """Send one request and return its raw ``result``; see Link."""
+        headers = self._headers
+        more = {} if hearing is None else hearing.meta(modern=self.modern)
+        if self.modern:
+            headers = self._modern_headers(method, params)
+            more = {**self._envelope, **more}
+        if more:
+            params = {**params, "_meta": {**params.get("_meta", {}), **more}}
+        try:
+            async with asyncio.timeout(timeout_s) as timeout:
+                if hearing is None:
+                    result = await self._wire.exchange(method, params, headers, None)
+                else:
+                    with hearing.attached(timeout, is_pushed=not self.modern):
+                        result = await self._wire.exchange(method, params, headers, hearing)
+        except NotAnObject as fault:
+            if method != "tools/call":
+                raise
+            return fault.value  # the tool ran, so its answer counts (F-19)
+        if method == "tools/list" and self.modern:
+            self._learn_mirrored(result)
+        return result
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """Ask for a sign of life; the newer era has no ping, and must know ``server/discover``."""
+        await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
+
+    async def follow(self, watched: Watched) -> None:
+        """Subscribe to what is watched, in the way of the era; see Link."""
+        self._wire.on_updated(watched.updated)
+        if self.modern:
+            await follow_by_stream(self._session, watched)
+        else:
+            await follow_by_requests(self, watched)
+
+    async def down(self) -> str:
+        """Wait until the link is lost for good, and say why."""
+        return await self._wire.down()
+
+    def _modern_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        headers = {**self._headers, MCP_METHOD_HEADER: method}
+        name_key = NAME_BEARING_METHODS.get(method)
+        if name_key is not None and isinstance(name := params.get(name_key), str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if self._mirrored and method == "tools/call" and name in self._mirrored:
+                arguments = params.get("arguments") or {}
+                headers |= mcp_param_headers(self._mirrored[name], arguments)
+        return headers
+
+    def _learn_mirrored(self, listed: Mapping[str, Any]) -> None:
+        tools = listed.get("tools")
+        for tool in tools if isinstance(tools, list) else ():
+            if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+                continue
+            schema = tool.get("inputSchema")
+            self._mirrored.pop(name, None)
+            if find_invalid_x_mcp_header(schema) is None and (found := x_mcp_header_map(schema)):
+                self._mirrored[name] = found
+
+
+async def _decline(context: object, params: object) -> ErrorData:
+    """Stand for the questions that are declared: the wires put them to the clients of calls.
+
+    A server of the older eras is told once, for everybody, what its client can be asked. A client
+    that cannot be asked is refused when the server asks it.
+    """
+    return ErrorData(code=INVALID_REQUEST, message="nobody can be asked")
+
+
+async def _listen(
+    session: ClientSession, capabilities: JsonObject, on_list_changed: OnListChanged
+) -> None:
+    """Hold the newer era's stream of list changes open, where the server has any."""
+    tools, prompts, resources = (
+        isinstance(of := capabilities.get(kind), Mapping) and bool(of.get("listChanged"))
+        for kind in ("tools", "prompts", "resources")
+    )
+    if not (tools or prompts or resources):
+        return
+
+    async def live(opened: Callable[[], None]) -> bool:
+        try:
+            async with listen(
+                session,
+                tools_list_changed=tools,
+                prompts_list_changed=prompts,
+                resources_list_changed=resources,
+            ) as subscription:
+                opened()
+                async for _ in subscription:
+                    pass  # the wire has told of it
+        except MCPError as error:
+            return error.code != METHOD_NOT_FOUND
+        except (SubscriptionLost, TimeoutError):
+            return True
+        return True
+
+    await keep_open(live, on_gap=on_list_changed)

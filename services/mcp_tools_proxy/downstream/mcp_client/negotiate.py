@@ -1,0 +1,99 @@
+"""Agreeing on a protocol version: ``server/discover`` first, else the older ``initialize``.
+
+The rules are those of the SDK's own client; only the time that the question may take is ours.
+"""
+
+import asyncio
+
+from mcp import ClientSession, MCPError
+from mcp.types import (
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    DiscoverResult,
+    UnsupportedProtocolVersionErrorData,
+)
+from mcp.types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_MODERN_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
+from pydantic import ValidationError
+
+from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
+    from_mcp_error,
+    says_nothing_of_the_era,
+)
+
+LONGEST_PROBE_S = 5.0
+
+
+def probe_s(connect_timeout_s: float) -> float:
+    """Give the seconds that a server has to answer ``server/discover``."""
+    return min(LONGEST_PROBE_S, connect_timeout_s / 3)
+
+
+async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bool) -> None:
+    """Agree on a version with the server; without ``probe``, ask for the older eras only.
+
+    Raises PeerError, LinkFault, AnswerTooLarge.
+    """
+    try:
+        try:
+            if probe and await _discover(session, LATEST_MODERN_VERSION, probe_timeout_s):
+                return
+            await session.initialize()
+        except MCPError as error:
+            # a slow server may have settled on the newer era after all, and says so now
+            version = _newest_common(_versions_named(error))
+            if version is None or not await _discover(session, version, probe_timeout_s):
+                raise
+    except MCPError as error:
+        if error.code == REQUEST_TIMEOUT:
+            raise LinkFault("the server did not answer the handshake in time") from None
+        raise from_mcp_error(error) from None
+    except (ValidationError, RuntimeError):  # of ``initialize``: its result, its version
+        raise LinkFault("the server's handshake is not one of MCP as we know it") from None
+
+
+async def _discover(session: ClientSession, version: str, timeout_s: float) -> bool:
+    """Ask in the newer way; False when the answer is none. Raises MCPError."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            raw = await session.send_discover(version)
+        found = DiscoverResult.model_validate(raw)
+    except (TimeoutError, ValidationError):
+        return False
+    except MCPError as error:
+        if _is_final(error):
+            raise
+        return False
+    if _newest_common(found.supported_versions) is None:
+        return False
+    session.adopt(found)
+    return True
+
+
+def _is_final(error: MCPError) -> bool:
+    """Tell whether ``initialize`` could not do better."""
+    if says_nothing_of_the_era(from_mcp_error(error)):
+        return True
+    named = _versions_named(error)
+    return bool(named) and (
+        _newest_common(named) is not None
+        or not any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in named)
+    )
+
+
+def _versions_named(error: MCPError) -> list[str]:
+    if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+        return []
+    try:
+        return UnsupportedProtocolVersionErrorData.model_validate(error.data).supported
+    except ValidationError:
+        return []
+
+
+def _newest_common(versions: list[str]) -> str | None:
+    common = [version for version in MODERN_PROTOCOL_VERSIONS if version in versions]
+    return common[-1] if common else None

@@ -1,0 +1,1 @@
+"""downstream/mcp_client/streams"""

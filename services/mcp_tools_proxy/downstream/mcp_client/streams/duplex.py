@@ -1,0 +1,251 @@
+"""Duplex transports (stdio, SSE, WebSocket) under the SDK's dispatcher."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, Self
+
+import anyio
+import anyio.abc
+import structlog
+from mcp.shared.dispatcher import (
+    DispatchContext,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+)
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp.types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic_core import PydanticSerializationError, to_json
+
+from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
+    CONNECTION_LOST,
+    as_mcp_error,
+    from_mcp_error,
+)
+from mcp_tools_proxy.downstream.mcp_client.in_flight import (
+    CANCELLED,
+    RELAYED,
+    InFlight,
+    Question,
+)
+from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED, to_session_message
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
+
+log = structlog.get_logger()
+
+_MESSAGES_AT_ONCE = 20  # then calls may go on
+_ASIDE_S = 0.2  # for what is no request: a server that does not read must not hold up callers
+
+
+class Duplex(Protocol):
+    """An open connection that carries messages both ways."""
+
+    def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
+        """Yield messages as bytes, with whether only the beginning was kept; end with the peer.
+
+        Raises nothing but cancellation.
+        """
+        ...
+
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        """Send one message, without line end. Raises LinkFault, anyio.BrokenResourceError.
+
+        What is no request is sent after the requests before it.
+        """
+        ...
+
+    async def why(self) -> str:
+        """Say why ``receive`` ended."""
+        ...
+
+
+class StreamWire(JSONRPCDispatcher[TransportContext]):
+    """Requests to one server over a duplex connection; the link is lost when that ends."""
+
+    def __init__(
+        self,
+        duplex: Duplex,
+        *,
+        server_id: str,
+        transport: Transport,
+        on_list_changed: OnListChanged,
+    ) -> None:
+        self._ended = asyncio.Event()
+        self._outgoing = _Outgoing(duplex)
+        super().__init__(_Incoming(duplex, server_id, self._ended, self._take), self._outgoing)
+        self.transport = transport
+        self._duplex = duplex
+        self._list_changed = on_list_changed
+        self._calls = InFlight()
+        self._answering: anyio.abc.TaskGroup | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the link is lost."""
+        return self._ended.is_set()
+
+    async def down(self) -> str:
+        """Wait until the link is lost, and say why."""
+        await self._ended.wait()
+        return await self._duplex.why()
+
+    def on_updated(self, listener: Callable[[str | None], None]) -> None:
+        """Have ``listener`` called with the URI of each resource that changed."""
+        self._calls.on_updated = listener
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Receive until the connection ends."""
+
+        async def hear(
+            _context: DispatchContext[TransportContext],
+            method: str,
+            _params: Mapping[str, Any] | None,
+        ) -> None:
+            if method in LIST_CHANGED:
+                self._list_changed()
+
+        async with anyio.create_task_group() as self._answering:
+            await super().run(on_request, hear, on_notify_intercept, task_status=task_status)
+            self._answering.cancel_scope.cancel()
+
+    async def exchange(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        _headers: Mapping[str, str],
+        hearing: Hearing | None,
+    ) -> dict[str, Any]:
+        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        if self.ended:
+            raise LinkFault(CONNECTION_LOST, sent=False)
+        request_id = self._calls.begin(hearing, method)
+        try:
+            return await self.send_raw_request(method, params, {"request_id": request_id})
+        except MCPError as error:
+            raise from_mcp_error(error) from None
+        except PydanticSerializationError:
+            raise LinkFault("the request has text that is not Unicode") from None
+        except asyncio.CancelledError:
+            self._calls.abandon(request_id)
+            raise
+        finally:
+            self._calls.end(request_id)
+
+    def _take(self, message: JSONRPCMessage, size: int) -> bool:
+        """Take what concerns a call, in the order of its coming; tell whether that was all."""
+        match message:
+            case JSONRPCResponse() | JSONRPCError():
+                self._calls.answered(message.id)
+            case JSONRPCNotification() if message.method in RELAYED:
+                whom = self._calls.sole()
+                self._calls.hear(message.method, message.params or {}, size, whom)
+                return True
+            case JSONRPCNotification() if message.method == CANCELLED:
+                self._calls.withdraw((message.params or {}).get("requestId"))
+            case JSONRPCRequest() if message.method in QUESTIONS:
+                if self._answering is not None:
+                    whom = self._calls.sole()
+                    question = Question(message.id, message.method, message.params or {}, whom)
+                    self._calls.take_question(self._answering, question, self._answer)
+                return True
+        return False
+
+    async def _answer(self, answer: dict[str, Any]) -> None:
+        with suppress(anyio.BrokenResourceError):
+            await self._outgoing.send_aside(to_json({"jsonrpc": "2.0", **answer}))
+
+
+class _Incoming(anyio.abc.AsyncResource):
+    """What the server sends, as the SDK's stream of messages; garbage is left out."""
+
+    def __init__(
+        self,
+        duplex: Duplex,
+        server_id: str,
+        ended: asyncio.Event,
+        take: Callable[[JSONRPCMessage, int], bool],
+    ) -> None:
+        self._messages = duplex.receive()
+        self._take = take
+        self._server_id = server_id
+        self._ended = ended
+        self._had_garbage = False
+        self._count = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        async for data, cut in self._messages:
+            self._count += 1
+            if self._count % _MESSAGES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # a flood must not hold up other servers' calls
+            try:
+                message = to_session_message(data, cut=cut)
+            except LinkFault:
+                self._note_garbage(len(data))
+                continue
+            if message is not None and not self._take(message.message, len(data)):
+                return message
+        self._ended.set()
+        raise StopAsyncIteration
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    def _note_garbage(self, size: int) -> None:
+        if not self._had_garbage:
+            self._had_garbage = True
+            log.warning("server.garbage", server_id=self._server_id, first_bytes=size)
+
+
+class _Outgoing(anyio.abc.AsyncResource):
+    """What is sent to the server, as the SDK's stream of messages."""
+
+    def __init__(self, duplex: Duplex) -> None:
+        self._duplex = duplex
+
+    async def send(self, item: SessionMessage, /) -> None:
+        message = item.message
+        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        if not isinstance(message, JSONRPCRequest):
+            await self.send_aside(data)
+            return
+        try:
+            await self._duplex.send(data, is_request=True)
+        except LinkFault as fault:
+            raise as_mcp_error(fault) from None
+
+    async def send_aside(self, data: bytes) -> None:
+        """Send what nobody waits for. Raises anyio.BrokenResourceError."""
+        with anyio.move_on_after(_ASIDE_S), suppress(LinkFault):
+            await self._duplex.send(data, is_request=False)
+
+    async def aclose(self) -> None:
+        """Do nothing: who opened the connection closes it."""

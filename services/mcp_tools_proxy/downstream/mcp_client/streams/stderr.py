@@ -1,0 +1,54 @@
+"""What a stdio server writes to its stderr, in our log: cut, and not more than a log can bear."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Line, LineSplitter
+
+log = structlog.get_logger()
+
+LINE_CHARS = 2000
+LINES_PER_SECOND = 20
+
+_CHUNK_BYTES = 64 * 1024
+
+
+async def log_stderr(
+    reader: asyncio.StreamReader | None, server_id: str, on_end: Callable[[], None]
+) -> None:
+    """Log each line as ``server.stderr`` until the end; of a flood, how many were left out."""
+    lines = LineSplitter(LINE_CHARS * 4)
+    journal = _Journal(server_id)
+    while reader is not None and (chunk := await reader.read(_CHUNK_BYTES)):
+        for line in lines.feed(chunk):
+            journal.write(line)
+    for line in lines.end():
+        journal.write(line)
+    on_end()
+
+
+class _Journal:
+    """Logs lines, not more than LINES_PER_SECOND; ``skipped_lines`` come with the next one."""
+
+    def __init__(self, server_id: str) -> None:
+        self._server_id = server_id
+        self._clock = asyncio.get_running_loop().time
+        self._second = self._clock()
+        self._logged = 0
+        self._skipped = 0
+
+    def write(self, line: Line) -> None:
+        text = line.data.decode(errors="replace")[:LINE_CHARS]
+        if not text.strip():
+            return
+        if self._clock() - self._second >= 1.0:
+            self._second, self._logged = self._clock(), 0
+        if self._logged == LINES_PER_SECOND:
+            self._skipped += 1
+            return
+        self._logged += 1
+        more = {"skipped_lines": self._skipped} if self._skipped else {}
+        self._skipped = 0
+        log.warning("server.stderr", server_id=self._server_id, line=text, **more)

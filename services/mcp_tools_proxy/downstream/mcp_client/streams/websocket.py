@@ -1,0 +1,101 @@
+"""WebSocket, subprotocol ``mcp``: one JSON-RPC message a frame."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import aiohttp
+import anyio
+
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
+from mcp_tools_proxy.downstream.mcp_client.http.address import address_of, headers_of
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
+
+_CLOSE_S = 1.0
+_HEARTBEAT_S = 20.0  # a peer that is gone without a word is noticed after this and a half
+
+
+def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> aiohttp.TraceConfig:
+    """Make what keeps a WebSocket's handshake from being sent on to another address.
+
+    ``refused`` makes what is raised instead, of the answer that redirects.
+    """
+
+    async def refuse(
+        _session: aiohttp.ClientSession,
+        _context: SimpleNamespace,
+        redirect: aiohttp.TraceRequestRedirectParams,
+    ) -> None:
+        raise refused(redirect.response)
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(refuse)
+    return trace
+
+
+@asynccontextmanager
+async def open_websocket(
+    http: aiohttp.ClientSession, config: ServerConfig
+) -> AsyncIterator["WebSocket"]:
+    """Connect and yield the connection. Raises LinkFault.
+
+    ``http`` has ``refuse_redirects`` among its traces.
+    """
+    try:
+        socket = await http.ws_connect(
+            address_of(config),
+            protocols=("mcp",),
+            headers=headers_of(config),
+            max_msg_size=MAX_ANSWER_BYTES,
+            heartbeat=_HEARTBEAT_S,
+            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
+        )
+    except (*HTTP_ERRORS, ValueError) as error:
+        raise from_aiohttp(error) from None
+    try:
+        yield WebSocket(socket)
+    finally:
+        with anyio.move_on_after(_CLOSE_S, shield=True):
+            await socket.close()
+
+
+class WebSocket:
+    """An open WebSocket as a Duplex.
+
+    A frame over the limit ends it: the frames after it cannot be told from its rest.
+    """
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    def __repr__(self) -> str:
+        return f"<WebSocket closed={self._socket.closed} code={self._socket.close_code}>"
+
+    async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
+        """Yield the server's frames until either side closes."""
+        async for frame in self._socket:
+            match frame.type:
+                case aiohttp.WSMsgType.TEXT:
+                    yield frame.data.encode(errors="replace"), False
+                case aiohttp.WSMsgType.BINARY:
+                    yield frame.data, False
+                case _:  # an error; the socket is closed then
+                    return
+
+    async def send(self, data: bytes, *, is_request: bool) -> None:
+        """Send one text frame."""
+        try:
+            await self._socket.send_frame(data, aiohttp.WSMsgType.TEXT)
+        except HTTP_ERRORS:
+            raise anyio.BrokenResourceError from None
+
+    async def why(self) -> str:
+        """Say how the connection ended."""
+        match self._socket.close_code:
+            case aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+                return f"the server sent a message over {MAX_ANSWER_BYTES} bytes"
+            case None | aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
+                return "the WebSocket connection broke"
+            case code:
+                return f"the server closed the WebSocket with code {code}"

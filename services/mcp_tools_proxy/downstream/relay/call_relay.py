@@ -1,0 +1,215 @@
+"""What the client of one call hears of it, and is asked, while the server works on it."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, cast
+
+import anyio
+import structlog
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+)
+
+from mcp_tools_proxy.aiokits.exception_groups import first_cause
+from mcp_tools_proxy.aiokits.pausable_timeout import TimeLimit
+from mcp_tools_proxy.domain.client import AskFailed, Client
+from mcp_tools_proxy.downstream.components.content import encodable
+from mcp_tools_proxy.downstream.relay.client_request_rules import declared, refusal_of
+
+PROGRESS = "notifications/progress"
+LOG_LINE = "notifications/message"
+
+MAX_NOTES = 64
+"""Notes that wait for a client; of more, the latest progress counts, and log lines are dropped."""
+
+MAX_NOTE_BYTES = 64 * 1024
+"""What a note may have as JSON; a larger one is dropped."""
+
+MAX_OPEN_QUESTIONS = 8
+MAX_QUESTIONS = 100
+"""How many questions one call may ask at once, and in all."""
+
+MAX_ASKING_S = 600.0
+"""How long a call may wait for its client's answers in all, from the first question on."""
+
+LAST_NOTES_S = 1.0
+"""How long a result waits for the notes before it to reach the client."""
+
+_tokens = itertools.count(1)
+
+log = structlog.get_logger()
+
+
+class Hearing:
+    """The client of one call, as the links see it; ``whose`` is the user that the call is for.
+
+    Notes are handed on in order, by a task of ``tasks`` while there are any.
+    """
+
+    def __init__(self, client: Client, whose: object, tasks: asyncio.TaskGroup) -> None:
+        self.whose = whose
+        self.token = next(_tokens)
+        """The progress token of its requests: one of a kind in this process."""
+        self.capabilities = declared(client.capabilities)
+        self.questions = 0
+        """How many were asked so far."""
+        self._client = client
+        self._tasks = tasks
+        self._notes: deque[tuple[str, Mapping[str, object]]] = deque()
+        self._delivery: asyncio.Task[None] | None = None
+        self._limit: TimeLimit | None = None
+        self._is_pushed = False
+        self._open: set[anyio.CancelScope] = set()
+        self._ends_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Hearing notes={len(self._notes)} questions={len(self._open)}>"
+
+    # For the conversation
+
+    def meta(self, *, modern: bool) -> dict[str, object]:
+        """Give what a request's ``_meta`` says of the client, in the way of the era."""
+        meta: dict[str, object] = {}
+        if self._client.wants_progress:
+            meta["progressToken"] = self.token
+        if modern:
+            meta[CLIENT_CAPABILITIES_META_KEY] = self.capabilities
+            if self._client.log_level is not None:
+                meta[LOG_LEVEL_META_KEY] = self._client.log_level
+        return meta
+
+    @contextmanager
+    def attached(self, timeout: asyncio.Timeout, *, is_pushed: bool) -> Iterator[None]:
+        """Hear of one request while it runs; ``is_pushed`` lets the server ask meanwhile.
+
+        ``timeout`` is the request's own. At the end what is still being asked is asked no more.
+        """
+        self._limit, self._is_pushed = TimeLimit(timeout), is_pushed
+        try:
+            yield
+        finally:
+            self._limit.end()
+            self._limit = None
+            for question in self._open:
+                question.cancel()
+
+    # For the links
+
+    def progress(self, params: Mapping[str, Any], size: int) -> None:
+        """Pass on progress, of which there may be any amount; what is garbage is dropped."""
+        progress = params.get("progress")
+        if self._client.wants_progress and _is_number(progress):
+            note = {"progress": progress}
+            note |= {"total": total} if _is_number(total := params.get("total")) else {}
+            note |= {"message": text} if isinstance(text := params.get("message"), str) else {}
+            self._tell(PROGRESS, note, size)
+
+    def log_line(self, params: Mapping[str, Any], size: int) -> None:
+        """Pass on a log line; what is garbage is dropped."""
+        if isinstance(params.get("level"), str) and "data" in params:
+            self._tell(LOG_LINE, params, size)
+
+    async def question(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+        """Ask what the server asks while the request runs. Raises AskFailed."""
+        limit = self._limit
+        if limit is None or not self._is_pushed:
+            raise AskFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
+        if self._client.resumes:
+            raise AskFailed(
+                METHOD_NOT_FOUND,
+                "the client of this call can only be asked as in MCP 2026-07-28, by input_required",
+            )
+        refusal = self.refusal(method, params)
+        if refusal is not None:
+            raise refusal
+        limit.stop(self.ends_at)
+        try:
+            return await self.ask(method, params)
+        finally:
+            limit.go_on()
+
+    # For whoever asks in its own way
+
+    @property
+    def ends_at(self) -> float:
+        """When no question is waited for any more, on the loop's clock; set by the first one."""
+        if self._ends_at is None:
+            self._ends_at = asyncio.get_running_loop().time() + MAX_ASKING_S
+        return self._ends_at
+
+    def refusal(self, method: object, params: Mapping[str, Any]) -> AskFailed | None:
+        """Say why the client cannot be asked this now; None when it can."""
+        if len(self._open) >= MAX_OPEN_QUESTIONS or self.questions >= MAX_QUESTIONS:
+            return AskFailed(INVALID_REQUEST, "this call has asked too many questions")
+        return refusal_of(method, params, self.capabilities)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+        """Ask the client what ``refusal`` has nothing against; give its raw result.
+
+        Raises AskFailed, also when the request ends meanwhile.
+        """
+        self.questions += 1
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                answer = await self._client.ask(method, params)
+            except AskFailed:
+                raise
+            except Exception:
+                log.exception("client.ask_failed", method=method)
+                raise AskFailed(INTERNAL_ERROR, "the client could not be asked") from None
+            else:
+                return cast("Mapping[str, object]", encodable(answer))
+            finally:
+                self._open.discard(scope)
+        raise AskFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
+
+    # For the exchange
+
+    async def said_all(self) -> None:
+        """Wait until the client has all notes, at most LAST_NOTES_S; then drop what is left."""
+        if self._delivery is not None and not self._delivery.done():
+            await asyncio.wait([self._delivery], timeout=LAST_NOTES_S)
+            self._delivery.cancel()
+
+    def _tell(self, method: str, params: Mapping[str, object], size: int) -> None:
+        if self._limit is None or size > MAX_NOTE_BYTES:
+            return
+        if len(self._notes) >= MAX_NOTES and not self._makes_room(method):
+            return
+        self._notes.append((method, params))
+        if self._delivery is None or self._delivery.done():
+            self._delivery = self._tasks.create_task(self._deliver())
+
+    def _makes_room(self, method: str) -> bool:
+        """Take the last progress that waits, or else the oldest note, out for newer progress."""
+        if method != PROGRESS:
+            return False
+        last = next((note for note in reversed(self._notes) if note[0] == PROGRESS), None)
+        self._notes.remove(last or self._notes[0])
+        return True
+
+    async def _deliver(self) -> None:
+        while self._notes:
+            await self._client.notify(*self._notes.popleft())
+
+
+@asynccontextmanager
+async def hearing_of(client: Client, whose: object) -> AsyncIterator[Hearing]:
+    """Let ``client`` hear of one call of ``whose``; at the end it has heard what came before."""
+    with first_cause():
+        async with asyncio.TaskGroup() as tasks:
+            hearing = Hearing(client, whose, tasks)
+            yield hearing
+            await hearing.said_all()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

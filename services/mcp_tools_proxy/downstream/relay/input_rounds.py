@@ -1,0 +1,207 @@
+"""One request of a call and its client: asking in rounds (MCP 2026-07-28), for clients that cannot.
+
+A server of that era asks by an answer, ``input_required``, and is sent the request again with the
+client's answers. A client that does the same itself gets the server's question as it came; any
+other one is asked here.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from mcp_tools_proxy.domain.caller import Call, Resumed
+from mcp_tools_proxy.domain.client import NOBODY, AskFailed, Client
+from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
+from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, asks_for_input
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S, Hearing, hearing_of
+from mcp_tools_proxy.downstream.relay.client_request_rules import declared, refusal_of
+from mcp_tools_proxy.downstream.relay.suspended_calls import HANDLE
+from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.wire.text import quote
+
+MAX_ROUNDS = 10
+"""How often one call may ask its client in rounds."""
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 0.25
+"""How long a server that asks for nothing but its state waits for it: doubled each time, as in the
+SDK's client."""
+
+_Questions = dict[str, tuple[object, Mapping[str, Any]]]
+"""Method and params of each question of one answer, by its key."""
+
+
+async def request_for(
+    call: Call, session: Session, method: str, params: dict[str, Any], *, idempotent: bool
+) -> Any:
+    """Send a call's request, and return the raw result; ``params`` is what it has of its own.
+
+    An ``idempotent`` one is sent once more when nothing came back. The result ``asks_for_input``
+    only where the call's client ``resumes``, or cannot be asked. Raises what ``Session.request``
+    raises; ToolFailed, ToolTimeout when the client did not answer.
+    """
+    client, resumed = call.client, call.resumed
+    request = _Request(
+        session,
+        method,
+        params,
+        idempotent=idempotent,
+        tenant_id=call.caller.tenant_id,
+        waited_s=call.waited_s,
+    )
+    if client is NOBODY and resumed is None:
+        return await request.answer(client, None, repeatable=idempotent)
+    legacy, terms = session.current.is_legacy, _terms(call, session, method, params)
+    if resumed is not None:
+        if legacy or (resumed.state or "").startswith(HANDLE):
+            return await session.parking.resume(call, resumed, terms)
+        params |= _resuming(resumed)
+
+    async def send(asked: Client) -> Any:
+        async with hearing_of(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
+            return await request.answer(asked, hearing, repeatable=idempotent and resumed is None)
+
+    if client.resumes and legacy and declared(client.capabilities):
+        return await session.parking.run(call, terms, send)
+    return await send(client)
+
+
+@dataclass(slots=True)
+class _Request:
+    """The request of one call, in as many rounds as its server asks for."""
+
+    session: Session
+    method: str
+    params: Mapping[str, Any]
+    idempotent: bool = field(kw_only=True)
+    tenant_id: str = field(kw_only=True)
+    waited_s: float = field(kw_only=True)
+    """How much of the time of its first round is over already."""
+
+    async def answer(self, client: Client, hearing: Hearing | None, *, repeatable: bool) -> Any:
+        """Send it until it has a result, or one that asks what ``client`` has to be given."""
+        raw = await self.session.request(
+            self.method,
+            self.params,
+            repeatable=repeatable,
+            idempotent=self.idempotent,
+            hearing=hearing,
+            tenant_id=self.tenant_id,
+            waited_s=self.waited_s,
+        )
+        rounds, pause_s = 0, FIRST_PAUSE_S
+        while asks_for_input(raw) and not client.resumes:
+            questions, state = _questions_of(raw), _state_of(raw)
+            if not _can_go_on(questions, state, hearing):
+                return raw
+            rounds += 1
+            if rounds > MAX_ROUNDS:
+                raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
+            answers: dict[str, object] = {}
+            if questions and hearing is not None:
+                answers, pause_s = await _answered(questions, hearing), FIRST_PAUSE_S
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            raw = await self._send_again(Resumed(responses=answers, state=state), hearing)
+        return raw
+
+    async def _send_again(self, resumed: Resumed, hearing: Hearing | None) -> Any:
+        """Send the next round. What fails now fails after the server had the first one."""
+        params = {**self.params, **_resuming(resumed)}
+        try:
+            return await self.session.request(
+                self.method,
+                params,
+                idempotent=self.idempotent,
+                hearing=hearing,
+                tenant_id=self.tenant_id,
+            )
+        except ProxyError as error:
+            if error.retryable and not self.idempotent:
+                raise error.after_sending() from None
+            raise
+
+
+def _terms(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
+    """Give what has to be the same for a call to be taken up again."""
+    caller = call.caller
+    asked = {key: value for key, value in params.items() if key != "_meta"}
+    whose = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
+    return whose, method, asked
+
+
+def _resuming(resumed: Resumed) -> dict[str, Any]:
+    """Make the fields of a request that is sent again with answers."""
+    fields: dict[str, Any] = {}
+    if resumed.responses:
+        fields["inputResponses"] = resumed.responses
+    if resumed.state is not None:
+        fields["requestState"] = resumed.state
+    return fields
+
+
+def _questions_of(raw: Mapping[str, Any]) -> _Questions | None:
+    """Give method and params of each question, by its key; None when one is none."""
+    questions = raw.get("inputRequests") or {}
+    if not isinstance(questions, Mapping):
+        return None
+    found: _Questions = {}
+    for key, question in questions.items():
+        params = question.get("params") if isinstance(question, Mapping) else None
+        if not isinstance(question, Mapping) or not isinstance(params, Mapping | None):
+            return None
+        found[key] = question.get("method"), params or {}
+    return found
+
+
+def declared_all(client: Client, raw: Mapping[str, Any]) -> bool:
+    """Tell whether a client declared everything that a server's answer asks for."""
+    questions, capabilities = _questions_of(raw), declared(client.capabilities)
+    return questions is not None and all(
+        refusal_of(method, params, capabilities) is None for method, params in questions.values()
+    )
+
+
+def _can_go_on(questions: _Questions | None, state: str | None, hearing: Hearing | None) -> bool:
+    """Tell whether the next round has something to bring: answers, or at least the state.
+
+    The same request without either could do its work twice.
+    """
+    if questions is None or not (questions or state is not None):
+        return False
+    if hearing is None:
+        return not questions
+    return all(hearing.refusal(method, params) is None for method, params in questions.values())
+
+
+async def _answered(questions: _Questions, hearing: Hearing) -> dict[str, object]:
+    """Ask the client one question after the other. Raises ToolFailed, ToolTimeout."""
+    answers: dict[str, object] = {}
+    try:
+        async with asyncio.timeout_at(hearing.ends_at):
+            for key, (method, params) in questions.items():
+                answers[key] = await _ask(hearing, cast("str", method), params)
+    except TimeoutError:
+        raise ToolTimeout(f"the client did not answer within {MAX_ASKING_S:g} s") from None
+    return answers
+
+
+def _state_of(raw: Mapping[str, Any]) -> str | None:
+    state = raw.get("requestState")
+    return state if isinstance(state, str) else None
+
+
+async def _ask(hearing: Hearing, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+    refusal = hearing.refusal(method, params)
+    try:
+        if refusal is not None:
+            raise refusal
+        return await hearing.ask(method, params)
+    except AskFailed as failure:
+        said = quote(failure.message, MESSAGE_CHARS)
+        raise ToolFailed(
+            f"the server asked the client for input, and got error {failure.code}: {said}",
+            details={"code": failure.code},
+        ) from None

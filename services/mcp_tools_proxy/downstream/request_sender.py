@@ -1,0 +1,195 @@
+"""The road of every request to a server: its limit, its deadline, its second try."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mcp.types import METHOD_NOT_FOUND
+
+from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection_state import CurrentLink
+from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
+    MAX_WATCHED,
+    MAX_WATCHED_BY_TENANT,
+    OnUpdate,
+    Watched,
+)
+from mcp_tools_proxy.policy.tenant_share import tenant_share
+
+
+class Requests:
+    """Sends requests over the current link; ``clock`` gives seconds."""
+
+    def __init__(
+        self, config: ServerConfig, current: CurrentLink, clock: Callable[[], float]
+    ) -> None:
+        self.in_flight = 0
+        self._of_tenant: dict[str, int] = {}
+        """How many of them each tenant has."""
+        self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
+            config.max_calls_in_flight
+        )
+        self.answered = 0
+        """How many were answered, ever."""
+        self._config = config
+        self._current = current
+        self._clock = clock
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def send(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        repeatable: bool,
+        idempotent: bool = False,
+        hearing: Hearing | None = None,
+        tenant_id: str,
+        waited_s: float = 0.0,
+    ) -> Any:
+        """Send one request and give its raw result; see ``Session.request``."""
+        deadline = self._clock() + self._config.call_timeout_s - waited_s
+        self._enter(tenant_id)
+        try:
+            return await self._send(
+                method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
+            )
+        except LinkFault as fault:
+            may_be_done = fault.sent and not (repeatable or idempotent)
+            raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
+        except TimeoutError:
+            raise self._late() from None
+        except AnswerTooLarge as error:
+            raise self._too_large(error) from None
+        finally:
+            self._leave(tenant_id)
+
+    async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
+        """Wait for an event as a call in flight; False when the call's time is over first.
+
+        ``waited_s`` of it are over already. Raises ServerBusy.
+        """
+        self._enter(tenant_id)
+        try:
+            async with asyncio.timeout(self._config.call_timeout_s - waited_s):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._leave(tenant_id)
+        return True
+
+    def _enter(self, tenant_id: str) -> None:
+        """Count a call until ``_leave``. Raises ServerBusy."""
+        if self.in_flight >= self._config.max_calls_in_flight:
+            raise self._busy()
+        of_tenant = self._of_tenant.get(tenant_id, 0)
+        if of_tenant >= self._tenant_limit:
+            raise self._busy_for_tenant()
+        self.in_flight += 1
+        self._of_tenant[tenant_id] = of_tenant + 1
+        self._idle.clear()
+
+    def _leave(self, tenant_id: str) -> None:
+        self.in_flight -= 1
+        of_tenant = self._of_tenant.pop(tenant_id) - 1
+        if of_tenant:  # the others are forgotten: there may be any number of tenants
+            self._of_tenant[tenant_id] = of_tenant
+        if not self.in_flight:
+            self._idle.set()
+
+    async def watch(
+        self, watched: Watched, uri: str, listener: OnUpdate, tenant_id: str
+    ) -> Callable[[], None]:
+        """Subscribe to a resource; see ``Session.watch``."""
+        deadline = self._clock() + self._config.call_timeout_s
+        link = await self._current.get(deadline)
+        resources = link.capabilities.get("resources")
+        if not isinstance(resources, Mapping) or not resources.get("subscribe"):
+            raise PeerError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
+        if not watched.has_room(uri, tenant_id):
+            raise self._watched_too_much()
+        try:
+            async with asyncio.timeout(deadline - self._clock()):
+                return await watched.subscribe(uri, listener, tenant_id)
+        except TimeoutError:
+            raise self._late() from None
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until none is in flight, at most ``timeout_s``; those that still come are served."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+
+    async def _send(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        hearing: Hearing | None,
+        *,
+        tries: int,
+        deadline: float,
+    ) -> Any:
+        """Send it, as often as ``tries``. Raises LinkFault when the last try got no answer."""
+        link = await self._current.get(deadline)
+        while True:
+            tries -= 1
+            try:
+                answer = await link.request(
+                    method, params, timeout_s=deadline - self._clock(), hearing=hearing
+                )
+            except LinkFault:
+                self._current.suspect(link)
+                if not tries or (hearing is not None and hearing.questions):
+                    raise
+                link = await self._current.next(deadline)
+            except TimeoutError:
+                self._current.doubt(link)
+                raise
+            else:
+                self.answered += 1
+                return answer
+
+    def _busy(self) -> ServerBusy:
+        server_id, limit = self._config.server_id, self._config.max_calls_in_flight
+        return ServerBusy(
+            f"server {server_id} has {limit} calls in flight, which is its limit; "
+            "try again when some of them are done",
+            details={"server_id": server_id, "max_calls_in_flight": limit},
+        )
+
+    def _busy_for_tenant(self) -> ServerBusy:
+        server_id, limit = self._config.server_id, self._tenant_limit
+        return ServerBusy(
+            f"server {server_id} has {limit} calls of your tenant in flight, which is the limit "
+            "for one tenant; try again when some of them are done",
+            details={"server_id": server_id, "max_calls_in_flight_per_tenant": limit},
+        )
+
+    def _watched_too_much(self) -> ServerBusy:
+        server_id = self._config.server_id
+        return ServerBusy(
+            f"{MAX_WATCHED} resources of server {server_id} may be subscribed to, "
+            f"{MAX_WATCHED_BY_TENANT} by one tenant; try again when some of them are not any more",
+            details={"server_id": server_id},
+        )
+
+    def _late(self) -> ToolTimeout:
+        server_id, limit = self._config.server_id, self._config.call_timeout_s
+        return ToolTimeout(
+            f"server {server_id} did not answer within {limit:g} s; ask for less at a time",
+            details={"server_id": server_id, "timeout_s": limit},
+        )
+
+    def _too_large(self, error: AnswerTooLarge) -> ResultTooLarge:
+        server_id = self._config.server_id
+        return ResultTooLarge(
+            f"the answer of server {server_id} is over {error.max_bytes} bytes; "
+            "ask for less at a time",
+            details={"server_id": server_id, "max_result_bytes": error.max_bytes},
+        )

@@ -1,0 +1,103 @@
+"""What an operator should know of a view: what is missing, shadowed, or left out for its name."""
+
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.preset import Missing
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+NAMES_SHOWN = 20
+
+NOT_OFFERED = "the server does not offer it"
+NOT_YET = "the server was not discovered yet"
+EXCLUDED = "mcp.json excludes it"
+INVALID = "its server's entry in mcp.json has problems"
+NO_SERVER = "mcp.json has no enabled server of this id"
+NEEDS_TASK = "it can only be run as a task"
+TAKEN = "its name or alias is taken"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Items of one kind and server that are not visible for one reason."""
+
+    event: str
+    server_id: str
+    kind: Kind
+    reason: str
+    names: tuple[str, ...]
+
+
+def findings_of(
+    view: View,
+    clashing: Iterable[Tool],
+    *,
+    servers: Mapping[str, ServerConfig],
+    discovered: Collection[str],
+    exclude: Mapping[str, Exclusions],
+    invalid: Container[str] = (),
+) -> tuple[Finding, ...]:
+    """Group what is not visible; ``discovered`` are the servers whose offer is known.
+
+    ``invalid`` are those whose entry in mcp.json cannot be used.
+    """
+    groups: dict[tuple[str, str, Kind, str], list[str]] = {}
+    for missing in view.missing:
+        reason = _why_missing(missing, servers, discovered, exclude, invalid)
+        if missing.kind is Kind.TOOL and (missing.server_id, missing.name) in view.need_task:
+            reason = NEEDS_TASK
+        key = ("preset.missing", missing.server_id, missing.kind, reason)
+        groups.setdefault(key, []).append(missing.name)
+    for shadowed in view.shadowed:
+        reason = f"server {shadowed.winner} comes first and offers the same"
+        key = ("preset.shadowed", shadowed.server_id, shadowed.kind, reason)
+        groups.setdefault(key, []).append(shadowed.name)
+    for tool in clashing:
+        key = ("preset.clash", tool.spec.server_id or "", Kind.TOOL, TAKEN)
+        groups.setdefault(key, []).append(tool.spec.name)
+    return tuple(
+        Finding(event=event, server_id=server_id, kind=kind, reason=reason, names=tuple(names))
+        for (event, server_id, kind, reason), names in groups.items()
+    )
+
+
+def tell(findings: Iterable[Finding], *, preset_id: str) -> None:
+    """Write a line for each finding, with the first of its names: what will pass is no warning."""
+    for finding in findings:
+        write = log.info if finding.reason == NOT_YET else log.warning
+        write(
+            finding.event,
+            preset=preset_id,
+            server_id=finding.server_id[:QUOTE_CHARS],
+            kind=finding.kind.value,
+            reason=finding.reason,
+            names=[name[:QUOTE_CHARS] for name in finding.names[:NAMES_SHOWN]],
+            count=len(finding.names),
+        )
+
+
+def _why_missing(
+    missing: Missing,
+    servers: Mapping[str, ServerConfig],
+    discovered: Collection[str],
+    exclude: Mapping[str, Exclusions],
+    invalid: Container[str],
+) -> str:
+    server_id = missing.server_id
+    if exclude.get(server_id, NOTHING_EXCLUDED).hits(missing.kind, server_id, missing.name):
+        return EXCLUDED
+    if server_id in discovered:
+        return NOT_OFFERED
+    config = servers.get(server_id)
+    if config is None and server_id in invalid:
+        return INVALID
+    return NOT_YET if config is not None and config.enabled else NO_SERVER

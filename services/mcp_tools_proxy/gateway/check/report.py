@@ -1,0 +1,251 @@
+"""What ``check`` finds: the files, the servers they name, what each preset and agent has of these.
+
+What agents see is asked of the registry that a gateway serves by these files.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic_core import to_json
+
+from mcp_tools_proxy.config.active import ConfigFolder, InForce, each_once
+from mcp_tools_proxy.config.loader import (
+    CONFIGURATION_FILE,
+    NO_AGENTS,
+    NO_FILE,
+)
+from mcp_tools_proxy.config.unmatched_exclusions import vain_entries
+from mcp_tools_proxy.domain.agent import Agents
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import Configuration, Problem
+from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.domain.snapshot import Dropped, Ignored, Snapshot
+from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.gateway.check.agents import (
+    AgentFindings,
+    EntryFindings,
+    Sight,
+    findings_of_agents,
+    findings_of_entries,
+    sight_of,
+)
+from mcp_tools_proxy.gateway.check.findings import Finding, findings_of
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
+from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.wire.text import estimate_tokens
+
+_MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""What the MCP specification recommends of a tool's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What the files of a configuration folder say; ``active`` is the preset of a start now."""
+
+    configuration: Configuration
+    agents: Agents
+    agents_are_known: bool
+    """False when agents.json is there and cannot be used."""
+    presets: tuple[Preset, ...]
+    active: str
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetFindings:
+    """What a preset gives: its view, and its names that model APIs refuse, with their aliases."""
+
+    preset: Preset
+    active: bool
+    view: View
+    missing: tuple[Finding, ...]
+    """The view's missing items, grouped by why they are."""
+    refused_names: Mapping[str, str]
+    tokens: int
+    """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server.
+
+    ``offers`` is all that the servers have, whatever the presets say: kind, server id, name or key.
+    """
+
+    servers: tuple[ServerStatus, ...]
+    offers: tuple[tuple[Kind, str, str], ...]
+    dropped: tuple[tuple[str, Dropped], ...]
+    ignored: tuple[tuple[str, Ignored], ...]
+    presets: tuple[PresetFindings, ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    agents: tuple[AgentFindings, ...] = ()
+    entries: tuple[EntryFindings, ...] = ()
+    sight: Sight | None = None
+    """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
+    loosened: tuple[tuple[str, str, str], ...] = ()
+    """What model APIs cannot be told of the active preset's tools: format, tool, what."""
+    without_agent: str | None = None
+    """Whether calls that name no agent are taken, and why; None where there are no agents."""
+
+    @property
+    def unwell(self) -> tuple[ServerStatus, ...]:
+        """The servers that are wanted, and were not reached or did not tell all they offer."""
+        return tuple(server for server in self.servers if not _is_well(server))
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """How many things of each kind are wrong; warnings alone are well."""
+        return {
+            "server": len(self.unwell),
+            "unusable item": sum(not item.needs_task for _, item in self.dropped),
+            "missing item": sum(len(found.view.missing) for found in self.presets),
+            "problem": len(self.problems),
+        }
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(self.faults.values())
+
+
+def read_files(folder: ConfigFolder) -> Files:
+    """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
+    found = folder.look(InForce())
+    listing = folder.listing()
+    loaded = [folder.load(summary.preset_id) for summary in listing.presets]
+    warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
+    if found.configuration is NO_FILE:
+        message = "is not there, so there are no servers"
+        warnings.append(Problem(file=CONFIGURATION_FILE, path="$", message=message))
+    return Files(
+        configuration=found.configuration or NO_FILE,
+        agents=found.agents or NO_AGENTS,
+        agents_are_known=found.agents is not None,
+        presets=tuple(one.preset for one in loaded),
+        active=found.preset.preset_id,
+        problems=each_once(found.problems, listing.problems),
+        warnings=each_once(warnings),
+    )
+
+
+def build_findings(
+    files: Files,
+    servers: Iterable[ServerStatus],
+    snapshots: Mapping[str, Snapshot],
+    registry: Registry,
+    *,
+    require_agent: bool | None,
+    agent: str | None = None,
+) -> Findings:
+    """Put together what the files say, what the servers offer, and what the registry gives.
+
+    ``require_agent`` is the setting. With ``agent``, one that the files name, it is looked through.
+    """
+    agents = files.agents if agent is None else _only(files.agents, agent)
+    return Findings(
+        servers=tuple(servers),
+        offers=tuple(
+            (kind, server_id, name)
+            for server_id, snapshot in snapshots.items()
+            for kind, name in snapshot.components
+        ),
+        dropped=tuple(
+            (server_id, item)
+            for server_id, snapshot in snapshots.items()
+            for item in snapshot.dropped
+        ),
+        ignored=tuple(
+            (server_id, item)
+            for server_id, snapshot in snapshots.items()
+            for item in snapshot.ignored
+        ),
+        presets=tuple(
+            _findings_of_preset(preset, files, snapshots, registry.access.exclude)
+            for preset in files.presets
+        ),
+        problems=files.problems,
+        warnings=each_once(files.warnings, _vain(files, snapshots, registry)),
+        agents=findings_of_agents(registry, agents),
+        entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
+        sight=None if agent is None else sight_of(registry, agent),
+        loosened=tuple(
+            (tool_format.value, tool.spec.name, warning)
+            for tool_format in ToolFormat
+            for tool in registry.tools.items
+            for warning in definition_of(tool.spec, tool_format).warnings
+        ),
+        without_agent=_without_agent(files, registry, require_agent),
+    )
+
+
+def _only(agents: Agents, name: str) -> Agents:
+    return replace(agents, profiles={name: agents.profiles[name]})
+
+
+def _vain(
+    files: Files, snapshots: Mapping[str, Snapshot], registry: Registry
+) -> tuple[Problem, ...]:
+    specs = (tool.spec for tool in registry.tools.items)
+    return vain_entries(
+        agents=files.agents,
+        configuration=files.configuration,
+        snapshots=snapshots,
+        local_tools=[spec.name for spec in specs if spec.server_id is None],
+    )
+
+
+def _without_agent(files: Files, registry: Registry, require_agent: bool | None) -> str | None:
+    if files.agents_are_known and not files.agents.profiles and require_agent is None:
+        return None
+    if require_agent is not None:
+        reason = f"MCP_PROXY_REQUIRE_AGENT is {str(require_agent).lower()}"
+    elif files.agents_are_known:
+        reason = "agents.json has profiles"
+    else:
+        reason = "agents.json cannot be used"
+    answer = "refused" if registry.access.agent_required else "taken"
+    return f"Calls that name no agent are {answer}: {reason}."
+
+
+def _findings_of_preset(
+    preset: Preset,
+    files: Files,
+    snapshots: Mapping[str, Snapshot],
+    exclude: Mapping[str, Exclusions],
+) -> PresetFindings:
+    view = filter_capabilities(snapshots, preset, exclude)
+    missing = findings_of(
+        replace(view, shadowed=()),
+        (),
+        servers=files.configuration.servers,
+        discovered=snapshots.keys(),
+        exclude=exclude,
+        invalid=files.configuration.invalid,
+    )
+    definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
+    return PresetFindings(
+        preset=preset,
+        active=preset.preset_id == files.active,
+        view=view,
+        missing=missing,
+        refused_names={
+            name: alias_of(route.server_id, route.name)
+            for name, route in view.tools.items()
+            if not has_plain_alias(route.server_id, route.name)
+            or not _MCP_NAME.fullmatch(route.name)
+        },
+        tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
+    )
+
+
+def _is_well(server: ServerStatus) -> bool:
+    if server.state is ServerState.DISABLED:
+        return True
+    return server.state is ServerState.READY and server.last_error is None

@@ -1,0 +1,52 @@
+"""Tells the log what changed: each thing once, when it is new."""
+
+from collections.abc import Collection, Iterable
+
+import structlog
+
+from mcp_tools_proxy.config.active import InForce
+from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.gateway.check.findings import Finding, tell
+from mcp_tools_proxy.registry.access import EVERYBODY, Access
+
+log = structlog.get_logger()
+
+
+class News:
+    """Remembers what was told of the registry before."""
+
+    def __init__(self) -> None:
+        self._findings: Collection[Finding] = ()
+        self._vain: Collection[Problem] = ()
+        self._access = EVERYBODY
+
+    def tell_files(self, found: InForce, before: InForce) -> None:
+        """Log what a look at the files found that the look ``before`` did not."""
+        _tell("config.problem", found.problems, before.problems)
+        _tell("config.warning", found.warnings, before.warnings)
+        if found.preset.preset_id != before.preset.preset_id:
+            log.info("preset.active", preset=found.preset.preset_id)
+
+    def tell_registry(
+        self, findings: Iterable[Finding], vain: Collection[Problem], access: Access, preset_id: str
+    ) -> None:
+        """Log what a registry leaves out, excluded names that name nothing, and what agents it has.
+
+        Only what the registry before had not.
+        """
+        findings = tuple(findings)
+        tell([it for it in findings if it not in self._findings], preset_id=preset_id)
+        _tell("config.warning", vain, self._vain)
+        if _agents(access) != _agents(self._access):
+            log.info("agents.active", **_agents(access))
+        self._findings, self._vain, self._access = findings, vain, access
+
+
+def _agents(access: Access) -> dict[str, object]:
+    return {"agents": len(access.agents or ()), "agent_required": access.agent_required}
+
+
+def _tell(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+    for it in problems:
+        if it not in before:
+            log.warning(event, file=it.file, path=it.path, reason=it.message)

@@ -1,0 +1,1 @@
+"""json_schema/model_api"""

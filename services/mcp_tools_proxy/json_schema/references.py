@@ -1,0 +1,76 @@
+"""Where the references of a JSON Schema lead, in any draft."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from mcp_tools_proxy.json_schema.keywords import LISTS, SINGLES, TABLES, Node
+
+_OLD_TABLES = frozenset({"definitions", "dependencies"})
+
+
+class References:
+    """Finds what the references of one document lead to."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+        base = root.get("$id", root.get("id", ""))
+        self._base = base.rstrip("#") if isinstance(base, str) else ""
+
+    def find(self, reference: object) -> tuple[str, Node | bool] | None:
+        """Give the place in the document (``#/…``, ``#name``) and the schema there, else None.
+
+        None for another document, for nowhere, for a name of several parts, and when parts have a
+        base of their own: what a reference leads to then depends on more than its text.
+        """
+        names = self._names
+        if names is None or not isinstance(reference, str):
+            return None
+        place = reference if reference.startswith("#") else reference.removeprefix(self._base)
+        if place and not place.startswith("#"):
+            return None
+        inner = unquote(place.removeprefix("#"))
+        if not inner:
+            return "#", self._root
+        found = self._at(inner[1:]) if inner.startswith("/") else names.get(inner)
+        return (f"#{inner}", found) if isinstance(found, Mapping | bool) else None
+
+    @cached_property
+    def _names(self) -> Mapping[str, Node | None] | None:
+        """The parts that have names, None for a name of several; None for parts with bases."""
+        names: dict[str, Node | None] = {}
+        nodes: list[Any] = [self._root]
+        for node in nodes:  # grows meanwhile
+            if not isinstance(node, Mapping):
+                continue
+            nodes += _subschemas(node)
+            for key in ("$anchor", "$dynamicAnchor", "$id", "id"):
+                name = node.get(key)
+                if not isinstance(name, str):
+                    continue
+                if not key.endswith("id") or name.startswith("#"):
+                    name = name.removeprefix("#")
+                    names[name] = node if names.get(name, node) is node else None
+                elif node is not self._root:
+                    return None
+        return names
+
+    def _at(self, pointer: str) -> object:
+        found: object = self._root
+        for step in pointer.split("/"):
+            key = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list):
+                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+            else:
+                found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+def _subschemas(node: Node) -> Iterator[Any]:
+    """Give what stands at the places of a node where schemas stand, in any draft."""
+    for key, value in node.items():
+        if key in SINGLES or key in LISTS or key == "additionalItems":
+            yield from value if isinstance(value, list) else (value,)
+        elif (key in TABLES or key in _OLD_TABLES) and isinstance(value, Mapping):
+            yield from value.values()

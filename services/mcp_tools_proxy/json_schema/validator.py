@@ -1,0 +1,179 @@
+"""Checks of tool arguments, compiled from the JSON Schemas that servers send."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import islice
+
+from jsonschema_rs import (
+    FancyRegexOptions,
+    ValidationError,
+    ValidationErrorKind,
+    Validator,
+    validator_for,
+)
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.json_schema.complexity import MAX_STEPS, Steps, effort_of, steps_of
+from mcp_tools_proxy.json_schema.schema_nodes import Unbounded
+from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, told_first
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+MAX_PROBLEM_CHARS = 300
+
+ALL_PROBLEMS_BYTES = 4096
+"""Of longer arguments only the first problem is told: the library finds all or one, and a
+megabyte of wrong items takes it seconds."""
+
+REGEX_STEPS = 100_000
+"""Backtracking steps of one pattern on one string; more counts as a mismatch."""
+
+CHEAP_STEPS = 20
+"""Of a schema of at most so many steps for a value, no arguments are too much."""
+
+EXPLAINED_STEPS = 10_000
+"""Where a check takes more, the library takes seconds to say what is wrong."""
+
+CACHED_SCHEMAS = 20_000
+"""As many as one server may offer: when it is discovered again, only what is new is compiled."""
+
+_VALUE = "the value"
+"""What the library says instead of an argument's value, which may be a secret."""
+
+
+class BrokenSchema(Exception):
+    """A schema cannot be compiled; ``reason`` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ArgumentCheck:
+    """Accepts the arguments of one tool, or raises InvalidArguments; see ``compile_check``."""
+
+    def __init__(self, validator: Validator, steps: Steps) -> None:
+        self._validator = validator
+        self._steps = steps
+
+    def __call__(self, arguments: JsonObject) -> None:
+        """Raise InvalidArguments that names path and rule of what is wrong, never a value."""
+        if self._steps[-1] > CHEAP_STEPS and effort_of(arguments, self._steps) > MAX_STEPS:
+            raise InvalidArguments(
+                "arguments: hold too many values, nested too deeply, to be checked against this "
+                "tool's inputSchema; send less at a time"
+            )
+        try:
+            if self._validator.is_valid(arguments):
+                return
+            problems = self._problems(arguments)
+        except ValueError:  # the library cannot even read them
+            raise InvalidArguments(
+                "arguments: holds text that is not valid Unicode, or is nested too deeply"
+            ) from None
+        told = told_first(problems, _told)
+        names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
+        raise InvalidArguments(
+            told or "arguments: do not fit this tool's inputSchema",
+            details={"arguments": list(islice(names, MAX_PROBLEMS))},
+        )
+
+    def _problems(self, arguments: JsonObject) -> list[ValidationError]:
+        """Give what is wrong, as far as it can be told in good time."""
+        effort = effort_of(arguments, self._steps)
+        if min(effort, self._steps[-1]) > EXPLAINED_STEPS:
+            return []
+        if effort <= EXPLAINED_STEPS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
+            return list(self._validator.iter_errors(arguments))
+        try:
+            self._validator.validate(arguments)
+        except ValidationError as error:
+            return [error]
+        return []
+
+
+def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
+    """Compile a schema: JSON Schema 2020-12, or the draft that ``$schema`` names.
+
+    Nothing is ever fetched: a ``$ref`` to another document is a fault of the schema. Patterns are
+    bounded in steps, and so is the whole check. Raises BrokenSchema.
+    """
+    try:
+        schema_json = to_json(schema)
+    except ValueError:
+        raise BrokenSchema("its inputSchema is nested too deeply, or is not Unicode") from None
+    return _compiled(schema_json)
+
+
+@lru_cache(maxsize=CACHED_SCHEMAS)
+def _compiled(schema_json: bytes) -> ArgumentCheck:
+    try:
+        validator = validator_for(
+            schema_json.decode(),
+            offline=True,
+            mask=_VALUE,
+            pattern_options=FancyRegexOptions(backtrack_limit=REGEX_STEPS),
+        )
+    except ValidationError as error:
+        place = "/".join(str(part) for part in error.instance_path)
+        where = f" at {quote(place)}" if place else ""
+        reason = error.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
+        if isinstance(error.kind, ValidationErrorKind.Referencing):
+            reason = f"a $ref leads nowhere, and none is ever fetched: {reason}"
+        raise BrokenSchema(f"its inputSchema cannot be compiled{where}: {reason}") from None
+    except ValueError as error:
+        reason = str(error)[:MAX_PROBLEM_CHARS]
+        raise BrokenSchema(f"its inputSchema cannot be compiled: {reason}") from None
+    try:
+        steps = steps_of(from_json(schema_json))
+    except Unbounded as error:
+        raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
+    return ArgumentCheck(validator, steps)
+
+
+def _told(problem: ValidationError) -> str:
+    match problem.kind:
+        case ValidationErrorKind.AdditionalProperties(unexpected=names):
+            rule = f"{_quoted(names)} not allowed here"
+        case ValidationErrorKind.UnevaluatedProperties(unexpected=names):
+            rule = f"{_quoted(names)} not allowed here"
+        case ValidationErrorKind.Required(property=name):
+            rule = f"{quote(name)} is missing"
+        case ValidationErrorKind.FalseSchema():
+            rule = "nothing is allowed here"
+        case ValidationErrorKind.PropertyNames():
+            rule = "holds a name that is not allowed"
+        case ValidationErrorKind.BacktrackLimitExceeded():
+            rule = "is too long for the pattern it has to match"
+        case _:
+            rule = problem.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
+    return f"{_path(problem.instance_path)}: {rule}"
+
+
+def _quoted(names: list[str]) -> str:
+    shown = ", ".join(quote(name) for name in names[:MAX_PROBLEMS])
+    more = ", …" if len(names) > MAX_PROBLEMS else ""
+    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+
+
+def _path(path: Iterable[str | int]) -> str:
+    return ".".join(["arguments", *(_part(part) for part in path)])
+
+
+def _part(part: str | int) -> str:
+    if isinstance(part, int) or part.isidentifier():
+        return str(part)[:QUOTE_CHARS]
+    return quote(part)
+
+
+def _top_level_names(problem: ValidationError) -> list[str]:
+    if problem.instance_path:
+        return [str(problem.instance_path[0])[:QUOTE_CHARS]]
+    match problem.kind:
+        case ValidationErrorKind.Required(property=name):
+            return [name[:QUOTE_CHARS]]
+        case ValidationErrorKind.AdditionalProperties(unexpected=names):
+            return [name[:QUOTE_CHARS] for name in names[:MAX_PROBLEMS]]
+        case _:
+            return []

@@ -1,0 +1,296 @@
+"""The facade over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
+
+A reply is one JSON body where nothing can be said before it, else a stream of events. In the newer
+era each request tells: it asks for progress or log lines, or it does not. In the older ones a
+session tells when it begins: a client that does not take ``text/event-stream`` gets JSON bodies.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.mcp_server.http.authentication import Entrance, admitted, refusal
+from mcp_tools_proxy.mcp_server.http.in_flight_ids import IdsInUse
+from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
+from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
+from mcp_tools_proxy.mcp_server.http.open_streams import Check, Streams
+from mcp_tools_proxy.mcp_server.http.session_eviction import giving_way
+from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, answering_204, body_again
+from mcp_tools_proxy.mcp_server.http.stateless_http import answer_plain_post
+from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
+from mcp_tools_proxy.mcp_server.request import ASKING, wants_stream
+from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.policy.tenant_share import tenant_share
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.web.request_refusals import CALLER, Refusals
+from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.wire.request_json import parse_request
+
+INITIALIZE = "initialize"
+SESSION_HEADER = b"mcp-session-id"
+VERSION_HEADER = b"mcp-protocol-version"
+HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+
+Handle = Callable[[Scope, Caller, Check, Receive, Send], Awaitable[None]]
+"""Answers a request that was let in; ``Check`` tells whether its sender still may have a stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """What one service bears; ``session_idle_s`` is how long an unused session is kept."""
+
+    body: BodyLimits
+    max_sessions: int
+    session_idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """An ASGI application in the form that a Route takes for one: an object, no function."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class HttpFacade:
+    """Serves ``server`` at the routes of ``routes`` while ``run`` runs."""
+
+    def __init__(
+        self,
+        server: FacadeServer,
+        *,
+        entrance: Entrance,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+        refusals: Refusals,
+        limits: HttpLimits,
+    ) -> None:
+        self._entrance = entrance
+        self._server = server
+        self._lifecycle = lifecycle
+        self._refusals = refusals
+        self._limits = limits
+        self._streams = Streams(max_of_tenant=tenant_share(limits.max_sessions))
+        self._with_bodies = self._sessions(json_response=True)
+        self._with_streams = self._sessions(json_response=False)
+        metrics.mcp_sessions.set_function(lambda: self.sessions)
+        metrics.mcp_streams.set_function(lambda: self.streams)
+        self._ids_in_use = IdsInUse()
+        self._sse = LegacySse(server, over=self._no_more_calls, limits=limits.body)
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of the older eras that are open."""
+        return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
+
+    @property
+    def streams(self) -> int:
+        """Streams that are open: of sessions, of legacy HTTP+SSE, of changes."""
+        return len(self._streams)
+
+    @property
+    def watchers(self) -> int:
+        """Clients that are told when their lists change."""
+        return len(self._server.watching)
+
+    def routes(self) -> Sequence[Route]:
+        """Give the routes."""
+        streamable = _Endpoint(partial(self._enter, self._streamable))
+        legacy = _Endpoint(partial(self._enter, self._legacy))
+        return (
+            Route("/mcp", streamable),
+            Route("/mcp/agents/{agent}", streamable),
+            Route("/mcp/sse", legacy),
+            Route("/mcp/agents/{agent}/sse", legacy),
+        )
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Serve until left. When the service stops, streams end as soon as no call needs them."""
+        async with (
+            self._with_bodies.run(),
+            self._with_streams.run(),
+            asyncio.TaskGroup() as chores,
+        ):
+            tasks = [
+                chores.create_task(self._server.tell_changes()),
+                chores.create_task(self._streams.run()),
+                chores.create_task(self._end_streams()),
+            ]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _enter(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in and have ``handle`` answer it, or refuse it."""
+        try:
+            caller = await self._entrance.identify(scope)
+            ASKING.set(caller)
+            scope[CALLER] = caller
+            check = partial(self._entrance.check_again, scope, caller)
+            await handle(scope, caller, check, receive, send)
+        except ProxyError as error:
+            await self._refuse(error, scope)(scope, receive, send)
+
+    async def _streamable(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        """Serve streamable HTTP."""
+        serve = self._post if scope["method"] == "POST" else self._other
+        await serve(scope, caller, check, receive, send)
+
+    async def _legacy(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        """Serve legacy HTTP+SSE."""
+        scope = admitted(scope, caller)
+        match scope["method"]:
+            case "POST":
+                body = await read_body(receive, self._limits.body.max_bytes)
+                await self._sse.post(scope, body, body_again(body, receive), send)
+            case "GET":
+                self._streams.check_room(caller.tenant_id)
+                await self._make_room(caller)
+                await self._streams.serve(
+                    self._sse.stream,
+                    scope,
+                    receive,
+                    send,
+                    check=check,
+                    carries_answers=True,
+                    session_of=caller.tenant_id,
+                    ends_itself=True,
+                )
+            case _:
+                await _not_allowed("GET, POST")(scope, receive, send)
+
+    async def _post(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        body = await read_body(receive, self._limits.body.max_bytes)
+        content = parse_request(body, max_items=self._limits.body.max_items)
+        again = body_again(body, receive)
+        headers = _headers(scope)
+        version = headers.get(VERSION_HEADER)
+        if version is None or version in HANDSHAKE_VERSIONS:
+            begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
+            if begins:
+                await self._make_room(caller)
+            scope = admitted(scope, caller)
+            async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
+                sessions = self._sessions_for(headers)
+                await answer_in_session(sessions, scope, again, send)
+        elif _method_of(content) == LISTEN:
+            await self._streams.serve(
+                self._with_streams.handle_read,
+                admitted(scope, caller),
+                again,
+                send,
+                check=check,
+                ends_itself=True,
+            )
+        elif wants_stream(content):
+            await self._with_streams.handle_read(admitted(scope, caller), again, send)
+        elif not await answer_plain_post(self._server, caller, content, scope, receive, send):
+            scope = admitted(scope, caller)
+            answering = self._with_bodies.handle_read(scope, again, send)
+            await while_connected(receive, answering)
+
+    async def _other(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        if scope["method"] not in ("GET", "DELETE"):
+            await _not_allowed("GET, POST, DELETE")(scope, receive, send)
+            return
+        scope = admitted(scope, caller)
+        sessions = self._sessions_for(_headers(scope))
+        if scope["method"] == "DELETE":
+            await sessions.handle_request(scope, receive, answering_204(send))
+            return
+        self._streams.check_room(caller.tenant_id)
+        await self._streams.serve(
+            sessions.handle_request, scope, receive, send, check=check, session_of=caller.tenant_id
+        )
+
+    def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
+        """Give where a request's session is, or will be when it begins one."""
+        session_id = headers.get(SESSION_HEADER)
+        if session_id is not None:
+            known = session_id.decode("latin-1") in self._with_bodies
+            return self._with_bodies if known else self._with_streams
+        accept = headers.get(b"accept", b"*/*")
+        takes_streams = b"text/event-stream" in accept or b"*/*" in accept
+        return self._with_streams if takes_streams else self._with_bodies
+
+    def _refuse(self, error: ProxyError, scope: Scope) -> Response:
+        """Answer a request that comes no further, and tell the operator of it."""
+        trace_id = trace_id_from(None, Headers(scope=scope))
+        self._refusals.tell(scope, error, trace_id)
+        return refusal(error, trace_id)
+
+    async def _make_room(self, caller: Caller) -> None:
+        """Make room for one more session of ``caller``: an unused one ends. Raises NoRoom."""
+        while self.sessions >= self._limits.max_sessions:
+            both = self._with_bodies, self._with_streams
+            unused = [one for sessions in both for one in sessions.unused]
+            tenants = both[0].tenants + both[1].tenants
+            one = giving_way(unused, tenants, caller.tenant_id)
+            if one is None:
+                raise NoRoom(
+                    f"{self._limits.max_sessions} sessions are open and in use, the most that "
+                    "this service bears; try again later"
+                )
+            await one.end()
+
+    def _sessions(self, *, json_response: bool) -> HttpSessions:
+        return HttpSessions(
+            self._server,
+            json_response=json_response,
+            session_idle_timeout=self._limits.session_idle_s,
+            max_request_body_size=self._limits.body.max_bytes,
+            max_sessions=None,  # both have them together: _make_room
+        )
+
+    async def _end_streams(self) -> None:
+        await self._lifecycle.stopping()
+        self._server.listening.close()
+        self._streams.end()
+        await self._no_more_calls()
+        await self._streams.end_all()
+
+    async def _no_more_calls(self) -> None:
+        """Wait until the service stops and no call is in flight any more."""
+        await self._lifecycle.stopping()
+        await self._lifecycle.idle()
+
+
+def _headers(scope: Scope) -> Mapping[bytes, bytes]:
+    """Give the headers; of one that is there twice the first, as the SDK does."""
+    return {name: value.strip(b" \t") for name, value in reversed(scope["headers"])}
+
+
+def _method_of(content: object) -> object:
+    return content.get("method") if isinstance(content, dict) else None
+
+
+def _not_allowed(methods: str) -> Response:
+    return Response(status_code=405, headers={"Allow": methods})

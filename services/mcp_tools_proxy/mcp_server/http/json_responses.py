@@ -1,0 +1,117 @@
+"""JSON bodies in sessions of the older eras that were opened for streams of events.
+
+A client may ask for both when it begins, and for JSON alone later (streamable HTTP leaves that to
+each request). The SDK settles it once for a session, and would refuse such a request.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from mcp.types import INTERNAL_ERROR, INVALID_REQUEST
+from pydantic_core import from_json, to_json
+from starlette.types import Message, Receive, Scope, Send
+
+from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, body_again
+from mcp_tools_proxy.mcp_server.http.stateless_http import takes_json
+
+BOTH = b"application/json, text/event-stream"
+_DATA = b"data: "
+
+
+async def answer_in_session(
+    sessions: HttpSessions, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve a POST of one of ``sessions``, with JSON where it takes nothing else."""
+    if sessions.json_response or not _takes_json_only(scope):
+        await sessions.handle_read(scope, receive, send)
+    else:
+        await _answer_as_json(sessions, scope, receive, send)
+
+
+def _takes_json_only(scope: Scope) -> bool:
+    given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
+    accept = ",".join(given).lower()
+    streams = ("text/event-stream", "text/*", "*/*")
+    return takes_json(accept) and not any(kind in accept for kind in streams)
+
+
+async def _answer_as_json(
+    sessions: HttpSessions, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve a request with its answer alone instead of a stream.
+
+    What is said before it is dropped, as in sessions that were opened for JSON. What is asked
+    before it is refused on behalf of the client, which cannot be asked.
+    """
+    others = [(name, value) for name, value in scope["headers"] if name != b"accept"]
+    scope = {**scope, "headers": [*others, (b"accept", BOTH)]}
+
+    async def refuse(question: Mapping[str, object]) -> None:
+        error = {"code": INVALID_REQUEST, "message": "the client takes JSON only: ask it nothing"}
+        refused = {"jsonrpc": "2.0", "id": question["id"], "error": error}
+        await sessions.handle_read(scope, body_again(to_json(refused), receive), _to_nobody)
+
+    async with asyncio.TaskGroup() as tasks:
+        answer = _Answer(send, lambda question: tasks.create_task(refuse(question)))
+        await sessions.handle_read(scope, receive, answer)
+
+
+class _Answer:
+    """An ASGI ``send`` that takes a stream of events and sends its last message as JSON."""
+
+    def __init__(self, send: Send, asked: Callable[[Mapping[str, object]], object]) -> None:
+        self._send = send
+        self._asked = asked
+        self._begun: Message | None = None
+        self._line = b""
+        self._is_sent = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_stream(message):
+            self._begun = message
+        elif self._begun is None:
+            await self._send(message)
+        else:
+            *lines, self._line = (self._line + message.get("body", b"")).split(b"\n")
+            for line in lines:
+                await self._take(line.strip())
+            if not message.get("more_body", False):
+                await self._answer(_NO_ANSWER, 500)
+
+    async def _take(self, line: bytes) -> None:
+        data = line.removeprefix(_DATA)
+        if data is line or not data:
+            return
+        said = from_json(data)
+        if "method" not in said:
+            await self._answer(data, 200)
+        elif "id" in said:
+            self._asked(said)
+
+    async def _answer(self, body: bytes, status: int) -> None:
+        if self._is_sent or self._begun is None:
+            return
+        self._is_sent = True
+        kept = [(k, v) for k, v in self._begun["headers"] if k.lower() == b"mcp-session-id"]
+        headers = [*kept, (b"content-type", b"application/json")]
+        headers.append((b"content-length", b"%d" % len(body)))
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+_NO_ANSWER = to_json(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": INTERNAL_ERROR, "message": "the session ended before the answer"},
+    }
+)
+
+
+def _is_stream(message: Message) -> bool:
+    headers = {name.lower(): value for name, value in message["headers"]}
+    return bool(headers.get(b"content-type", b"").startswith(b"text/event-stream"))
+
+
+async def _to_nobody(_message: Message) -> None:
+    """Drop what answers a message that no client sent."""

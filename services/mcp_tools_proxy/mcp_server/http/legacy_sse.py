@@ -1,0 +1,141 @@
+"""Legacy HTTP+SSE (2024-11-05): a stream for what the server says, a POST for each message.
+
+The stream's first event is the address to post to, the stream's own with a ``sessionId`` (F-02);
+a message without one is answered 400, with an unknown one 404 (F-03).
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl, quote, urlencode
+
+import anyio
+from mcp.server.sse import SseServerTransport
+from mcp.shared._stream_protocols import WriteStream
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCRequest
+from starlette.types import Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.mcp_server.http.in_flight_ids import message_of
+from mcp_tools_proxy.mcp_server.pending_requests import Unanswered
+from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.wire.request_json import parse_request
+
+MAX_UNREAD = 64
+"""Messages of one session that wait for its client to read; then it may ask for no more."""
+
+_ADDRESS = re.compile(rb"data: [^\r\n]*\?session_id=([0-9a-f]{32})")
+
+
+@dataclass(slots=True)
+class _Unread:
+    """How many messages wait for one session's client to read."""
+
+    session_id: str = ""
+    count: int = 0
+
+
+class LegacySse:
+    """The SDK's transport, under the names that the protocol's clients know.
+
+    When ``over`` returns, each stream ends as soon as its requests are answered.
+    """
+
+    def __init__(
+        self,
+        server: FacadeServer,
+        *,
+        over: Callable[[], Awaitable[None]],
+        limits: BodyLimits,
+    ) -> None:
+        self._server = server
+        self._over = over
+        self._max_items = limits.max_items
+        self._transport = SseServerTransport("/", max_request_body_size=limits.max_bytes)
+        self._unread: dict[str, _Unread] = {}
+
+    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one session, for as long as its stream is open."""
+        unread = _Unread()
+
+        def announced(session_id: str) -> None:
+            unread.session_id = session_id
+            self._unread[session_id] = unread
+
+        sending = _announcing(quote(scope["path"]).encode(), send, announced)
+        try:
+            async with (
+                self._transport.connect_sse(scope, receive, sending) as (messages, answers),
+                Unanswered().watched(messages, answers, self._over) as (reader, writer),
+            ):
+                await self._server.run(reader, _WayOut(writer, unread), self._server.options)
+        finally:
+            self._unread.pop(unread.session_id, None)
+
+    async def post(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Take one message of a session; ``receive`` gives its ``body`` once more.
+
+        Raises InvalidRequest for what is no message; NoRoom for a request while too much waits
+        for the client to read it.
+        """
+        message = message_of(parse_request(body, max_items=self._max_items))
+        given = parse_qsl(scope["query_string"].decode("latin-1"))
+        renamed = [("session_id" if key == "sessionId" else key, value) for key, value in given]
+        unread = self._unread.get(dict(renamed).get("session_id", ""))
+        if isinstance(message, JSONRPCRequest) and unread and unread.count >= MAX_UNREAD:
+            raise NoRoom(f"{MAX_UNREAD} messages wait on the stream; read them first")
+        again = {**scope, "query_string": urlencode(renamed).encode()}
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the stream has ended
+            await self._transport.handle_post_message(again, receive, send)
+
+
+class _WayOut:
+    """The SDK's way to one client, which counts what waits there."""
+
+    def __init__(self, inner: WriteStream[SessionMessage], unread: _Unread) -> None:
+        self._inner = inner
+        self._unread = unread
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._unread.count += 1
+        try:
+            await self._inner.send(item)
+        finally:
+            self._unread.count -= 1
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc, traceback)
+
+
+def _announcing(path: bytes, send: Send, announced: Callable[[str], None]) -> Send:
+    """Announce the stream's own path as the address to post to, and tell its ``sessionId``."""
+    waiting = True
+
+    async def sending(message: Message) -> None:
+        nonlocal waiting
+        if waiting and (found := _ADDRESS.search(message.get("body", b""))):
+            waiting = False
+            announced(found[1].decode())
+            address = b"data: %b?sessionId=%b" % (path, found[1])
+            body = message["body"].replace(found[0], address, 1)
+            message = {**message, "body": body}
+        await send(message)
+
+    return sending

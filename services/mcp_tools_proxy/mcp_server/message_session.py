@@ -1,0 +1,282 @@
+"""The facade over whatever carries messages of its own: one session, its messages parsed JSON."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import anyio
+import structlog
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
+from mcp_tools_proxy.mcp_server.http.in_flight_ids import message_of
+from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
+from mcp_tools_proxy.mcp_server.results import Json, refusal_of
+from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.stateless import PlainRequest, answer_plain, find_plain
+
+MAX_OPEN_REQUESTS = 64
+"""Requests of one session that are not answered yet; one more is refused."""
+
+MAX_UNHEARD = 256
+"""Messages of one session that were not looked at yet."""
+
+Send = Callable[[Mapping[str, object]], Awaitable[None]]
+"""Sends one message to the client; it may wait while too much is on its way."""
+
+log = structlog.get_logger()
+
+
+class Conversation:
+    """One session, of either era: ``hear`` takes what the client says, ``send`` what it is told.
+
+    Messages are heard in order; requests are answered as they are done, at most
+    ``MAX_OPEN_REQUESTS`` at once.
+    """
+
+    def __init__(
+        self, server: FacadeServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
+    ) -> None:
+        """``tasks`` runs the answers that do not go the SDK's way."""
+        self._server = server
+        self._caller = caller
+        self._send = send
+        self._tasks = tasks
+        self._plain: dict[str, asyncio.Task[None]] = {}
+        """The plain requests that are being answered, by id."""
+        self._is_of_newer_era: bool | None = None
+        """As its first request made it. The SDK is given that one, so that it knows as well."""
+        self._open: dict[str, str] = {}
+        """The methods of the requests that wait for their answer, by id."""
+        self._unheard, self._messages = anyio.create_memory_object_stream[
+            SessionMessage | Exception
+        ](MAX_UNHEARD)
+        self._answered = asyncio.Event()
+        self._answered.set()
+        self._way_out = _WayOut(self._tell)
+        self._running = anyio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Conversation {len(self._open)} open requests>"
+
+    @property
+    def open_requests(self) -> int:
+        """Requests that are not answered yet, streams of changes included."""
+        return len(self._open)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request other than for a stream of changes waits for its answer."""
+        return any(method != LISTEN for method in self._open.values())
+
+    async def answered(self) -> None:
+        """Wait until no request waits for its answer; one that was cancelled gets none."""
+        await self._answered.wait()
+
+    async def run(self) -> None:
+        """Serve until closed."""
+        try:
+            with self._running:
+                await self._server.run(self._messages, self._way_out, self._server.options)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End here and now: what was asked and is not answered never is."""
+        self._way_out.closed = True
+        self._unheard.close()
+        self._messages.close()
+        self._running.cancel()
+        for task in self._plain.values():
+            task.cancel()
+        self._open.clear()
+        self._answered.set()
+
+    async def hear(self, content: object) -> None:
+        """Take one message of the client.
+
+        A request that cannot be taken is answered with a JSON-RPC error. Raises InvalidRequest for
+        what is left without an answer: what is no message, or has the id of an open request, whose
+        answer it would seem to be.
+        """
+        id_ = _id_of(content)
+        if id_ is not None and str(id_) in self._open:
+            raise InvalidRequest("a request with this id is not answered yet")
+        try:
+            self._take(content)
+        except ProxyError as error:
+            if id_ is None:
+                raise
+            await self._refuse(id_, error)
+
+    def _take(self, content: object) -> None:
+        plain = find_plain(content, self._server.answers) if self._may_be_plain else None
+        if plain is not None:
+            self._check_room()
+            self._begin(plain.id, plain.method)
+            self._plain[str(plain.id)] = self._tasks.create_task(self._answer(plain))
+            return
+        match message := message_of(content):
+            case JSONRPCRequest(id=id_, method=method, params=params):
+                self._check_room()
+                self._hand_over(message)
+                self._begin(id_, method)
+                if self._is_of_newer_era is None:
+                    has_envelope = PROTOCOL_VERSION_META_KEY in _meta_of(params)
+                    self._is_of_newer_era = has_envelope and method != "initialize"
+            case JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": int() | str() as id_}
+            ):
+                if task := self._plain.pop(str(id_), None):
+                    task.cancel()
+                else:
+                    self._hand_over(message)
+                self._close(id_)
+            case _:
+                self._hand_over(message)
+
+    @property
+    def _may_be_plain(self) -> bool:
+        """Whether a request may be answered past the SDK: not before one that the SDK still has."""
+        if not self._is_of_newer_era:
+            return False
+        handed_over = self._open.keys() - self._plain.keys()
+        return all(self._open[id_] == LISTEN for id_ in handed_over)
+
+    def _check_room(self) -> None:
+        if len(self._open) >= MAX_OPEN_REQUESTS:
+            raise NoRoom(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
+
+    def _hand_over(self, message: JSONRPCMessage) -> None:
+        """Leave a message to the SDK."""
+        try:
+            self._unheard.send_nowait(SessionMessage(message))
+        except anyio.WouldBlock:
+            raise NoRoom(f"{MAX_UNHEARD} messages wait to be looked at; send fewer") from None
+
+    def _begin(self, id_: RequestId, method: str) -> None:
+        self._open[str(id_)] = method
+        self._answered.clear()
+
+    async def _answer(self, request: PlainRequest) -> None:
+        """Answer a plain request, unless it is cancelled meanwhile."""
+        answer: Json | None = None
+
+        async def tell(message: Mapping[str, object]) -> None:
+            if answer is None:  # after it nothing is said of its request
+                await self._send(message)
+
+        try:
+            answer = await answer_plain(self._server, request, self._caller, tell=tell)
+            await self._send(answer)
+        except Exception:
+            log.exception("facade.answer_crashed", method=request.method)
+            with suppress(Exception):
+                await self._refuse(request.id, InternalError())
+        if self._plain.pop(str(request.id), None):  # it was not closed meanwhile
+            self._close(request.id)
+
+    async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
+        await self._tell(SessionMessage(refusal_of(id_, error)))
+
+    async def _tell(self, item: SessionMessage) -> None:
+        message = item.message
+        await self._send(_as_json(message))
+        match message:
+            case JSONRPCResponse(id=id_) | JSONRPCError(id=int() | str() as id_):
+                self._close(id_)
+
+    def _close(self, id_: RequestId) -> None:
+        self._open.pop(str(id_), None)
+        if not self._open:
+            self._answered.set()
+
+
+class Conversations:
+    """Conversations with one server, and what all of them need while they last."""
+
+    def __init__(self, server: FacadeServer, caller: Caller) -> None:
+        """``caller`` is who is served in all of them."""
+        self._server = server
+        self._caller = caller
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def begin(self, send: Send) -> Conversation:
+        """Begin one whose messages to the client go to ``send``, while ``run`` runs."""
+        if self._tasks is None:
+            raise RuntimeError("conversations are begun while they are run")
+        return Conversation(self._server, self._caller, send, self._tasks)
+
+    def end_streams(self) -> None:
+        """End every stream of changes in the protocol's own way."""
+        self._server.listening.close()
+
+    async def run(self) -> None:
+        """Tell clients of changes of what they see, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._server.tell_changes()
+        finally:
+            self._tasks = None
+
+
+class _WayOut:
+    """The SDK's way to the client; once it is closed, nothing gets there any more."""
+
+    def __init__(self, tell: Callable[[SessionMessage], Awaitable[None]]) -> None:
+        self._tell = tell
+        self.closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self.closed:
+            raise anyio.ClosedResourceError
+        await self._tell(item)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _as_json(message: JSONRPCMessage) -> Json:
+    """Give a message as it is on the wire; a result is JSON already."""
+    if isinstance(message, JSONRPCResponse):
+        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+
+
+def _meta_of(params: Json | None) -> Json:
+    meta = (params or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _id_of(content: object) -> RequestId | None:
+    """Give the id of what may be meant as a request, None when nobody waits for an answer."""
+    match content:
+        case {"id": bool()}:
+            return None
+        case {"id": int() | str() as id_, "method": _}:
+            return id_
+    return None

@@ -1,0 +1,128 @@
+"""What each method of MCP does here: ask the registry for a list, or the executor for a use."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp import MCPError
+from mcp.types import INVALID_PARAMS
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.mcp_server.request import Asked
+from mcp_tools_proxy.mcp_server.results import (
+    Json,
+    completion_result,
+    prompt_result,
+    protocol_error,
+    resource_result,
+    tool_result,
+)
+from mcp_tools_proxy.registry.registry import RegistryHolder
+
+CACHED = frozenset(
+    {
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+"""Methods whose results say how long, and for whom, they may be kept (MCP 2026-07-28)."""
+
+
+class Methods:
+    """The methods that list and use components; ``answer`` is the one way in."""
+
+    def __init__(self, registry: RegistryHolder, executor: Executor) -> None:
+        self._registry = registry
+        self._executor = executor
+        self._methods: Mapping[str, Callable[[Asked], Awaitable[Json]]] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "completion/complete": self._complete,
+        }
+
+    def __contains__(self, method: str) -> bool:
+        return method in self._methods
+
+    async def answer(self, asked: Asked) -> Json:
+        """Give the result of a method that is here, without its era's envelope. Raises MCPError."""
+        try:
+            return await self._methods[asked.method](asked)
+        except ProxyError as error:
+            raise protocol_error(error, asked.trace_id, modern=asked.modern) from None
+
+    async def _list_tools(self, asked: Asked) -> Json:
+        listed = await self._registry.current.mcp_tools(_whole(asked).caller)
+        if asked.modern:
+            return {"tools": listed.definitions}
+        return {"tools": [_without_odd_output(tool) for tool in listed.definitions]}
+
+    async def _list_prompts(self, asked: Asked) -> Json:
+        listed = await self._registry.current.mcp_prompts(_whole(asked).caller)
+        return {"prompts": listed.definitions}
+
+    async def _list_resources(self, asked: Asked) -> Json:
+        listed = await self._registry.current.mcp_resources(_whole(asked).caller)
+        return {"resources": listed.definitions}
+
+    async def _list_templates(self, asked: Asked) -> Json:
+        listed = await self._registry.current.mcp_templates(_whole(asked).caller)
+        return {"resourceTemplates": listed.definitions}
+
+    async def _call_tool(self, asked: Asked) -> Json:
+        call = asked.call(Kind.TOOL, asked.text("name"), asked.mapping("arguments"))
+        outcome = await self._executor.execute(call)
+        return tool_result(outcome, call, modern=asked.modern)
+
+    async def _get_prompt(self, asked: Asked) -> Json:
+        call = asked.call(Kind.PROMPT, asked.text("name"), asked.mapping("arguments"))
+        outcome = await self._executor.execute(call)
+        return prompt_result(outcome, call.trace_id, modern=asked.modern)
+
+    async def _read_resource(self, asked: Asked) -> Json:
+        call = asked.call(Kind.RESOURCE, asked.text("uri"), {})
+        outcome = await self._executor.execute(call)
+        return resource_result(outcome, call.trace_id, call.name, modern=asked.modern)
+
+    async def _complete(self, asked: Asked) -> Json:
+        kind, name = _reference(asked.mapping("ref"))
+        arguments = {"argument": asked.mapping("argument")}
+        if context := asked.mapping("context"):
+            arguments["context"] = context
+        call = asked.call(kind, name, arguments)
+        outcome = await self._executor.complete(call)
+        return completion_result(outcome, call.trace_id, modern=asked.modern)
+
+
+def _whole(asked: Asked) -> Asked:
+    """Refuse a cursor: every list is given whole. Raises MCPError."""
+    if asked.params.get("cursor") is not None:
+        raise MCPError(INVALID_PARAMS, "no list has more pages; leave cursor out")
+    return asked
+
+
+def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
+    """Give what is completed: a prompt by its name, a template by itself. Raises MCPError."""
+    match ref:
+        case {"type": "ref/prompt", "name": str(name)}:
+            return Kind.PROMPT, name
+        case {"type": "ref/resource", "uri": str(uri)}:
+            return Kind.RESOURCE, uri
+    raise MCPError(INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri")
+
+
+def _without_odd_output(tool: JsonObject) -> JsonObject:
+    """Leave out an output schema that is none of objects: eras before 2026-07-28 refuse it."""
+    schema = tool.get("outputSchema")
+    if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
+        return tool
+    return {key: value for key, value in tool.items() if key != "outputSchema"}

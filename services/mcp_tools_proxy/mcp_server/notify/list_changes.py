@@ -1,0 +1,123 @@
+"""Who is connected, and what each of them sees: told of a change of it, and of nothing else.
+
+A registry is replaced whenever anything changes anywhere. Whether a client is told depends on its
+own lists alone: those of its agent, with or without a tenant.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import structlog
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.mcp_server.notify.delivery import Recipient, Telling
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+
+log = structlog.get_logger()
+
+
+class Lists(Enum):
+    """The lists that MCP tells the changes of; templates are resources."""
+
+    TOOLS = "tools"
+    PROMPTS = "prompts"
+    RESOURCES = "resources"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The tags of what somebody saw in ``registry``; none while nothing can be listed."""
+
+    registry: Registry | None = None
+    tags: Mapping[Lists, str] = field(default_factory=dict)
+
+
+Tell = Callable[[frozenset[Lists]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Watcher:
+    caller: Caller
+    seen: Seen
+    recipient: Recipient[Lists]
+
+
+class Watching:
+    """Those who want to be told when their lists change; ``run`` tells them."""
+
+    def __init__(self, registry: RegistryHolder, telling: Telling) -> None:
+        self._registry = registry
+        self._telling = telling
+        self._watchers: dict[object, _Watcher] = {}
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    async def look(self, caller: Caller) -> Seen:
+        """Give what ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
+        return await _look(self._registry.current, caller)
+
+    def join(self, caller: Caller, seen: Seen, tell: Tell) -> Callable[[], None]:
+        """Have ``tell`` called when ``caller`` sees something else than ``seen``.
+
+        Ends when what is returned is called.
+        """
+        key = object()
+        self._watchers[key] = _Watcher(caller, seen, Recipient(tell))
+        if seen.registry is not self._registry.current:  # it was replaced meanwhile
+            self._changed.set()
+
+        def leave() -> None:
+            self._watchers.pop(key, None)
+
+        return leave
+
+    async def run(self) -> None:
+        """Follow the registry until cancelled."""
+        stop_listening = self._registry.listen(self._changed.set)
+        self._changed.set()  # whoever joined before is compared now
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._compare(self._registry.current)
+        finally:
+            stop_listening()
+
+    async def _compare(self, registry: Registry) -> None:
+        seen_now: dict[tuple[str | None, bool], Seen] = {}
+        for watcher in tuple(self._watchers.values()):
+            view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
+            if view not in seen_now:
+                seen_now[view] = await _look_or_nothing(registry, watcher.caller)
+            now = seen_now[view]
+            changed = [kind for kind in Lists if watcher.seen.tags.get(kind) != now.tags.get(kind)]
+            watcher.seen = now
+            self._telling.soon(watcher.recipient, changed)
+
+
+async def _look(registry: Registry, caller: Caller) -> Seen:
+    tools = await registry.mcp_tools(caller)
+    prompts = await registry.mcp_prompts(caller)
+    resources = await registry.mcp_resources(caller)
+    templates = await registry.mcp_templates(caller)
+    tags = {
+        Lists.TOOLS: tools.etag,
+        Lists.PROMPTS: prompts.etag,
+        Lists.RESOURCES: resources.etag + templates.etag,
+    }
+    return Seen(registry, tags)
+
+
+async def _look_or_nothing(registry: Registry, caller: Caller) -> Seen:
+    try:
+        return await _look(registry, caller)
+    except ProxyError:  # its agent is gone: there is nothing to list any more
+        return Seen(registry)
+    except Exception:
+        log.exception("facade.look_crashed")
+        return Seen(registry)

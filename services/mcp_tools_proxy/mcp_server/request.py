@@ -1,0 +1,160 @@
+"""One request of an MCP client, read once: what it asks, for whom, in which era."""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY, RequestId
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
+from mcp_tools_proxy.domain.client import Client
+from mcp_tools_proxy.mcp_server.clients import LEVELS, SessionClient
+from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
+from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
+
+Context = ServerRequestContext[Any, Any]
+CallerOf = Callable[[Context], Caller]
+"""Tells who sent a request."""
+
+ClientOf = Callable[[object, str | None], Client]
+"""Gives the client of a request: its progress token, and the least severe log line it wants."""
+
+ASKING: ContextVar[Caller | None] = ContextVar("asking", default=None)
+"""Who sends the HTTP request that is being served, for what the SDK asks before it calls us."""
+
+NO_HEADERS = Headers(raw=[])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: ``params`` as they came, unchecked; ``modern`` is MCP 2026-07-28."""
+
+    method: str
+    params: Mapping[str, Any]
+    caller: Caller
+    modern: bool
+    trace_id: str
+    headers: Headers
+    """Those of its HTTP request, if it came in one of its own."""
+    level: str | None
+    """The least severe log line that it wants, None for none."""
+    client_of: ClientOf
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        client_of: ClientOf,
+        *,
+        modern: bool,
+        headers: Headers = NO_HEADERS,
+        session_level: str | None = None,
+    ) -> Self:
+        """Read a request. ``session_level`` is what its session wants of log lines."""
+        meta = _mapping(params.get("_meta"))
+        level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
+        return cls(
+            method=method,
+            params=params,
+            caller=caller,
+            modern=modern,
+            trace_id=choose_trace_id(
+                trace_header(headers),
+                traceparent=meta.get("traceparent") or headers.get("traceparent"),
+            )
+            or new_trace_id(),
+            headers=headers,
+            level=level if level in LEVELS else None,
+            client_of=client_of,
+        )
+
+    @classmethod
+    def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
+        """Read a request that the SDK has taken; see ``of``. Raises MCPError."""
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return cls.of(
+            context.method,
+            context.params or {},
+            caller,
+            partial(SessionClient, context.session, _id_of(context), resumes=modern),
+            modern=modern,
+            headers=_headers(context),
+            session_level=session_level,
+        )
+
+    def text(self, name: str) -> str:
+        """Give a parameter that has to be a text. Raises MCPError."""
+        value = self.params.get(name)
+        if not isinstance(value, str):
+            raise MCPError(INVALID_PARAMS, f"{name} should be a string")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Give a parameter that has to be an object; empty when it is left out. Raises MCPError."""
+        value = self.params.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise MCPError(INVALID_PARAMS, f"{name} should be an object")
+        return value
+
+    def call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
+        """Make the call that it asks for. Raises MCPError."""
+        meta = self.mapping("_meta")
+        return Call(
+            name=name,
+            kind=kind,
+            arguments=arguments,
+            caller=self.caller,
+            trace_id=self.trace_id,
+            trace_context=self._trace_context(meta),
+            meta=meta,
+            client=self.client_of(meta.get("progressToken"), self.level),
+            resumed=self._resumed() if self.modern else None,
+        )
+
+    def _resumed(self) -> Resumed | None:
+        if "inputResponses" not in self.params and "requestState" not in self.params:
+            return None
+        state = self.params.get("requestState")
+        if state is not None and not isinstance(state, str):
+            raise MCPError(INVALID_PARAMS, "requestState should be a string")
+        return Resumed(responses=self.mapping("inputResponses"), state=state)
+
+    def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""
+        told = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
+        return valid_context(told) if told else trace_context_from(self.headers)
+
+
+def wants_stream(content: object) -> bool:
+    """Tell whether a request of the newer era asks in its ``_meta`` for progress or log lines.
+
+    These come before its result, so the reply is a stream then, else one JSON body.
+    """
+    params = content.get("params") if isinstance(content, Mapping) else None
+    meta = params.get("_meta") if isinstance(params, Mapping) else None
+    return isinstance(meta, Mapping) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
+
+
+def _id_of(context: Context) -> RequestId:
+    if context.request_id is None:
+        raise MCPError(INVALID_PARAMS, "a request has an id")
+    return context.request_id
+
+
+def _headers(context: Context) -> Headers:
+    return context.request.headers if isinstance(context.request, Request) else NO_HEADERS
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,189 @@
+"""Outcomes as MCP results and errors: pure functions.
+
+What a server said is passed on; what is ours stands in ``_meta``, under our own prefix. A failed
+tool call is a result that the model can read, with ``isError``; a failed prompt or resource is a
+JSON-RPC error, never an empty success (A.5).
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    SERVER_INFO_META_KEY,
+    URL_ELICITATION_REQUIRED,
+    JSONRPCError,
+    RequestId,
+)
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.wire.meta import OUR_PREFIX, TRACE_ID_KEY
+
+TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
+ERROR_KEY = f"{OUR_PREFIX}error"
+"""The error as the HTTP API tells it: ``{"code", "message", "retryable"?, …}`` (contract §1)."""
+
+LEGACY_RESOURCE_NOT_FOUND = -32002
+"""What a resource that is not there is answered in eras before 2026-07-28."""
+
+_CALLERS_FAULT = frozenset(
+    {
+        "INVALID_REQUEST",
+        "INVALID_ARGUMENTS",
+        "AGENT_NOT_FOUND",
+        "AGENT_REQUIRED",
+        "AMBIGUOUS_NAME",
+        "TOOL_NOT_FOUND",
+        "TOOL_NOT_ALLOWED",
+        "PROMPT_NOT_FOUND",
+        "PROMPT_NOT_ALLOWED",
+        "RESOURCE_NOT_FOUND",
+        "RESOURCE_NOT_ALLOWED",
+    }
+)
+"""Codes that say that the request should have been another one: JSON-RPC's invalid params."""
+
+_OURS = frozenset({"structured_content", "meta", "tokens", "truncated"})
+"""Fields of results that are spelt otherwise in MCP, or are not there."""
+
+FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+"""Codes of a server's errors that the client can react to, not its model: passed on as they are."""
+
+Json = dict[str, Any]
+
+
+def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
+    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
+    what its server has added.
+
+    Raises MCPError for a server's own error about what the client has to do, or brought back.
+    """
+    trace_id = call.trace_id
+    match outcome:
+        case Failed(error=error):
+            _raise_if_for_the_client(error, call)
+            return _failed(error, trace_id)
+        case Ok(asks_for_input=True):
+            return dict(outcome.result)
+        case Ok(spec=spec) if spec.server_id is None:
+            text = {"type": "text", "text": outcome.result_json.decode()}
+            return {
+                "content": [text],
+                "structuredContent": outcome.result,
+                "_meta": {TRACE_ID_KEY: trace_id},
+            }
+        case Ok():
+            return _relayed(outcome.result, trace_id, modern=modern)
+
+
+def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a prompts/get result: ``messages``, ``description``?, ``_meta``, and what its server has
+    added. Raises MCPError."""
+    result = _value_of(outcome, trace_id, modern=modern)
+    if outcome_asks(outcome):
+        return dict(result)
+    return _kept(result) | {"_meta": _meta(result, trace_id)}
+
+
+def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
+    """Make a resources/read result: ``contents``, ``_meta``, and what its server has added. Raises
+    MCPError."""
+    if isinstance(outcome, Failed):
+        raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
+    result = outcome.result
+    if outcome_asks(outcome):
+        return dict(result)
+    return _kept(result) | {"_meta": _meta(result, trace_id)}
+
+
+def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
+    """Make a completion/complete result: ``completion``. Raises MCPError."""
+    result = _value_of(outcome, trace_id, modern=modern)
+    return {"completion": result["completion"]}
+
+
+def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
+    """Pass on an error that the client, not its model, can react to: about what it has to do first,
+    or about the answers that it brought back."""
+    details = error.details or {}
+    if error.code != "TOOL_FAILED" or "content" in details:
+        return
+    code = details.get("code", INVALID_PARAMS if call.resumed else None)
+    if isinstance(code, int) and (code in FOR_THE_CLIENT or call.resumed):
+        raise MCPError(code, error.message, details.get("data"))
+
+
+def outcome_asks(outcome: Outcome) -> bool:
+    """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
+    return isinstance(outcome, Ok) and outcome.asks_for_input
+
+
+def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: object) -> MCPError:
+    """Make the JSON-RPC error of a failure; ``data`` is the error as the HTTP API tells it."""
+    code = INVALID_PARAMS if error.code in _CALLERS_FAULT else INTERNAL_ERROR
+    if error.code == "RESOURCE_NOT_FOUND" and not modern:
+        code = LEGACY_RESOURCE_NOT_FOUND
+    return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
+
+
+def refusal_of(id_: RequestId, error: ProxyError) -> JSONRPCError:
+    """Make the answer to a request that is not taken."""
+    told = protocol_error(error, new_trace_id(), modern=True).error
+    if isinstance(error, InvalidRequest):
+        told.code = INVALID_REQUEST
+    return JSONRPCError(jsonrpc="2.0", id=id_, error=told)
+
+
+def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
+    if isinstance(outcome, Failed):
+        raise protocol_error(outcome.error, trace_id, modern=modern)
+    return outcome.result
+
+
+def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
+    answer = _kept(result)
+    structured = result.get("structured_content")
+    if structured is not None and (modern or isinstance(structured, Mapping)):
+        answer["structuredContent"] = structured  # older eras know objects only
+    return answer | {"_meta": _meta(result, trace_id)}
+
+
+def _failed(error: ProxyError, trace_id: str) -> Json:
+    """Show an error to the model; what a server said in failing is passed on as it was."""
+    told = error.as_json
+    details = cast("JsonObject", error.details or {})
+    answer: Json = {"isError": True}
+    if error.code == "TOOL_FAILED" and isinstance(details.get("content"), list):
+        answer |= _kept(details)
+        if isinstance(details.get("structured_content"), Mapping):
+            answer["structuredContent"] = details["structured_content"]
+        del told["details"]
+    else:
+        text = f"{error.code}: {error.message}"
+        if error.retry_after_s is not None:
+            text += f" (try again in {error.retry_after_s:g} s)"
+        answer["content"] = [{"type": "text", "text": text}]
+    return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: told}}
+
+
+def _kept(result: JsonObject) -> Json:
+    """Give what is the same in MCP, with the fields that nobody knows here (W-14)."""
+    return {key: value for key, value in result.items() if key not in _OURS}
+
+
+def _meta(result: JsonObject, trace_id: str) -> Json:
+    """Give the server's ``_meta`` with what is ours."""
+    meta = dict(cast("JsonObject", result.get("meta") or {}))
+    meta.pop(SERVER_INFO_META_KEY, None)  # towards the client, the server is this one
+    ours: Json = {TRACE_ID_KEY: trace_id}
+    if result.get("truncated") is True:
+        ours[TRUNCATED_KEY] = True
+    return {**meta, **ours}

@@ -1,0 +1,179 @@
+"""The one MCP server of the facade: the SDK's, with our methods under it, for both eras."""
+
+import asyncio
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+from mcp import MCPError
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.types import (
+    INVALID_REQUEST,
+    SERVER_INFO_META_KEY,
+    CompletionsCapability,
+    EmptyResult,
+    LoggingCapability,
+    NotificationParams,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    ToolsCapability,
+    UnsubscribeRequestParams,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+from mcp_tools_proxy.domain.errors import InternalError
+from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.mcp_server.header_parameters import MirroredArguments
+from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
+from mcp_tools_proxy.mcp_server.notify.delivery import Telling
+from mcp_tools_proxy.mcp_server.notify.list_changes import Watching
+from mcp_tools_proxy.mcp_server.notify.listen_streams import Listening
+from mcp_tools_proxy.mcp_server.notify.session_subscriptions import Sessions, level_of, set_level
+from mcp_tools_proxy.mcp_server.request import Asked, CallerOf, Context
+from mcp_tools_proxy.mcp_server.results import Json, protocol_error
+from mcp_tools_proxy.registry.registry import RegistryHolder
+
+DISCOVER_TTL_MS = 3_600_000
+"""How long what the gateway can do may be kept: it is the same for all, and fixed."""
+
+log = structlog.get_logger()
+
+
+class FacadeServer(Server[Any]):
+    """Serves what a caller may list and use; ``caller_of`` tells who sent a request.
+
+    The SDK does handshakes, eras, sessions and framing. Our methods run as its one middleware, on
+    the request as it came: what the SDK's models do not know would be lost in them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        registry: RegistryHolder,
+        executor: Executor,
+        subscriptions: Subscriptions,
+        caller_of: CallerOf,
+        max_streams: int,
+        max_streams_of_tenant: int,
+    ) -> None:
+        """``max_streams`` bounds the streams of changes that clients hold open."""
+        self._telling = Telling()
+        self.watching = Watching(registry, self._telling)
+        self.listening = Listening(
+            self.watching,
+            self._telling,
+            subscriptions,
+            max_streams=max_streams,
+            max_streams_of_tenant=max_streams_of_tenant,
+        )
+        self._sessions = Sessions(self.watching, subscriptions, self._telling)
+        self._methods = Methods(registry, executor)
+        self._caller_of = caller_of
+        self._mirrored = MirroredArguments(registry)
+        super().__init__(
+            name,
+            version=version("mcp-tools-proxy"),
+            get_tool_input_schema=self._mirrored.schema,
+            cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
+            on_subscriptions_listen=self._listen,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+        )
+        self._stamp = {SERVER_INFO_META_KEY: self.server_info_stamp}
+        self.middleware = [self._answer]  # not the SDK's tracing: telemetry is ours
+        self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+        self.add_notification_handler(
+            "notifications/initialized", NotificationParams, self._watch_session
+        )
+
+    async def tell_changes(self) -> None:
+        """Tell clients of changes of what they see, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._telling.run())
+            await self.watching.run()
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """Tell what the gateway can do: all of it, whatever is listed now."""
+        return ServerCapabilities(
+            tools=ToolsCapability(list_changed=True),
+            prompts=PromptsCapability(list_changed=True),
+            resources=ResourcesCapability(list_changed=True, subscribe=True),
+            completions=CompletionsCapability(),
+            logging=None if protocol_version in MODERN_PROTOCOL_VERSIONS else LoggingCapability(),
+        )
+
+    @property
+    def options(self) -> InitializationOptions:
+        """What a connection of its own is begun with."""
+        return self.create_initialization_options()
+
+    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer our own methods, and leave the SDK the others."""
+        if ctx.request_id is None or ctx.method not in self._methods:
+            return await call_next(ctx)
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not modern and ctx.session.client_params is None:
+            raise MCPError(INVALID_REQUEST, "send initialize first")
+        return await self.answer(self._read(ctx))
+
+    def answers(self, method: str) -> bool:
+        """Tell whether ``method`` is one that ``answer`` answers."""
+        return method in self._methods
+
+    def mirrors(self, tool: str) -> bool:
+        """Tell whether calls of a tool mirror arguments in headers, for the one who asks now."""
+        return self._mirrored.schema(tool) is not None
+
+    async def answer(self, asked: Asked) -> Json:
+        """Give the result of a request, with its era's envelope. Raises MCPError."""
+        try:
+            result = await self._methods.answer(asked)
+        except MCPError:
+            raise
+        except Exception:
+            log.exception("facade.crashed", method=asked.method, trace_id=asked.trace_id)
+            raise protocol_error(InternalError(), asked.trace_id, modern=asked.modern) from None
+        return self._enveloped(result, asked.method) if asked.modern else result
+
+    def _enveloped(self, result: Json, method: str) -> Json:
+        """Add what MCP 2026-07-28 wants of every result. Lists depend on who asks."""
+        meta = result.get("_meta") or {}
+        if result.get("resultType") is None:
+            result["resultType"] = "complete"
+            if method in CACHED:
+                result |= {"ttlMs": 0, "cacheScope": "private"}
+        return result | {"_meta": {**self._stamp, **meta}}
+
+    def _read(self, context: Context) -> Asked:
+        return Asked.read(context, self._caller_of(context), level_of(context))
+
+    async def _listen(
+        self, context: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        return await self.listening.listen(context, self._read(context), params)
+
+    async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        return await self._sessions.subscribe(context, self._read(context), params.uri)
+
+    async def _unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        return await self._sessions.unsubscribe(context, params.uri)
+
+    async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
+        await self._sessions.watch(context, self._caller_of(context))

@@ -1,0 +1,124 @@
+"""The facade over stdin and stdout: one client, for as long as its input is open (F-01)."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import redirect_stdout, suppress
+from typing import cast
+
+import anyio
+import structlog
+from mcp.server.stdio import stdio_server
+
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.mcp_server.pending_requests import Unanswered
+from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.stdio_lines import StrictLines
+from mcp_tools_proxy.web.body import BodyLimits
+
+LAST_ANSWERS_S = 1.0
+"""How long what was asked may take once the input has ended; clients wait for 2 s before they end
+the program themselves."""
+
+log = structlog.get_logger()
+
+
+async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
+    """Serve until the input ends, or the service stops and every call was answered.
+
+    What was asked before the input ended is answered, as far as that takes no longer than
+    LAST_ANSWERS_S: requests that come from a file or an ``echo`` end at once.
+    Meanwhile what is printed by mistake goes to stderr: stdout carries the protocol only.
+    """
+    lines = await _Lines.open(limits.max_bytes)
+    checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
+    stdin = cast("anyio.AsyncFile[str]", checked)  # the SDK only iterates over it
+    unanswered = Unanswered()
+
+    async def stop_reading() -> None:
+        await lifecycle.stopping()
+        server.listening.close()
+        await lifecycle.idle()
+        await unanswered.none()
+        if lines is not None:  # a file ends by itself
+            lines.close()
+
+    async def answer_the_last() -> None:
+        server.listening.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await unanswered.none()
+
+    async with (
+        asyncio.TaskGroup() as chores,
+        stdio_server(stdin=stdin) as streams,
+    ):
+        checked.way_out.set_result(streams[1])
+        tasks = [chores.create_task(it) for it in (server.tell_changes(), stop_reading())]
+        try:
+            # What is printed by mistake lands in stderr, which is written to without waiting.
+            with redirect_stdout(sys.stderr):
+                watched = unanswered.watched(streams[0], streams[1], at_end=answer_the_last)
+                async with watched as (reader, writer):
+                    await server.run(reader, writer, server.options)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class _Lines:
+    """The lines of stdin, read without a thread, so that nothing waits for the next at the end.
+
+    A line over the limit counts as an empty one, which is no message.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, pipe: asyncio.ReadTransport, max_bytes: int
+    ) -> None:
+        self._reader = reader
+        self._pipe = pipe
+        self._max_bytes = max_bytes
+
+    @classmethod
+    async def open(cls, max_bytes: int) -> "_Lines | None":
+        """Read what stdin is now; None for a file."""
+        loop = asyncio.get_running_loop()
+        pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+        try:
+            loop.add_reader(pipe, int)  # which does nothing: a file is refused here
+        except PermissionError:
+            pipe.close()
+            return None
+        loop.remove_reader(pipe)
+        reader = asyncio.StreamReader(limit=max_bytes)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        return cls(reader, transport, max_bytes)
+
+    def close(self) -> None:
+        """End them here and now."""
+        self._pipe.close()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        too_long = False
+        while True:
+            try:
+                line = await self._reader.readuntil()
+            except asyncio.LimitOverrunError as overrun:
+                await self._reader.readexactly(overrun.consumed)
+                too_long = True
+                continue
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+            if too_long:  # this is its rest
+                log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
+                too_long, line = False, line and b"\n"
+            if not line:
+                return
+            yield line
+
+
+def _lines_of_file() -> AsyncIterable[bytes]:
+    return anyio.wrap_file(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))

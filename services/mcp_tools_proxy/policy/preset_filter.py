@@ -1,0 +1,149 @@
+"""What a preset lets through of what the servers offer (P-03 … P-14)."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.preset import Missing, Preset, Reference
+from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
+from mcp_tools_proxy.domain.view import Route, Shadowed, View
+from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.exclusions import Exclusions
+
+_Pair = tuple[str, str]
+"""A server's id and the name (or key) of one of its items."""
+
+_Offers = Mapping[str, Mapping[str, JsonObject]]
+"""Items of one kind: server id → name → descriptor, for the servers in scope, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """What became of the wanted items of one kind; ``missing`` keeps their order."""
+
+    routes: dict[str, list[Route]] = field(default_factory=dict)
+    missing: dict[_Pair, None] = field(default_factory=dict)
+
+    @property
+    def by_key(self) -> dict[str, tuple[Route, ...]]:
+        return {key: tuple(routes) for key, routes in self.routes.items()}
+
+    def shadowed(self, kind: Kind) -> Iterator[Shadowed]:
+        for winner, *others in self.routes.values():
+            for it in others:
+                yield Shadowed(
+                    kind=kind, server_id=it.server_id, name=it.name, winner=winner.server_id
+                )
+
+
+def filter_capabilities(
+    snapshots: Mapping[str, Snapshot],
+    preset: Preset,
+    exclude: Mapping[str, Exclusions] | None = None,
+) -> View:
+    """Make the view that ``preset`` gives of ``snapshots`` (server id → what it offered).
+
+    In scope is every server that an enabled reference names, in the order of first mention: tools,
+    then prompts, then resources. Tools are exactly those referenced. Prompts and resources are
+    those referenced, or all of the servers in scope where the preset leaves them open. A resource
+    reference means the resource of that key and the template of that URI template. Of two servers
+    that offer one prompt, resource or template the first in scope has it (P-13). What is referenced
+    and not offered is missing, also where the server is not in ``snapshots`` (P-07). What
+    ``exclude`` hits of a server counts as not offered by it (A-01).
+    """
+    exclude = exclude or {}
+    tools = enabled(preset.tools)
+    prompts = None if preset.prompts is None else enabled(preset.prompts)
+    resources = None if preset.resources is None else enabled(preset.resources)
+    mentioned = (server_id for server_id, _ in (*tools, *(prompts or ()), *(resources or ())))
+    scope = {
+        server_id: without_excluded(
+            snapshots.get(server_id, NOTHING_OFFERED), server_id, exclude.get(server_id)
+        )
+        for server_id in dict.fromkeys(mentioned)
+    }
+
+    of_tools = _route(tools, {s: it.tools for s, it in scope.items()}, qualified_name)
+    of_prompts = _choose(prompts, {s: it.prompts for s, it in scope.items()})
+    of_resources = _choose(resources, {s: it.resources for s, it in scope.items()})
+    of_templates = _choose(resources, {s: it.templates for s, it in scope.items()})
+    return View(
+        tools={name: routes[0] for name, routes in of_tools.routes.items()},
+        prompts=of_prompts.by_key,
+        resources=of_resources.by_key,
+        templates=of_templates.by_key,
+        missing=(
+            *_missing(Kind.TOOL, of_tools.missing),
+            *_missing(Kind.PROMPT, of_prompts.missing),
+            *_missing(
+                Kind.RESOURCE,
+                (pair for pair in of_resources.missing if pair in of_templates.missing),
+            ),
+        ),
+        need_task=tuple(pair for pair in of_tools.missing if pair[1] in scope[pair[0]].need_task),
+        shadowed=(
+            *of_prompts.shadowed(Kind.PROMPT),
+            *of_resources.shadowed(Kind.RESOURCE),
+            *of_templates.shadowed(Kind.RESOURCE),
+        ),
+    )
+
+
+def without_excluded(
+    snapshot: Snapshot, server_id: str, excluded: Exclusions | None = None
+) -> Snapshot:
+    """Give what a server offers but for what is excluded of it (A-01)."""
+    if not excluded:
+        return snapshot
+
+    def kept(kind: Kind, items: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+        return {
+            name: item for name, item in items.items() if not excluded.hits(kind, server_id, name)
+        }
+
+    return replace(
+        snapshot,
+        tools=kept(Kind.TOOL, snapshot.tools),
+        prompts=kept(Kind.PROMPT, snapshot.prompts),
+        resources=kept(Kind.RESOURCE, snapshot.resources),
+        templates=kept(Kind.RESOURCE, snapshot.templates),
+        need_task=frozenset(kept(Kind.TOOL, {name: {} for name in snapshot.need_task})),
+    )
+
+
+def enabled(references: Iterable[Reference]) -> list[_Pair]:
+    """Drop what is disabled and what was said before."""
+    pairs = ((it.server_id, it.name) for it in references if it.enabled)
+    return list(dict.fromkeys(pairs))
+
+
+def _choose(references: list[_Pair] | None, offers: _Offers) -> _Routed:
+    """Route the items referenced, or all when there is no list; servers in scope order."""
+    if references is None:
+        wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
+    else:
+        rank = {server_id: place for place, server_id in enumerate(offers)}
+        wanted = sorted(references, key=lambda pair: rank[pair[0]])
+    return _route(wanted, offers, _by_name)
+
+
+def _by_name(_server_id: str, name: str) -> str:
+    return name
+
+
+def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]) -> _Routed:
+    """Find each wanted item."""
+    routed = _Routed()
+    for server_id, name in wanted:
+        descriptor = offers[server_id].get(name)
+        if descriptor is None:
+            routed.missing[server_id, name] = None
+            continue
+        route = Route(server_id=server_id, name=name, descriptor=descriptor)
+        routed.routes.setdefault(key_of(server_id, name), []).append(route)
+    return routed
+
+
+def _missing(kind: Kind, pairs: Iterable[_Pair]) -> Iterator[Missing]:
+    return (Missing(kind=kind, server_id=server_id, name=name) for server_id, name in pairs)

@@ -1,0 +1,144 @@
+"""A store that may fail: bounded waits, a memory of its being down, and the way back (T-10)."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from limits.errors import StorageError
+
+from mcp_tools_proxy.ratelimit.counter import Counting
+from mcp_tools_proxy.ratelimit.storage_timeout import waiting_at_most
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+CALLS_AT_A_TIME = 64
+"""Calls that talk to the store at once, each on one connection; the others wait for their turn."""
+
+PROBE_INTERVAL_S = 1.0
+PROBE_TIMEOUT_S = 1.0
+PROBE_KEY = "probe"
+
+_FAILURES = (StorageError, OSError)  # TimeoutError is an OSError
+
+log = structlog.get_logger()
+
+
+class StoreDown(Exception):
+    """The shared store cannot be used now; count in memory instead."""
+
+
+class SharedStore:
+    """Counting in a store that other replicas count in as well.
+
+    It is taken to be up until a call or the first probe finds otherwise, so that the service starts
+    without it. ``name`` is for log lines; ``connect`` opens so many connections, and ``disconnect``
+    drops idle ones. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
+    """
+
+    def __init__(
+        self,
+        counting: Counting,
+        *,
+        name: str,
+        connect: Callable[[int], Awaitable[None]],
+        disconnect: Callable[[], Awaitable[None]],
+        metrics: Metrics,
+        probe_interval_s: float = PROBE_INTERVAL_S,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.up = True
+        self._counting = counting
+        self._name = name
+        self._connect = connect
+        self._disconnect = disconnect
+        self._metrics = metrics
+        self._probe_interval_s = probe_interval_s
+        self._sleep = sleep
+        self._went_down = asyncio.Event()
+        self._turns = asyncio.Semaphore(CALLS_AT_A_TIME)
+
+    def __repr__(self) -> str:
+        return f"<SharedStore {self._name} {'up' if self.up else 'down'}>"
+
+    async def attempt(self, operation: Callable[[Counting], Awaitable[T]], wait_s: float) -> T:
+        """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
+
+        Raises StoreDown when the store is known to be down (then without waiting), when it fails,
+        or when it answers too late; the last two make it known to be down. A call that does not
+        even get its turn in time counts in memory and says nothing of the store.
+        """
+        had_its_turn = False
+        try:
+            async with waiting_at_most(wait_s), self._turns:
+                had_its_turn = True
+                if self.up:
+                    return await operation(self._counting)
+        except _FAILURES as error:
+            if had_its_turn:
+                self._failed(error)
+            raise StoreDown from error
+        raise StoreDown
+
+    async def connect(self) -> None:
+        """Open the connections, or find out that the store is away; waits two seconds at most.
+
+        A cold connection takes twice the round trips of a call. With a slow store that was over
+        what a call may wait: the call counted in this process, and 11 of 10 calls passed.
+        """
+        if await self._answers():
+            await self._open_connections()
+            self._recovered()
+
+    async def watch(self) -> None:
+        """Probe at the start, and while the store is down; return to it when it answers.
+
+        Runs until cancelled. The probe writes, so that a read-only Redis does not count as up.
+        """
+        while True:
+            if await self._answers():
+                if not self.up:  # else calls are using the connections
+                    await self._open_connections()
+                self._recovered()
+                await self._went_down.wait()
+                await self._disconnect()
+            await self._sleep(self._probe_interval_s)
+
+    async def close(self) -> None:
+        """Drop the connections."""
+        await self._disconnect()
+
+    async def _answers(self) -> bool:
+        try:
+            async with waiting_at_most(PROBE_TIMEOUT_S):
+                await self._counting.storage.incr(PROBE_KEY, 1)
+                await self._counting.storage.get_many([PROBE_KEY])  # this and the next load scripts
+                await self._counting.storage.seconds_left([PROBE_KEY], 1)
+        except _FAILURES as error:
+            if self.up:
+                self._failed(error)
+            return False
+        return True
+
+    async def _open_connections(self) -> None:
+        with contextlib.suppress(TimeoutError):  # what is missing then, calls will open
+            async with waiting_at_most(PROBE_TIMEOUT_S):
+                await self._connect(CALLS_AT_A_TIME + 1)  # the probe may need one beside them
+
+    def _failed(self, error: Exception) -> None:
+        self._metrics.limit_store_failures.inc()
+        if self.up:
+            self.up = False
+            self._went_down.set()
+            self._metrics.limit_store_up.set(0)
+            cause = error.storage_error if isinstance(error, StorageError) else error
+            log.warning("limits.store_down", store=self._name, error=type(cause).__name__)
+
+    def _recovered(self) -> None:
+        if not self.up:
+            self.up = True
+            self._went_down.clear()
+            self._metrics.limit_store_up.set(1)
+            log.info("limits.store_up", store=self._name)

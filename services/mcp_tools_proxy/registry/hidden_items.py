@@ -1,0 +1,59 @@
+"""What servers offer and a registry does not show: hidden by the preset, or not to be used here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.registry.lookup_errors import OUTSIDE_THE_VIEW
+from mcp_tools_proxy.registry.table import Viewer
+
+NEEDS_TASK = (
+    'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
+    "does not do, so it is not listed"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotShown:
+    """Everything that the servers offer, and ``need_task``: server id and name of each tool that
+    the preset allows and that can only be run as a task."""
+
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    need_task: Sequence[tuple[str, str]] = ()
+
+    def reason(self, kind: Kind, name: str) -> str | None:
+        """Say why a prompt or resource cannot be found that some server offers; else None."""
+        offered = any(
+            _offers(snapshot, kind, spelling)
+            for server_id, snapshot in self.snapshots.items()
+            for spelling in _spellings(server_id, name)
+        )
+        return OUTSIDE_THE_VIEW if offered else None
+
+    def warnings(self, viewer: Viewer) -> Mapping[str, frozenset[str]]:
+        """Return the tools that ``viewer`` could run as tasks, and by which names each goes."""
+        return {
+            qualified_name(server_id, name): frozenset(
+                {qualified_name(server_id, name), alias_of(server_id, name), name}
+            )
+            for server_id, name in self.need_task
+            if viewer.visibility.denial(Kind.TOOL, server_id, name) is None
+        }
+
+
+NOTHING = NotShown()
+
+
+def _spellings(server_id: str, name: str) -> Iterator[str]:
+    yield name
+    if name.startswith(prefix := qualified_name(server_id, "")):
+        yield name[len(prefix) :]
+
+
+def _offers(snapshot: Snapshot, kind: Kind, name: str) -> bool:
+    if kind is Kind.PROMPT:
+        return name in snapshot.prompts
+    known = name in snapshot.resources or name in snapshot.templates
+    return known or snapshot.has_template_for(name)

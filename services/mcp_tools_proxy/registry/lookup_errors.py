@@ -1,0 +1,105 @@
+"""What a name that leads to nothing is answered: the same for all three kinds (A-09, A-11).
+
+A refusal names what the caller wrote, the caller's agent, and what the caller may use; nothing
+else. The part of the profile that refused goes to the log only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.errors import (
+    AmbiguousName,
+    NotAllowed,
+    PromptNotAllowed,
+    PromptNotFound,
+    ProxyError,
+    ResourceNotAllowed,
+    ResourceNotFound,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
+from mcp_tools_proxy.wire.text import quote
+
+EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
+
+CANDIDATES_TOLD = 5
+"""How many candidates a message names; ``details`` has them all."""
+
+OUTSIDE_THE_VIEW = "not visible under the active preset"
+
+_NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
+    Kind.TOOL: ToolNotAllowed,
+    Kind.PROMPT: PromptNotAllowed,
+    Kind.RESOURCE: ResourceNotAllowed,
+}
+
+
+def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
+    """Refuse what others may use, or what is named like it, to an agent."""
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
+        f"use one that its list of {kind.value}s shows",
+        reason=OUTSIDE_THE_VIEW if denial is None else f"the agent's {denial.value}",
+    )
+
+
+def needs_a_tenant(kind: Kind, name: str) -> NotAllowed:
+    """Refuse what works on a tenant's documents to a caller without one."""
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
+        "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
+        reason="the request has no tenant",
+    )
+
+
+def outside_the_preset(name: str) -> ToolNotAllowed:
+    """Refuse a qualified tool name outside the view, whether or not it exists (contract §6)."""
+    return ToolNotAllowed(
+        f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
+        "server does not offer it; use one that list_available_tools shows",
+        reason=OUTSIDE_THE_VIEW,
+    )
+
+
+def not_found(
+    kind: Kind, name: str, visible: Iterable[str], *, reason: str | None = None
+) -> ProxyError:
+    """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15).
+
+    ``reason`` tells the log of a prompt or resource that is there and hidden.
+    """
+    near = _near(name, visible)
+    match kind:
+        case Kind.TOOL:
+            hint = did_you_mean(near, f"; expected {EXPECTED_NAME}")
+            return ToolNotFound(
+                f"no tool is named {quote(name)}{hint}",
+                details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
+            )
+        case Kind.PROMPT:
+            hint = did_you_mean(near, "; list the prompts to see which there are")
+            return PromptNotFound(f"no prompt is named {quote(name)}{hint}", reason=reason)
+        case Kind.RESOURCE:
+            hint = did_you_mean(near, "; list the resources to see which there are")
+            return ResourceNotFound(f"no resource has the URI {quote(name)}{hint}", reason=reason)
+
+
+def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
+    """Refuse a name that several components go by; ``candidates`` are their own names."""
+    told = ", ".join(quote(candidate) for candidate in candidates[:CANDIDATES_TOLD])
+    more = len(candidates) - CANDIDATES_TOLD
+    return AmbiguousName(
+        f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
+        f"server in front: {told}" + (f" or {more} more" if more > 0 else ""),
+        details={"candidates": candidates},
+    )
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """Find what ``name`` was meant to be: some server's tool of that name, else a similar one."""
+    known = tuple(known)
+    with_server = f":{name}"
+    owned = next((candidate for candidate in known if candidate.endswith(with_server)), None)
+    return owned or nearest(name, known)

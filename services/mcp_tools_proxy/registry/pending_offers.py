@@ -1,0 +1,82 @@
+"""What the preset in force names of servers of which nobody knows yet what they offer.
+
+While a server is being connected to for the first time its items are in no table, so whether a call
+may be for one of them is told from the preset and the agent's profile alone (contract §6).
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.impersonation import looks_like_anothers
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
+from mcp_tools_proxy.registry.table import Viewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The preset in force, what nobody may see of a server (``exclude``), and the server ids."""
+
+    scope: PresetScope = NO_SCOPE
+    exclude: Mapping[str, Exclusions] = field(default_factory=dict)
+    servers: Container[str] = ()
+    bare_tools: bool = False
+    """Whether callers without an agent may name a tool as its server does."""
+
+    def may_offer(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
+        """Tell whether ``name`` may mean an item of this server that ``viewer`` may use."""
+        if kind is Kind.RESOURCE and self._is_excluded(server_id, name, viewer):
+            return False
+        return any(
+            self._allows(server_id, kind, bare, viewer)
+            for bare in self._bare_names(server_id, kind, name, viewer)
+        )
+
+    def may_list(self, server_id: str, kind: Kind, viewer: Viewer) -> bool:
+        """Tell whether a list for ``viewer`` may have an item of this server."""
+        names = self.scope.named(kind)
+        if names is None:
+            return server_id in self.scope.servers and viewer.visibility.reaches(server_id, kind)
+        return any(
+            self._allows(server_id, kind, name, viewer)
+            for owner, name in names
+            if owner == server_id
+        )
+
+    def _allows(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
+        if self.exclude.get(server_id, NOTHING_EXCLUDED).hits(kind, server_id, name):
+            return False
+        allowed = self.scope.allows(kind, server_id, name)
+        return allowed and viewer.visibility.denial(kind, server_id, name) is None
+
+    def _is_excluded(self, server_id: str, uri: str, viewer: Viewer) -> bool:
+        excluded = (self.exclude.get(server_id, NOTHING_EXCLUDED), viewer.visibility.excluded)
+        return any(it.hits_uri(server_id, uri) for it in excluded)
+
+    def _bare_names(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> Iterator[str]:
+        """Give what the server may call the item that a caller names so."""
+        prefix = qualified_name(server_id, "")
+        spelt = [name] if self._goes_bare(server_id, kind, name, viewer) else []
+        if name.startswith(prefix):
+            spelt.append(name[len(prefix) :])
+        yield from spelt
+        if kind is Kind.TOOL:
+            tools = (tool for owner, tool in self.scope.tools if owner == server_id)
+            yield from (tool for tool in tools if alias_of(server_id, tool) == name)
+        elif kind is Kind.RESOURCE:
+            for uri in spelt:
+                yield from self._templates(server_id, uri)
+
+    def _goes_bare(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
+        if kind is Kind.TOOL and viewer.agent is None and not self.bare_tools:
+            return False
+        return not looks_like_anothers(kind, server_id, name, self.servers)
+
+    def _templates(self, server_id: str, uri: str) -> Iterator[str]:
+        """Give each template that the preset names and that begins like the URI."""
+        for owner, key in self.scope.resources or ():
+            before, brace, _ = key.partition("{")
+            if owner == server_id and brace and uri.startswith(before):
+                yield key

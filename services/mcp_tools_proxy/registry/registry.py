@@ -1,0 +1,299 @@
+"""The frozen table of everything callable now, and its holder."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.component import Component, JsonObject
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.prompt import Prompt
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.tool import Tool, ToolSpec
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.impersonation import looks_like_anothers
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
+from mcp_tools_proxy.registry.access import EVERYBODY, Access
+from mcp_tools_proxy.registry.hidden_items import NOTHING, NotShown
+from mcp_tools_proxy.registry.lookup_errors import (
+    ambiguous,
+    needs_a_tenant,
+    not_allowed,
+    not_found,
+    outside_the_preset,
+)
+from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
+from mcp_tools_proxy.registry.pending_offers import Expected
+from mcp_tools_proxy.registry.table import Described, ItemT, Table, Viewer
+from mcp_tools_proxy.registry.template_resolver import ThroughTemplates
+from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """Everything callable, under what callers name it by; never changed, only replaced.
+
+    A list is made of the same tables that ``resolve`` looks in, by the same predicate, so the two
+    cannot disagree.
+    """
+
+    tools: Table[Tool]
+    tool_lists: ToolLists
+    prompts: Table[Prompt]
+    resources: Table[Resource]
+    templates: Table[ResourceTemplate]
+    through_templates: ThroughTemplates
+    listings: McpListings
+    access: Access = EVERYBODY
+    expected: Expected = field(default_factory=Expected)
+    not_shown: NotShown = NOTHING
+
+    @classmethod
+    def build(
+        cls,
+        tools: Iterable[Tool],
+        *,
+        prompts: Iterable[Prompt] = (),
+        resources: Iterable[Resource] = (),
+        templates: Iterable[ResourceTemplate] = (),
+        access: Access = EVERYBODY,
+        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+        scope: PresetScope = NO_SCOPE,
+        not_shown: NotShown = NOTHING,
+    ) -> Self:
+        """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
+
+        ``scope`` is the preset in force. Raises ValueError when two tools share a name or alias, or
+        two others server and name.
+        """
+
+        def goes_bare(item: Described) -> bool:
+            it = item.spec
+            return not looks_like_anothers(it.kind, it.server_id, it.bare_name, access.servers)
+
+        tool_table = Table(
+            tools,
+            names_of=lambda tool: (tool.spec.name, tool.spec.alias),
+            first_shadows=False,
+            bare_names=tool_names is ToolNameStyle.BARE,
+            goes_bare=goes_bare,
+        )
+        prompt_table = Table(prompts, names_of=_qualified, goes_bare=goes_bare)
+        resource_table = Table(resources, names_of=_qualified, goes_bare=goes_bare)
+        template_table = Table(templates, names_of=_qualified)
+        return cls(
+            tools=tool_table,
+            tool_lists=ToolLists(tool_table, not_shown),
+            prompts=prompt_table,
+            resources=resource_table,
+            templates=template_table,
+            through_templates=ThroughTemplates(template_table, access.exclude),
+            listings=McpListings.of(
+                tool_table, prompt_table, resource_table, template_table, tool_names
+            ),
+            access=access,
+            not_shown=not_shown,
+            expected=Expected(
+                scope=scope,
+                exclude=access.exclude,
+                servers=access.servers,
+                bare_tools=tool_names is ToolNameStyle.BARE,
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Registry tools={len(self.tools)} agents={len(self.access.agents or ())}>"
+
+    def resolve(self, call: Call) -> Component:
+        """Give what the call names, looked up as it is spelt, never parsed (contract §6).
+
+        A tool goes by its name, else its alias, else for an agent its bare name, and for everybody
+        where MCP lists show bare names; a prompt or resource by ``server_id:name``, else its bare
+        name. Any other URI is read through a template that it matches. Nothing outside the tables
+        is ever looked for (F-14). Raises AgentNotFound, AgentRequired, AmbiguousName, and for each
+        kind not allowed and not found.
+        """
+        viewer = self.access.viewer(call.caller)
+        match call.kind:
+            case Kind.TOOL:
+                return self._tool(call.name, viewer)
+            case Kind.PROMPT:
+                return self._prompt(call.name, viewer)
+            case Kind.RESOURCE:
+                return self._resource(call.name, viewer)
+
+    def resource(self, call: Call) -> Resource:
+        """Give the resource that the call names by its URI. Raises as ``resolve``."""
+        return self._resource(call.name, self.access.viewer(call.caller))
+
+    def completion(self, call: Call) -> Component:
+        """Give what completes the arguments of what the call names: a prompt, a resource template.
+
+        Both go by their listed names. Raises as ``resolve``.
+        """
+        viewer = self.access.viewer(call.caller)
+        if call.kind is Kind.PROMPT:
+            return self._prompt(call.name, viewer).completion
+        template = _only(self.templates.find(call.name, viewer), call.name)
+        if template is not None:
+            return template.completion
+        denial = self.templates.denial(call.name, viewer)
+        self._check_denied(Kind.RESOURCE, denial, call.name, viewer)
+        names = self.listings.templates.names_for(viewer)
+        raise self._not_found(Kind.RESOURCE, call.name, names)
+
+    def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
+        """List the tools that ``resolve`` would accept from ``caller``.
+
+        Raises AgentNotFound, AgentRequired, as the other lists do.
+        """
+        return [tool.spec for tool in self.tools.seen_by(self.access.viewer(caller))]
+
+    async def list_tools(
+        self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
+    ) -> ToolList:
+        """List in a format the tools that ``resolve`` would accept from ``caller``.
+
+        With ``names`` only those that go by one of them. Raises AgentNotFound, AgentRequired.
+        """
+        viewer = self.access.viewer(caller)
+        return await self.tool_lists.list_for(viewer, tool_format, names)
+
+    def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the prompts that ``resolve`` would accept from ``caller``, as MCP does.
+
+        One whose bare name means several to this caller is listed as ``server_id:name``; so are
+        resources and templates.
+        """
+        return self.listings.prompts.shown_to(self.access.viewer(caller))
+
+    def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the resources that ``caller`` may read by their names, as MCP does."""
+        return self.listings.resources.shown_to(self.access.viewer(caller))
+
+    def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
+        """List the templates whose URIs ``caller`` may read, as MCP does."""
+        return self.listings.templates.shown_to(self.access.viewer(caller))
+
+    async def mcp_tools(self, caller: Caller) -> McpList:
+        """List as MCP does the tools that ``resolve`` would accept, under the names in force.
+
+        Every name that is listed leads to its own tool for ``caller``. Raises as ``visible_to``.
+        """
+        return await self.listings.tools.list_for(self.access.viewer(caller))
+
+    async def mcp_prompts(self, caller: Caller) -> McpList:
+        """Give ``prompts_visible_to`` with its tag."""
+        return await self.listings.prompts.list_for(self.access.viewer(caller))
+
+    async def mcp_resources(self, caller: Caller) -> McpList:
+        """Give ``resources_visible_to`` with its tag."""
+        return await self.listings.resources.list_for(self.access.viewer(caller))
+
+    async def mcp_templates(self, caller: Caller) -> McpList:
+        """Give ``templates_visible_to`` with its tag."""
+        return await self.listings.templates.list_for(self.access.viewer(caller))
+
+    def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
+        """Give the input schema of the tool that ``resolve`` would give; None when it would not."""
+        try:
+            found = self.tools.find(name, self.access.viewer(caller))
+        except ProxyError:
+            return None
+        return found[0].spec.input_schema if len(found) == 1 else None
+
+    def _tool(self, name: str, viewer: Viewer) -> Tool:
+        tool = _only(self.tools.find(name, viewer), name)
+        if tool is not None:
+            return tool
+        self._check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
+        server_id, _, tool_name = name.partition(":")
+        if not (server_id and tool_name):
+            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.seen_by(viewer)))
+        if viewer.agent is not None:
+            raise not_allowed(Kind.TOOL, name, viewer.agent, None)
+        raise outside_the_preset(name)
+
+    def _prompt(self, name: str, viewer: Viewer) -> Prompt:
+        prompt = _only(self.prompts.find(name, viewer), name)
+        if prompt is not None:
+            return prompt
+        self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
+        raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
+
+    def _resource(self, uri: str, viewer: Viewer) -> Resource:
+        found = self.resources.find(uri, viewer) or self.through_templates.find(uri, viewer)
+        resource = _only(found, uri)
+        if resource is not None:
+            return resource
+        self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
+        raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
+
+    def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
+        """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
+        if viewer.visibility.excluded.hits_uri(None, uri):
+            return Denial.EXCLUDED
+        denial = self.resources.denial(uri, viewer)
+        return denial or self.through_templates.denial(uri, viewer)
+
+    def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
+        return not_found(kind, name, visible, reason=self.not_shown.reason(kind, name))
+
+    def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
+        """Refuse what needs a tenant to who has none, and to an agent what its profile takes from
+        it, or names. Raises NotAllowed."""
+        if denial is Denial.TENANT:
+            raise needs_a_tenant(kind, name)
+        if viewer.agent is None:
+            return
+        if denial is None and viewer.visibility.excluded.hits(kind, None, name):
+            denial = Denial.EXCLUDED
+        if denial is not None:
+            raise not_allowed(kind, name, viewer.agent, denial)
+
+
+class RegistryHolder:
+    """Holds the current registry; a reader takes ``current`` once and finishes on it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.current = registry
+        self._listeners: dict[object, Callable[[], None]] = {}
+
+    def replace(self, registry: Registry) -> None:
+        """Put another registry in place of the current one, and tell those who listen."""
+        self.current = registry
+        for listener in tuple(self._listeners.values()):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called after each replacement, until what is returned is called.
+
+        It must not raise or wait.
+        """
+        key = object()
+        self._listeners[key] = listener
+
+        def leave() -> None:
+            self._listeners.pop(key, None)
+
+        return leave
+
+    async def list_tools(
+        self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None
+    ) -> ToolList:
+        """List in a format the tools that ``caller`` may run now, as the registry does."""
+        return await self.current.list_tools(caller, tool_format, names)
+
+
+def _qualified(item: ItemT) -> tuple[str, ...]:
+    spec = item.spec
+    return (qualified_name(spec.server_id or "", spec.bare_name),)
+
+
+def _only(found: Sequence[ItemT], name: str) -> ItemT | None:
+    """Give what goes by a name, None when nothing does. Raises AmbiguousName."""
+    if len(found) > 1:
+        raise ambiguous(name, [qualified_name(it.spec.server_id or "", name) for it in found])
+    return found[0] if found else None

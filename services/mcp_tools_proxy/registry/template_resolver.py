@@ -1,0 +1,71 @@
+"""Reading a URI that no list has, through the templates that it matches."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
+
+
+class ThroughTemplates:
+    """Finds the resource that a template stands for; ``exclude`` is what nobody may see (A-01)."""
+
+    def __init__(
+        self, templates: Table[ResourceTemplate], exclude: Mapping[str, Exclusions]
+    ) -> None:
+        self._templates = templates
+        self._exclude = exclude
+
+    def find(self, uri: str, viewer: Viewer) -> Sequence[Resource]:
+        """Give the resource of each server that has a template for ``uri``.
+
+        The first template of a server counts, and without an agent the first server. A URI with a
+        server's id in front is this server's, where it is nobody's as it stands, or several's.
+        """
+        return self._find(self._templates.seen_by(viewer), uri, viewer)
+
+    def denial(self, uri: str, viewer: Viewer) -> Denial | None:
+        """Say what refuses to ``viewer`` a URI that somebody may read; None where nothing does."""
+        others = self._find(self._templates.items, uri, WITHOUT_AGENT)
+        return viewer.denial(others[0].spec) or Denial.EXCLUDED if others else None
+
+    def _find(
+        self, templates: Sequence[ResourceTemplate], uri: str, viewer: Viewer
+    ) -> Sequence[Resource]:
+        found: dict[str, Resource] = {}
+        for template in templates:
+            server_id = template.spec.server_id
+            if server_id not in found and (resource := self._at(template, uri, viewer)):
+                found[server_id] = resource
+                if viewer.agent is None:
+                    break
+        if len(found) == 1:
+            return tuple(found.values())
+        owned = next(self._owned(templates, uri, viewer, whole_uris=bool(found)), None)
+        return tuple(found.values()) if owned is None else (owned,)
+
+    def _owned(
+        self, templates: Sequence[ResourceTemplate], uri: str, viewer: Viewer, *, whole_uris: bool
+    ) -> Iterator[Resource]:
+        """Take the id of its server off the URI; ``whole_uris`` asks that a scheme be left.
+
+        Else ``notes://x`` would be ``//x`` of the server ``notes``.
+        """
+        for template in templates:
+            prefix = qualified_name(template.spec.server_id, "")
+            bare = uri.removeprefix(prefix)
+            if bare == uri or (whole_uris and ":" not in bare):
+                continue
+            if resource := self._at(template, bare, viewer):
+                yield resource
+
+    def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
+        """Give the resource that a template stands for, unless it is excluded (A-20)."""
+        resource = template.at(uri)
+        if resource is None:
+            return None
+        server_id = template.spec.server_id
+        excluded = (self._exclude.get(server_id, NOTHING_EXCLUDED), viewer.visibility.excluded)
+        return None if any(it.hits_uri(server_id, uri) for it in excluded) else resource

@@ -1,0 +1,56 @@
+"""Runs the gateway as an MCP server on stdin and stdout, for one local client."""
+
+import asyncio
+import signal
+
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.mcp import build_server
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.gateway.lifecycle import Phase
+from mcp_tools_proxy.mcp_server.stdio import serve_stdio
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.web.body import BodyLimits
+
+LEFTOVER_GRACE_S = 1.0
+"""How long the answers of calls that were cut off may take to go out."""
+
+
+def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
+    """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
+    caller = Caller(
+        tenant_id=tenant or settings.default_tenant_id or NO_TENANT, user_id=user, agent=agent
+    )
+    asyncio.run(_serve(settings, caller))
+
+
+async def _serve(settings: Settings, caller: Caller) -> None:
+    gateway = Gateway(settings)
+    limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
+    server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
+    async with gateway.run(), asyncio.TaskGroup() as tasks:
+        # many clients list once, and never ask again
+        await gateway.pool.settled(settings.startup_wait_s)
+        serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(
+                number, _stop, gateway, serving, tasks, settings.shutdown_grace_s
+            )
+
+
+def _stop(
+    gateway: Gateway, serving: asyncio.Task[None], tasks: asyncio.TaskGroup, grace_s: float
+) -> None:
+    """Let the calls in flight finish, within the grace; a second signal stops at once."""
+    if gateway.lifecycle.phase is Phase.STOPPING:
+        serving.cancel()
+        return
+    gateway.lifecycle.phase = Phase.STOPPING
+    tasks.create_task(_drain(gateway, serving, grace_s))
+
+
+async def _drain(gateway: Gateway, serving: asyncio.Task[None], grace_s: float) -> None:
+    _, late = await asyncio.wait({serving}, timeout=grace_s)
+    if late:
+        gateway.lifecycle.cut_off()
+        await asyncio.wait({serving}, timeout=LEFTOVER_GRACE_S)
+        serving.cancel()

@@ -1,0 +1,175 @@
+"""The settings of who may call and how callers prove who they are (contract §4)."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from mcp_tools_proxy.settings.types import (
+    ENV_PREFIX,
+    EnvironmentSettings,
+    OptionalPath,
+    OptionalText,
+    Words,
+    empty_is_unset,
+    is_private,
+    is_token,
+    starting_with,
+    variable,
+)
+from mcp_tools_proxy.wire.loopback import ANY_HOST
+
+MIN_ADMIN_TOKEN_CHARS = 16
+
+
+def _known(algorithms: tuple[str, ...]) -> tuple[str, ...]:
+    if not algorithms or set(algorithms) - set(ALGORITHMS):
+        raise ValueError(f"should name some of {', '.join(ALGORITHMS)}")
+    return algorithms
+
+
+def _is_long(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and len(token.get_secret_value()) < MIN_ADMIN_TOKEN_CHARS:
+        raise ValueError(
+            f"should have at least {MIN_ADMIN_TOKEN_CHARS} characters, or it can be guessed; make "
+            "one with: openssl rand -hex 32"
+        )
+    return token
+
+
+def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(host == ANY_HOST or _is_host(host) for host in hosts):
+        raise ValueError(
+            "should name hosts, like gateway.example.com, gateway.example.com:8082 or, for an "
+            f"IPv6 address, [2001:db8::1], or be {ANY_HOST} for any"
+        )
+    return hosts
+
+
+def _is_host(host: str) -> bool:
+    """Tell whether a ``Host`` header can be this, with or without its port."""
+    try:
+        parts = urlsplit(f"//{host}")
+        port_is_good = parts.port != 0
+    except ValueError:
+        return False
+    return port_is_good and parts.netloc == host and bool(parts.hostname) and not {*host} & {*"*@ "}
+
+
+def _are_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        parts = urlsplit(origin)
+        if not parts.scheme or not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ValueError("should name origins, like https://app.example.com")
+    return origins
+
+
+def _are_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+    for network in networks:
+        try:
+            ip_network(network)
+        except ValueError:
+            raise ValueError("should name networks, like 10.0.0.0/8 or fd00::/8") from None
+    return networks
+
+
+ClaimName = Annotated[str, Field(min_length=1)]
+
+
+class TokensFileSettings(EnvironmentSettings):
+    """All that the ``tokens`` commands need: they work whatever else is wrong."""
+
+    tokens_file: OptionalPath = None
+    """File of hashed bearer tokens, for auth_mode token; it may not exist yet."""
+
+
+class IdentitySettings(TokensFileSettings):
+    """Who may call, and how callers prove who they are."""
+
+    auth_mode: Literal["none", "token", "jwt"] = "none"
+    """How callers prove who they are; none believes what they say."""
+    admin_token: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        AfterValidator(is_token),
+        AfterValidator(_is_long),
+    ] = None
+    """Bearer token that operators switch presets with; unset allows it on loopback only."""
+
+    jwt_issuer: OptionalText = None
+    """The ``iss`` of every JWT, for auth_mode jwt."""
+    jwt_audience: Words = ()
+    """The ``aud`` of every JWT: one of these, comma-separated or a JSON list."""
+    jwt_jwks_url: Annotated[
+        str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
+    ] = None
+    """Where the issuer publishes its keys."""
+    jwt_jwks_file: OptionalPath = None
+    """File of the issuer's keys, instead of a URL."""
+    jwt_allow_http: bool = False
+    """Fetch the keys over plain http from beyond this machine."""
+    jwt_algorithms: Annotated[Words, AfterValidator(_known)] = ALGORITHMS
+    """How JWTs may be signed: comma-separated or a JSON list."""
+    jwt_leeway_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    """Seconds that the issuer's clock and ours may be apart."""
+    jwt_tenant_claim: ClaimName = "tenant_id"
+    """The claim that names the tenant; dots lead into objects."""
+    jwt_user_claim: OptionalText = "sub"
+    """The claim that names the user; empty takes the user that the request names."""
+    jwt_roles_claim: ClaimName = "roles"
+    """The claim that lists the roles."""
+    jwt_agents_claim: ClaimName = "agents"
+    """The claim that lists the agents a JWT is for; without it a JWT is for any."""
+    jwt_admin_role: OptionalText = None
+    """The role that makes an operator; unset, no JWT does."""
+
+    allowed_hosts: Annotated[Words, AfterValidator(_are_hosts)] = ()
+    """Host names that requests may be sent to, besides this machine's own on loopback."""
+    allowed_origins: Annotated[Words, AfterValidator(_are_origins)] = ()
+    """Origins of web pages that may send requests, besides this machine's own on loopback."""
+
+    trusted_proxies: Annotated[Words, AfterValidator(_are_networks)] = ()
+    """Networks of the proxies whose X-Forwarded-For is believed, as CIDRs."""
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        """Refuse what one setting makes of another. Raises ValueError naming the variable."""
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        for mode, own in self._by_mode().items():
+            for name, value in own.items():
+                if value and mode != self.auth_mode:
+                    yield (
+                        f"{ENV_PREFIX}AUTH_MODE: is {self.auth_mode}, which leaves "
+                        f"{variable(name)} unused; set it to {mode}, or unset that"
+                    )
+                if not value and mode == self.auth_mode and not name.startswith("jwt_jwks"):
+                    yield f"{variable(name)}: is needed while {ENV_PREFIX}AUTH_MODE is {mode}"
+        url, file = self.jwt_jwks_url, self.jwt_jwks_file
+        if self.auth_mode == "jwt" and (url is None) == (file is None):
+            yield (
+                f"{variable('jwt_jwks_url')}: this or {variable('jwt_jwks_file')} is needed "
+                f"while {ENV_PREFIX}AUTH_MODE is jwt, one of them"
+            )
+        if url is not None and not self.jwt_allow_http and not is_private(url):
+            yield (
+                f"{variable('jwt_jwks_url')}: should start with https://, or else "
+                f"{variable('jwt_allow_http')} be true"
+            )
+
+    def _by_mode(self) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "token": {"tokens_file": self.tokens_file},
+            "jwt": {
+                "jwt_issuer": self.jwt_issuer,
+                "jwt_audience": self.jwt_audience,
+                "jwt_jwks_url": self.jwt_jwks_url,
+                "jwt_jwks_file": self.jwt_jwks_file,
+            },
+        }

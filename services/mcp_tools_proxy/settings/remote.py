@@ -1,0 +1,172 @@
+"""The settings of the connector: which backend it dials, and who its sessions act for (W-01)."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from mcp_tools_proxy.settings.types import (
+    Count,
+    EnvironmentSettings,
+    OptionalPath,
+    Seconds,
+    empty_is_unset,
+    is_private,
+    is_token,
+    starting_with,
+    variable,
+)
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.server_identifiers import (
+    SERVER_IDENTIFIER_CHARS,
+    is_server_identifier,
+    server_identifier_of,
+)
+
+PLACEHOLDER = "{server_identifier}"
+"""Stands in ``remote_url`` for the gateway's own identifier."""
+
+_UNFIT = frozenset(r"\"<>^`| ")
+
+
+def _is_backend(url: str | None) -> str | None:
+    """Refuse what cannot be dialled, or may be meant otherwise. Raises ValueError."""
+    problem = None if url is None else _url_problem(url)
+    if problem is not None:
+        raise ValueError(problem)
+    return url
+
+
+def _url_problem(url: str) -> str | None:
+    """Say what is wrong with a backend's URL, without a word of it: it may hold a secret."""
+    if any(not char.isprintable() or char in _UNFIT for char in url):
+        return "holds a character that no URL has; percent-encode it"
+    if "#" in url:
+        return "should have no fragment, which is never sent"
+    if {*"{}"} & {*url.replace(PLACEHOLDER, "")}:
+        return f"should have no braces other than those of {PLACEHOLDER}"
+    try:
+        parts = urlsplit(url)
+        is_dialable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_dialable = False
+    if not is_dialable or "{" in parts.netloc:
+        return f"should name a host, like wss://backend.example.com/ws/{PLACEHOLDER}"
+    if "@" in parts.netloc:
+        return "should hold no user and no password; the token has a setting of its own"
+    return None
+
+
+def _is_identifier(text: str | None) -> str | None:
+    if text is not None and not is_server_identifier(text):
+        raise ValueError(
+            f"should be 1 to {SERVER_IDENTIFIER_CHARS} of letters, digits, '.', '_' and '-'"
+        )
+    return text
+
+
+def _is_there(path: Path | None) -> Path | None:
+    if path is not None and not path.is_file():
+        raise ValueError("names no file")
+    return path
+
+
+class RemoteSettings(EnvironmentSettings):
+    """Which backend is dialled, and who its sessions act for."""
+
+    remote_url: Annotated[
+        str | None,
+        BeforeValidator(empty_is_unset),
+        starting_with("ws://", "wss://"),
+        AfterValidator(_is_backend),
+    ] = None
+    """The backend's WebSocket, where {server_identifier} is replaced; unset, none is dialled."""
+    remote_server_identifier: Annotated[
+        str | None, BeforeValidator(empty_is_unset), AfterValidator(_is_identifier)
+    ] = None
+    """What the backend knows this gateway by; unset it is made from the host name."""
+    remote_token: Annotated[
+        SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
+    ] = None
+    """Bearer token that the backend is shown."""
+    remote_token_file: OptionalPath = None
+    """File that holds the token instead, and is followed; it may not exist yet."""
+    remote_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
+    """Whose the backend's sessions are; unset they are default_tenant_id's."""
+    remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
+    """The agent whose profile narrows the backend's sessions."""
+    remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_there)] = None
+    """PEM file of the authorities that may vouch for the backend; unset, this machine's."""
+    remote_allow_insecure: bool = False
+    """Dial ws:// beyond this machine, where others can read along."""
+    remote_max_frame_bytes: Count = 4_194_304
+    """Bytes of one frame, in either direction."""
+    remote_keepalive_s: Seconds = 10.0
+    """Seconds between pings; a backend that answers none is gone."""
+    remote_drop_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """Seconds without a link after which the sessions end and their calls are cancelled."""
+    remote_retry_max_s: Seconds = 1.5
+    """Seconds that are waited at most before a lost link is dialled again."""
+
+    @property
+    def remote_identifier(self) -> str:
+        """What the backend knows this gateway by."""
+        return self.remote_server_identifier or server_identifier_of(socket.gethostname())
+
+    @property
+    def remote_address(self) -> str | None:
+        """The URL to dial, None while the connector is off.
+
+        No character of an identifier needs to be percent-encoded.
+        """
+        if self.remote_url is None:
+            return None
+        return self.remote_url.replace(PLACEHOLDER, self.remote_identifier)
+
+    @model_validator(mode="after")
+    def _check_remote(self) -> Self:
+        """Refuse what one setting makes of another. Raises ValueError naming the variable."""
+        problems = self._unused() if self.remote_url is None else self._missing(self.remote_url)
+        for problem in problems:
+            raise ValueError(problem)
+        return self
+
+    def _unused(self) -> Iterator[str]:
+        for name, value in (
+            ("remote_server_identifier", self.remote_server_identifier),
+            ("remote_token", self.remote_token),
+            ("remote_token_file", self.remote_token_file),
+            ("remote_tenant_id", self.remote_tenant_id),
+            ("remote_agent", self.remote_agent),
+            ("remote_ca_file", self.remote_ca_file),
+        ):
+            if value is not None:
+                yield (
+                    f"{variable('remote_url')}: is unset, which leaves {variable(name)} unused; "
+                    "set it, or unset that"
+                )
+
+    def _missing(self, url: str) -> Iterator[str]:
+        if self.remote_token is None and self.remote_token_file is None:
+            yield (
+                f"{variable('remote_token')}: this or {variable('remote_token_file')} is needed "
+                f"while {variable('remote_url')} is set"
+            )
+        if self.remote_token is not None and self.remote_token_file is not None:
+            yield (
+                f"{variable('remote_token')}: is set as well as {variable('remote_token_file')}; "
+                "unset one of them"
+            )
+        if self.remote_ca_file is not None and url.startswith("ws:"):
+            yield (
+                f"{variable('remote_url')}: is ws://, which leaves {variable('remote_ca_file')} "
+                "unused; set it to wss://, or unset that"
+            )
+        if not self.remote_allow_insecure and not is_private(url):
+            yield (
+                f"{variable('remote_url')}: should start with wss://, or else "
+                f"{variable('remote_allow_insecure')} be true"
+            )

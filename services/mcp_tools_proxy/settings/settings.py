@@ -1,0 +1,216 @@
+"""Process settings: read once at start from ``MCP_PROXY_*`` and ``.env``, then frozen.
+
+The only reader of the environment (contract §4). Sizes are in bytes, times in seconds.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.settings.auth import IdentitySettings
+from mcp_tools_proxy.settings.remote import RemoteSettings
+from mcp_tools_proxy.settings.types import (
+    Budget,
+    Count,
+    EnvironmentSettings,
+    OptionalText,
+    Radius,
+    Seconds,
+    SettingWarning,
+    Words,
+    empty_is_unset,
+    level,
+    nearest_values,
+    not_empty,
+    starting_with,
+    variable,
+)
+from mcp_tools_proxy.tools.window_size import window_radius
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+S = TypeVar("S", bound=EnvironmentSettings)
+
+LOCAL_WINDOWS = "local"
+"""The ``retrieval_window_url`` that names no service."""
+
+
+class SettingsError(Exception):
+    """A setting has a bad value; one line that names the variable and never the value."""
+
+
+class DocumentsPathSettings(EnvironmentSettings):
+    """All that the ``documents`` commands need: they work whatever else is wrong."""
+
+    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
+    """Folder of document files (contract §5); it may not exist yet."""
+
+
+class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
+    """Everything that an operator can set (contract §4)."""
+
+    app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
+    """Name of the service in the OpenAPI document and towards MCP clients."""
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8082
+    """Port to listen on; 0 takes a free one."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(level)] = (
+        "info"
+    )
+    """Least severe level to log."""
+    keep_alive_s: Seconds = 75.0
+    """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
+    shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    """Seconds that calls in flight may take to finish after SIGTERM."""
+
+    mock_mode: bool = True
+    """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
+    hide_foreign_documents: bool = False
+    """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
+
+    config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
+    """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
+    preset: OptionalText = None
+    """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
+    tool_timeout_s: Seconds = 60.0
+    """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
+    startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
+    """Seconds after a start that readiness, stdio and the connector wait for servers at most."""
+    require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
+    """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
+
+    tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
+    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare."""
+    default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
+    """Whose MCP requests are that name no tenant; unset offers them no document tools."""
+    max_sessions: Count = 1000
+    """MCP sessions and streams of changes that may be open at once, each."""
+    session_idle_s: Seconds = 1800.0
+    """Seconds that an MCP session of the older eras is kept without a request or a stream."""
+
+    max_pages_per_call: Count = 5
+    """Pages that one read_doc_pages call may span."""
+    max_text_bytes: Annotated[int, Field(ge=4)] = 20480
+    """Bytes of UTF-8 text in one result; at least 4, the longest character."""
+    max_request_bytes: Count = 1_048_576
+    """Bytes of one request body."""
+    max_json_items: Count = 100_000
+    """Values in the JSON of one request: objects, lists, texts, numbers, true, false, null."""
+    max_result_bytes: Count = 1_048_576
+    """Bytes of one result as JSON."""
+    max_batch_calls: Count = 32
+    """Calls in one batch."""
+    blocklist_keywords: Words = ()
+    """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
+
+    rate_limit_calls: Budget = 10
+    """Calls for one document of one tenant in each window; 0 is off."""
+    rate_limit_tokens: Budget = 51_200
+    """Tokens for one document of one tenant in each window; 0 is off."""
+    rate_limit_tenant_calls: Budget = 600
+    """Calls for one tenant in each window; 0 is off."""
+    rate_limit_tenant_tokens: Budget = 200_000
+    """Tokens for one tenant in each window; 0 is off."""
+    rate_limit_window_s: Count = 60
+    """Length of a window in seconds."""
+    rate_limit_storage_url: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        starting_with("redis://", "rediss://"),
+    ] = None
+    """Redis that replicas share their budgets in; unset counts in this process."""
+
+    retrieval_window_url: Annotated[
+        str | None,
+        BeforeValidator(empty_is_unset),
+        starting_with("http://", "https://", word=LOCAL_WINDOWS),
+    ] = None
+    """URL of the Retrieval Service's chunk-window endpoint; local reads our documents (T-03)."""
+    retrieval_timeout: Seconds = 5.0
+    """Seconds for one Retrieval request in total."""
+    retrieval_token: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
+    """Bearer token sent to Retrieval."""
+    rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
+    """Chunks on each side of an anchor; shared with the RAG pipeline (T-02)."""
+    max_window_radius: Radius = None
+    """Chunks on each side of an anchor (T-02)."""
+    max_chunk_window: Annotated[
+        Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
+    ] = None
+    """Legacy: chunks in a whole window, anchor included (T-02)."""
+
+    _warnings: tuple[SettingWarning, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read_nearest_values(
+        cls, values: Mapping[str, object], read: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        """Start with what other systems take as a value, in its nearest meaning, and warn."""
+        values, warnings = nearest_values(values)
+        settings = read(values)
+        settings._warnings = warnings  # noqa: SLF001 - its own class
+        return settings
+
+    @property
+    def warnings(self) -> tuple[SettingWarning, ...]:
+        """The settings that are read otherwise than they are written."""
+        return self._warnings
+
+    @model_validator(mode="after")
+    def _check_agent_of_backend(self) -> Self:
+        """Refuse a connector all of whose calls would be refused. Raises ValueError."""
+        if self.remote_url is not None and self.require_agent and self.remote_agent is None:
+            raise ValueError(
+                f"{variable('remote_agent')}: is needed while {variable('require_agent')} is true "
+                f"and {variable('remote_url')} is set"
+            )
+        return self
+
+    @property
+    def windows_are_local(self) -> bool:
+        """Whether chunk windows come from the gateway's own documents."""
+        return self.retrieval_window_url == LOCAL_WINDOWS
+
+    @property
+    def window_radius(self) -> int:
+        """Chunks allowed on each side of an anchor: the smallest radius set, else 2 (T-02)."""
+        return window_radius(
+            self.rag_window_radius, self.max_window_radius, legacy_total=self.max_chunk_window
+        )
+
+
+def load_settings() -> Settings:
+    """Read every setting. Raises SettingsError naming each bad variable, in one line."""
+    return load(Settings)
+
+
+def load(kind: type[S]) -> S:
+    """Read the settings of one kind, and look at no other. Raises SettingsError."""
+    try:
+        return kind()
+    except ValidationError as error:
+        raise SettingsError("; ".join(map(_problem, error.errors()))) from None
+    except UnicodeDecodeError:
+        raise SettingsError(".env: is not UTF-8 text") from None
+
+
+def _problem(error: ErrorDetails) -> str:
+    """Spell one problem; one of several settings together names the variable itself."""
+    message = " ".join(error["msg"].removeprefix("Value error, ").split())
+    if not error["loc"]:
+        return message
+    name = str(error["loc"][0])
+    return f"{name if name.isupper() else variable(name)}: {message}"

@@ -1,0 +1,140 @@
+"""How single settings are read, and the kinds of value that several of them have."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import from_json
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from mcp_tools_proxy.wire.identifiers import is_visible_ascii
+from mcp_tools_proxy.wire.loopback import is_loopback
+
+ENV_PREFIX = "MCP_PROXY_"
+
+_BEGINS_WITH_IPV6 = re.compile(r"\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]")
+"""An address in brackets, as a ``Host`` header has it: no JSON list."""
+
+T = TypeVar("T")
+
+
+class EnvironmentSettings(BaseSettings):
+    """Settings that are read from ``MCP_PROXY_*`` and ``.env``, and are frozen then."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+
+class SettingWarning(NamedTuple):
+    """A setting that is read otherwise than it is written."""
+
+    variable: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.variable}: {self.message}"
+
+
+_NEAREST_VALUES = (
+    ("log_level", ("critical", "fatal"), "error", "is above every level here; read as error"),
+    ("max_pages_per_call", ("0",), "1", "would refuse every call; read as 1, the least"),
+    ("max_chunk_window", ("0",), "1", "is no window; read as 1, the anchor alone (radius 0)"),
+)
+"""Settings with values that other systems take: name, values, what they are read as, and why."""
+
+
+def nearest_values(
+    values: Mapping[str, object],
+) -> tuple[dict[str, object], tuple[SettingWarning, ...]]:
+    """Return the values with those of other systems replaced, and a warning for each."""
+    read = dict(values)
+    warnings: list[SettingWarning] = []
+    for name, foreign, nearest, reason in _NEAREST_VALUES:
+        written = str(values.get(name, "")).strip().lower()
+        if written in foreign:
+            read[name] = nearest
+            warnings.append(SettingWarning(variable(name), f"{written} {reason}"))
+    return read, tuple(warnings)
+
+
+def variable(name: str) -> str:
+    """Name the environment variable of a setting."""
+    return f"{ENV_PREFIX}{name.upper()}"
+
+
+def empty_is_unset(value: object) -> object:
+    """Take an empty value for None."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def not_empty(value: object) -> object:
+    """Refuse an empty value. Raises ValueError."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("should not be empty")
+    return value
+
+
+def words(value: object) -> object:
+    """Read a comma-separated list or a JSON array of strings; empty means none."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    is_json = text.startswith("[") and not _BEGINS_WITH_IPV6.match(text)
+    try:
+        items = from_json(text) if is_json else text.split(",")
+    except ValueError:
+        raise ValueError("begins with [ and is no JSON list") from None
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("a JSON list here holds strings only")
+    return tuple(word for item in items if (word := item.strip()))
+
+
+def level(value: object) -> object:
+    """Spell a log level as we do."""
+    name = value.lower() if isinstance(value, str) else value
+    return "warning" if name == "warn" else name
+
+
+def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
+    """Build what refuses a text, or a secret one, that begins otherwise and is not ``word``."""
+    expected = f"should start with {' or '.join(prefixes)}"
+    if word is not None:
+        expected += f", or be {word}"
+
+    def check(value: T) -> T:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(text, str) and text != word and not text.startswith(prefixes):
+            raise ValueError(expected)
+        return value
+
+    return AfterValidator(check)
+
+
+def is_private(url: str) -> bool:
+    """Tell whether nobody between here and there can read or change what is sent."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"https", "wss"} or is_loopback(parts.hostname or "")
+
+
+def is_token(value: SecretStr | None) -> SecretStr | None:
+    """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
+    text = value.get_secret_value() if value is not None else ""
+    if not is_visible_ascii(text):
+        raise ValueError("should be printable ASCII without spaces")
+    return value
+
+
+Count = Annotated[int, Field(ge=1)]
+Budget = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(empty_is_unset)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
+OptionalText = Annotated[str | None, BeforeValidator(empty_is_unset)]
+OptionalPath = Annotated[Path | None, BeforeValidator(empty_is_unset)]

@@ -1,0 +1,193 @@
+"""read_chunk_window: a chunk and its neighbours, from the Retrieval Service."""
+
+from collections.abc import Sequence
+from typing import Annotated, NotRequired, Protocol, Self, cast
+
+from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.errors import WindowTooLarge
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
+from mcp_tools_proxy.tools.binding import bind
+from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.window_size import trim_window
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.text import estimate_tokens
+
+NOT_CONFIGURED = (
+    "Not configured here: every call fails with RETRIEVAL_NOT_CONFIGURED. To read around a place, "
+    "use read_doc_section or read_doc_pages."
+)
+"""What a model reads of the tool while no ``retrieval_window_url`` is set."""
+
+
+class Retrieval(Protocol):
+    """Where chunk windows come from."""
+
+    async def window(
+        self,
+        *,
+        tenant_id: str,
+        doc_id: str,
+        anchor_chunk_id: str,
+        before: int,
+        after: int,
+        trace_id: str,
+    ) -> tuple[RetrievedChunk, ...]:
+        """Give the anchor's window in reading order, anchor included; raises as T-03 says."""
+        ...
+
+
+class WindowArguments(DocumentArguments):
+    """Which chunk to read around, and how far."""
+
+    anchor_chunk_id: Annotated[
+        Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
+    ]
+    section_id: SkipJsonSchema[Identifier | None] = None
+    """Has no effect and is not shown: existing callers send it with every call."""
+    window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
+    window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
+    radius: Annotated[
+        Natural | None,
+        Field(description="Sets both sides; not together with window_before/window_after."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Self:
+        if self.radius is not None and self.model_fields_set & {"window_before", "window_after"}:
+            raise ValueError("radius sets both sides: leave out window_before and window_after")
+        return self
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Chunks before and after the anchor."""
+        if self.radius is not None:
+            return self.radius, self.radius
+        return self.window_before, self.window_after
+
+
+class ChunkText(TypedDict):
+    """One chunk; ``page`` and ``chunk_index`` are there where Retrieval says them."""
+
+    chunk_id: str
+    page: NotRequired[int]
+    chunk_index: NotRequired[int]
+    text: str
+
+
+class ChunkWindow(TypedDict):
+    """The chunks in reading order; at a document's edge there are fewer than asked for."""
+
+    doc_id: str
+    anchor_chunk_id: str
+    window_before: int
+    window_after: int
+    chunks: list[ChunkText]
+    count: int
+    tokens: Tokens
+    requested_total: int
+    truncated: Truncated
+
+
+def window_tool(
+    repository: DocumentRepository,
+    retrieval: Retrieval,
+    *,
+    radius: int,
+    configured: bool,
+    own_documents_only: bool,
+    max_text_bytes: int,
+) -> Tool:
+    """Build read_chunk_window (T-02 … T-04).
+
+    With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides
+    whether it is there for a tenant; that is known only after the request was sent, so such a call
+    is charged to the document's budget whatever comes back.
+    """
+    find = document_finder(repository) if own_documents_only else None
+
+    def check_sides(arguments: WindowArguments) -> None:
+        before, after = arguments.sides
+        if max(before, after) > radius:
+            raise WindowTooLarge(
+                f"{before} chunks before and {after} after were asked for, the limit is {radius} "
+                "on each side",
+                details={
+                    "window_before": before,
+                    "window_after": after,
+                    "max_window_radius": radius,
+                },
+            )
+
+    async def read_window(arguments: WindowArguments, call: Call) -> Result:
+        tenant_id = call.caller.tenant_id
+        if find is not None:
+            await find(arguments, call)
+        before, after = arguments.sides
+        chunks = await retrieval.window(
+            tenant_id=tenant_id,
+            doc_id=arguments.doc_id,
+            anchor_chunk_id=arguments.anchor_chunk_id,
+            before=before,
+            after=after,
+            trace_id=call.trace_id,
+        )
+        kept = _trim(chunks, arguments.anchor_chunk_id, max_text_bytes)
+        tokens = estimate_tokens(sum(len(chunk["text"]) for chunk in kept))
+        result: ChunkWindow = {
+            "doc_id": arguments.doc_id,
+            "anchor_chunk_id": arguments.anchor_chunk_id,
+            "window_before": before,
+            "window_after": after,
+            "chunks": kept,
+            "count": len(kept),
+            "tokens": tokens,
+            "requested_total": before + after + 1,
+            "truncated": [chunk["text"] for chunk in kept] != [chunk.text for chunk in chunks],
+        }
+        return Result(value=result, tokens=tokens)
+
+    return bind(
+        name="read_chunk_window",
+        description=(
+            (
+                "Read a chunk of a document together with its neighbours, for more context around "
+                f"a search result. At most {radius} chunks on each side; at the document's edge "
+                f"fewer come back. One answer holds at most {max_text_bytes} bytes of text, kept "
+                "nearest to the anchor. For longer stretches use read_doc_section or "
+                "read_doc_pages."
+            )
+            if configured
+            else NOT_CONFIGURED
+        ),
+        arguments=WindowArguments,
+        result=ChunkWindow,
+        function=read_window,
+        find_document=find,
+        check=check_sides,
+    )
+
+
+def _trim(
+    chunks: Sequence[RetrievedChunk], anchor_chunk_id: str, max_bytes: int
+) -> list[ChunkText]:
+    anchor = next(i for i, chunk in enumerate(chunks) if chunk.chunk_id == anchor_chunk_id)
+    kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
+    return [_entry(chunks[place], text) for place, text in kept.items()]
+
+
+def _entry(chunk: RetrievedChunk, text: str) -> ChunkText:
+    known = {
+        "chunk_id": chunk.chunk_id,
+        "page": chunk.page,
+        "chunk_index": chunk.chunk_index,
+        "text": text,
+    }
+    return cast("ChunkText", {key: value for key, value in known.items() if value is not None})

@@ -1,0 +1,30 @@
+"""What every document tool has in common: its arguments name a document, which is looked up."""
+
+from collections.abc import Awaitable, Callable
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.tools.arguments import DocId
+from mcp_tools_proxy.tools.binding import Arguments
+
+
+class DocumentArguments(Arguments):
+    """Base of the arguments that name a document."""
+
+    doc_id: DocId
+
+
+FindDocument = Callable[[DocumentArguments, Call], Awaitable[Document]]
+
+
+def document_finder(repository: DocumentRepository) -> FindDocument:
+    """Build what returns the document that a call names.
+
+    It raises AccessDenied or DocumentNotFound where the caller's tenant has none.
+    """
+
+    def find(arguments: DocumentArguments, call: Call) -> Awaitable[Document]:
+        return repository.get(call.caller.tenant_id, arguments.doc_id)
+
+    return find

@@ -1,0 +1,127 @@
+"""doc_local_search: the best places of one document for a query."""
+
+from collections.abc import Sequence
+from typing import Annotated, NotRequired
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.document import Hit
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.tools.arguments import Positive, Tokens
+from mcp_tools_proxy.tools.binding import bind
+from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
+
+MAX_QUERY_CHARS = 1000
+MAX_RESULTS = 5
+
+
+def _query(text: str) -> str:
+    trimmed = text.strip()
+    if not trimmed:
+        raise ValueError("should hold at least one character that is not a space")
+    return trimmed[:MAX_QUERY_CHARS]
+
+
+class SearchArguments(DocumentArguments):
+    """Where to look, for what, and how many places to give."""
+
+    query: Annotated[
+        str,
+        AfterValidator(_query),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+        Field(
+            description=(
+                "Words to look for, in any inflection and order, in the document's language; no "
+                f"operators. What is over {MAX_QUERY_CHARS} characters is ignored."
+            )
+        ),
+    ]
+    max_results: Annotated[
+        Positive,
+        AfterValidator(lambda wanted: min(wanted, MAX_RESULTS)),
+        Field(description=f"How many places to return; more gives {MAX_RESULTS}."),
+    ] = 3
+
+
+class Snippet(TypedDict):
+    """One place: an excerpt around the best match, and where it stands."""
+
+    snippet: str
+    page: int
+    section_id: NotRequired[str]
+    chunk_id: NotRequired[str]
+    score: float
+
+
+class Snippets(TypedDict):
+    """The places found, best first."""
+
+    snippets: list[Snippet]
+    count: int
+    doc_id: str
+    tokens: Tokens
+
+
+def search_tool(
+    repository: DocumentRepository, *, max_text_bytes: int, windows_configured: bool
+) -> Tool:
+    """Build doc_local_search (contract §2, T-07).
+
+    Its description points to read_chunk_window only with ``windows_configured``.
+    """
+    readers = "read_doc_section or read_doc_pages"
+    if windows_configured:
+        readers = "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id"
+
+    async def search(arguments: SearchArguments, call: Call) -> Result:
+        hits = await repository.search(
+            call.caller.tenant_id,
+            arguments.doc_id,
+            arguments.query,
+            max_results=arguments.max_results,
+        )
+        snippets = _fitting(hits, max_text_bytes)
+        tokens = estimate_tokens(sum(len(snippet["snippet"]) for snippet in snippets))
+        result: Snippets = {
+            "snippets": snippets,
+            "count": len(snippets),
+            "doc_id": arguments.doc_id,
+            "tokens": tokens,
+        }
+        return Result(value=result, tokens=tokens)
+
+    return bind(
+        name="doc_local_search",
+        description=(
+            "Search inside one document and get the best matching excerpts with their page, "
+            f"section_id and chunk_id, best first, at most {MAX_RESULTS}. An empty list means "
+            f"that nothing matches: try other words. To read around a place, call {readers}."
+        ),
+        arguments=SearchArguments,
+        result=Snippets,
+        function=search,
+        find_document=document_finder(repository),
+    )
+
+
+def _fitting(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
+    """Give the best hits whose snippets fit together; the last one may be cut."""
+    snippets: list[Snippet] = []
+    room = max_text_bytes
+    for hit in hits:
+        text = cut_utf8(hit.snippet, room)
+        if not text:
+            break
+        room -= utf8_len(text)
+        snippet: Snippet = {"snippet": text, "page": hit.page, "score": hit.score}
+        if hit.section_id is not None:
+            snippet["section_id"] = hit.section_id
+        if hit.chunk_id is not None:
+            snippet["chunk_id"] = hit.chunk_id
+        snippets.append(snippet)
+    return snippets

@@ -1,0 +1,122 @@
+"""read_doc_metadata: title, pages, sections and tags of a document."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from pydantic_core import to_json
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.document import Section
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.tools.arguments import Natural, Tokens
+from mcp_tools_proxy.tools.binding import bind
+from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.wire.text import estimate_tokens
+
+
+class MetadataArguments(DocumentArguments):
+    """Which document to describe, and from which section on."""
+
+    start_section: Annotated[
+        Natural,
+        Field(
+            description=(
+                "The first section to list, counted from 0 in reading order. Leave it out at "
+                "first; to list more after a truncated answer, repeat the same call with the "
+                "next_start_section it gave."
+            )
+        ),
+    ] = 0
+
+
+class SectionEntry(TypedDict):
+    """One section; pages are 1-based and inclusive."""
+
+    section_id: str
+    title: str
+    page_start: int
+    page_end: int
+
+
+class Metadata(TypedDict):
+    """What a document is; ``pages`` is their number."""
+
+    doc_id: str
+    title: str
+    pages: int
+    section_count: Annotated[int, Field(description="How many sections the document has in all.")]
+    sections: list[SectionEntry]
+    truncated: Annotated[bool, Field(description="True when there are more sections after these.")]
+    next_start_section: NotRequired[
+        Annotated[
+            int, Field(description="The start_section to go on with; only there when truncated.")
+        ]
+    ]
+    tags: list[str]
+    tenant_id: str
+    tokens: Tokens
+
+
+def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+    """Build read_doc_metadata (contract §2)."""
+    find = document_finder(repository)
+
+    async def read_metadata(arguments: MetadataArguments, call: Call) -> Result:
+        document = await find(arguments, call)
+        count = len(document.sections)
+        first = min(arguments.start_section, count)
+        sections = _fitting(islice(document.sections.values(), first, None), max_text_bytes)
+        end = first + len(sections)
+        result: Metadata = {
+            "doc_id": document.doc_id,
+            "title": document.title,
+            "pages": len(document.pages),
+            "section_count": count,
+            "sections": sections,
+            "truncated": end < count,
+            "tags": list(document.tags),
+            "tenant_id": document.tenant_id,
+            "tokens": 0,
+        }
+        if end < count:
+            result["next_start_section"] = end
+        result["tokens"] = estimate_tokens(len(to_json(result)))
+        return Result(value=result, tokens=result["tokens"])
+
+    return bind(
+        name="read_doc_metadata",
+        description=(
+            "Describe a document: title, number of pages, tags, and its sections with their ids "
+            "and pages. Start here, then read with read_doc_section or read_doc_pages, or look "
+            f"something up with doc_local_search. One answer lists at most {max_text_bytes} bytes "
+            "of sections; when truncated is true, repeat the call with start_section set to "
+            "next_start_section to list more, or search instead."
+        ),
+        arguments=MetadataArguments,
+        result=Metadata,
+        function=read_metadata,
+        find_document=find,
+    )
+
+
+def _fitting(sections: Iterable[Section], max_bytes: int) -> list[SectionEntry]:
+    """Return the first sections whose JSON list fits in ``max_bytes``, but at least one."""
+    entries: list[SectionEntry] = []
+    room = max_bytes - 1  # an opening bracket; each entry comes with a comma or the closing one
+    for section in sections:
+        entry: SectionEntry = {
+            "section_id": section.section_id,
+            "title": section.title,
+            "page_start": section.page_start,
+            "page_end": section.page_end,
+        }
+        room -= len(to_json(entry)) + 1
+        if room < 0 and entries:
+            break
+        entries.append(entry)
+    return entries

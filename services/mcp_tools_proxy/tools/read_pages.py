@@ -1,0 +1,107 @@
+"""read_doc_pages: the text of a span of pages."""
+
+from typing import Annotated, NotRequired, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.layout_text import page_parts
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.tools.arguments import (
+    NextStartChar,
+    Positive,
+    StartChar,
+    Tokens,
+    Truncated,
+)
+from mcp_tools_proxy.tools.binding import bind
+from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.wire.text import cut_text, estimate_tokens
+
+
+class PagesArguments(DocumentArguments):
+    """Which pages to read (1-based, inclusive), and from where."""
+
+    page_start: Annotated[Positive, Field(description="First page, counted from 1.")]
+    page_end: Annotated[Positive, Field(description="Last page, included.")]
+    start_char: StartChar = 0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.page_end < self.page_start:
+            raise ValueError("page_end is before page_start")
+        return self
+
+
+class PagesText(TypedDict):
+    """The pages' text, joined by a blank line; the span is clamped to the document."""
+
+    text: str
+    tokens: Tokens
+    page_start: int
+    page_end: int
+    doc_id: str
+    truncated: Truncated
+    next_start_char: NotRequired[NextStartChar]
+
+
+def pages_tool(
+    repository: DocumentRepository, *, max_pages_per_call: int, max_text_bytes: int
+) -> Tool:
+    """Build read_doc_pages (contract §2)."""
+    find = document_finder(repository)
+
+    def check_span(arguments: PagesArguments) -> None:
+        span = arguments.page_end - arguments.page_start + 1
+        if span > max_pages_per_call:
+            raise PageSpanTooLarge(
+                f"page_end - page_start + 1 is {span}, the limit is {max_pages_per_call}",
+                details={"pages": span, "max_pages_per_call": max_pages_per_call},
+            )
+
+    async def read_pages(arguments: PagesArguments, call: Call) -> Result:
+        document = await find(arguments, call)
+        if arguments.page_start > len(document.pages):
+            raise PagesNotFound(
+                f"page_start is {arguments.page_start}, the document has "
+                f"{len(document.pages)} pages",
+                details={"pages": len(document.pages)},
+            )
+        page_end = min(arguments.page_end, len(document.pages))
+        cut = cut_text(
+            page_parts(document, arguments.page_start, page_end),
+            start_char=arguments.start_char,
+            max_bytes=max_text_bytes,
+        )
+        tokens = estimate_tokens(len(cut.text))
+        result: PagesText = {
+            "text": cut.text,
+            "tokens": tokens,
+            "page_start": arguments.page_start,
+            "page_end": page_end,
+            "doc_id": document.doc_id,
+            "truncated": cut.next_start_char is not None,
+        }
+        if cut.next_start_char is not None:
+            result["next_start_char"] = cut.next_start_char
+        return Result(value=result, tokens=tokens)
+
+    return bind(
+        name="read_doc_pages",
+        description=(
+            "Read the text of consecutive pages of a document, joined by a blank line. One call "
+            f"spans at most {max_pages_per_call} pages; page_end past the last page is taken as "
+            f"the last page. One answer holds at most {max_text_bytes} bytes of text; when "
+            "truncated is true, repeat the call with start_char set to next_start_char to read "
+            "on. read_doc_metadata tells how many pages there are."
+        ),
+        arguments=PagesArguments,
+        result=PagesText,
+        function=read_pages,
+        find_document=find,
+        check=check_span,
+    )

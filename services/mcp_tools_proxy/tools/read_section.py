@@ -1,0 +1,104 @@
+"""read_doc_section: the text of one section."""
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.layout_text import section_parts
+from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import SectionNotFound
+from mcp_tools_proxy.domain.tool import Tool
+from mcp_tools_proxy.tools.arguments import (
+    NextStartChar,
+    StartChar,
+    Tokens,
+    Truncated,
+)
+from mcp_tools_proxy.tools.binding import bind
+from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.text import cut_text, estimate_tokens, quote
+
+SHOWN_SECTION_IDS = 50
+
+
+class SectionArguments(DocumentArguments):
+    """Which section to read, and from where."""
+
+    section_id: Annotated[
+        Identifier, Field(description="A section_id that read_doc_metadata lists.")
+    ]
+    start_char: StartChar = 0
+
+
+class SectionText(TypedDict):
+    """A section's text; pages are 1-based and inclusive."""
+
+    text: str
+    tokens: Tokens
+    section_id: str
+    doc_id: str
+    truncated: Truncated
+    next_start_char: NotRequired[NextStartChar]
+    title: str
+    page_start: int
+    page_end: int
+
+
+def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+    """Build read_doc_section (contract §2)."""
+    find = document_finder(repository)
+
+    async def read_section(arguments: SectionArguments, call: Call) -> Result:
+        document = await find(arguments, call)
+        section = document.sections.get(arguments.section_id)
+        if section is None:
+            raise _no_section(document, arguments.section_id)
+        cut = cut_text(
+            section_parts(document, section),
+            start_char=arguments.start_char,
+            max_bytes=max_text_bytes,
+        )
+        tokens = estimate_tokens(len(cut.text))
+        result: SectionText = {
+            "text": cut.text,
+            "tokens": tokens,
+            "section_id": section.section_id,
+            "doc_id": document.doc_id,
+            "truncated": cut.next_start_char is not None,
+            "title": section.title,
+            "page_start": section.page_start,
+            "page_end": section.page_end,
+        }
+        if cut.next_start_char is not None:
+            result["next_start_char"] = cut.next_start_char
+        return Result(value=result, tokens=tokens)
+
+    return bind(
+        name="read_doc_section",
+        description=(
+            "Read the text of one section of a document. Call read_doc_metadata first: it lists "
+            f"the section ids. One answer holds at most {max_text_bytes} bytes of text; when "
+            "truncated is true, repeat the call with start_char set to next_start_char to read on."
+        ),
+        arguments=SectionArguments,
+        result=SectionText,
+        function=read_section,
+        find_document=find,
+    )
+
+
+def _no_section(document: Document, section_id: str) -> SectionNotFound:
+    known = list(document.sections)
+    if not known:
+        hint = "it has no sections; use read_doc_pages"
+    else:
+        hint = "read_doc_metadata lists its sections"
+    return SectionNotFound(
+        f"document {quote(document.doc_id)} has no section {quote(section_id)}; {hint}",
+        details={"section_ids": known[:SHOWN_SECTION_IDS]},
+    )

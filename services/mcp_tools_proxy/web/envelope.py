@@ -1,0 +1,80 @@
+"""Outcomes as JSON on the wire, and the HTTP status that each code wears."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.web.identity_headers import challenge
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+
+JSON = "application/json"
+
+STATUS_OF_CODE: Mapping[str, int] = {
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
+    "NOT_FOUND": 404,
+    "PRESET_NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "CONFIG_READ_ONLY": 409,
+    "PRESET_PINNED": 409,
+    "PAYLOAD_TOO_LARGE": 413,
+    "INVALID_REQUEST": 422,
+    "RETRIEVAL_NOT_CONFIGURED": 503,
+    "SHUTTING_DOWN": 503,
+    "INTERNAL_ERROR": 500,
+}
+"""Codes that are not answered with 200. What a model or its runtime can react to is 200 (§1)."""
+
+
+_HEADERS_OF_CODE: Mapping[str, Mapping[str, str]] = {
+    "PAYLOAD_TOO_LARGE": {"Connection": "close"},  # the rest of the body was not read
+}
+
+
+def envelope(outcome: Outcome, trace_id: str) -> bytes:
+    """Give the outcome as JSON; absent keys are left out."""
+    match outcome:
+        case Ok(result_json=result_json):
+            return b'{"status":"ok","result":%b,"trace_id":%b}' % (result_json, to_json(trace_id))
+        case Failed(error=error):
+            return to_json({"status": "error", "error": error.as_json, "trace_id": trace_id})
+
+
+def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:
+    """Give the outcomes of a batch as JSON, each in its own envelope."""
+    results = b",".join(envelope(outcome, trace_id) for outcome in outcomes)
+    return b'{"results":[%b],"trace_id":%b}' % (results, to_json(trace_id))
+
+
+def outcome_response(outcome: Outcome, trace_id: str) -> Response:
+    """Answer with the outcome, its status and its headers."""
+    headers = {TRACE_HEADER: trace_id}
+    status = 200
+    if isinstance(outcome, Failed):
+        status = STATUS_OF_CODE.get(outcome.error.code, 200)
+        if outcome.error.retry_after_s is not None:
+            headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
+        if isinstance(outcome.error, Unauthenticated):
+            headers["WWW-Authenticate"] = challenge(outcome.error)
+        headers |= _HEADERS_OF_CODE.get(outcome.error.code, {})
+    return Response(envelope(outcome, trace_id), status, headers, JSON)
+
+
+def error_response(
+    error: ProxyError, trace_id: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with an error; ``headers`` are added to those of the envelope."""
+    response = outcome_response(Failed(error=error), trace_id)
+    response.headers.update(headers or {})
+    return response
+
+
+def json_response(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with ``content`` as JSON."""
+    return Response(to_json(content), status, headers, JSON)

@@ -1,0 +1,117 @@
+"""Keeps web pages out: only known hosts and origins get further than this.
+
+A page that a browser shows may send requests to this machine, and a name that it controls may come
+to mean this machine (DNS rebinding): then ``Host`` names what the page thinks it asks, and
+``Origin`` the page.
+"""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.errors import Forbidden
+from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.token_throttle import OPEN_PATHS
+from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.wire.loopback import ANY_HOST, is_loopback
+
+MAX_REMEMBERED = 256
+"""How many values of ``Host`` that were found good are remembered."""
+
+
+class Guard:
+    """Lets requests through whose ``Host`` and ``Origin`` are known, as plain ASGI.
+
+    ``hosts`` are names, with a port where only that one is meant; ``ANY_HOST`` means any.
+    ``origins`` are as browsers send them. With ``on_loopback`` this machine's own names are known
+    as well, and its own origins. A request without ``Origin`` was not sent by a page.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str],
+        origins: Collection[str],
+        on_loopback: bool,
+        refusals: Refusals,
+    ) -> None:
+        self._app = app
+        self._refusals = refusals
+        self._hosts = frozenset(_spelt_alike(host.lower()) for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._on_loopback = on_loopback
+        self._any_host = ANY_HOST in self._hosts or not (self._hosts or on_loopback)
+        self._good_hosts: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer FORBIDDEN."""
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._is_known(scope):
+            await self._app(scope, receive, send)
+            return
+        trace_id = trace_id_from(None, Headers(scope=scope))
+        error = Forbidden(
+            "this service does not take requests for this Host, or from this Origin; an operator "
+            "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
+            details={"field": "Host, Origin"},
+        )
+        self._refusals.tell(scope, error, trace_id)
+        await error_response(error, trace_id)(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        hosts = 0
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts += 1
+                if not (self._any_host or value in self._good_hosts or self._is_host(value)):
+                    return False
+            elif name == b"origin" and not self._is_origin(value):
+                return False
+        return self._any_host or hosts == 1
+
+    def _is_host(self, value: bytes) -> bool:
+        host = _spelt_alike(value.decode("latin-1").lower())
+        name = _name(host)
+        known = host in self._hosts or name in self._hosts
+        if not known and not (self._on_loopback and is_loopback(name.strip("[]"))):
+            return False
+        if len(self._good_hosts) < MAX_REMEMBERED:
+            self._good_hosts.add(value)
+        return True
+
+    def _is_origin(self, value: bytes) -> bool:
+        origin = value.decode("latin-1").lower()
+        if origin in self._origins:
+            return True
+        scheme, separator, host = origin.partition("://")
+        if not self._on_loopback or scheme not in ("http", "https") or not separator:
+            return False
+        return is_loopback(_name(host).strip("[]"))
+
+
+def _spelt_alike(host: str) -> str:
+    """Give a host with an IPv6 address in its shortest spelling: there are many of each."""
+    address, bracket, port = host.removeprefix("[").partition("]")
+    if not bracket or not host.startswith("["):
+        return host
+    try:
+        return f"[{ip_address(address).compressed}]{port}"
+    except ValueError:
+        return host
+
+
+def _name(host: str) -> str:
+    """Give what stands before the port; empty when it cannot be read."""
+    try:
+        parts = urlsplit(f"//{host}")
+        found = parts.hostname if parts.port is None or parts.port else None
+    except ValueError:
+        return ""
+    if found is None:
+        return ""
+    name = f"[{found}]" if ":" in found else found
+    return name if host in (name, f"{name}:{parts.port}") else ""

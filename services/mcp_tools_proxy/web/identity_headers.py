@@ -1,0 +1,67 @@
+"""What the headers of a request say of its caller, and what a caller unknown is answered."""
+
+from collections.abc import Iterable
+
+from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
+from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.wire.identifiers import is_identifier
+
+TENANT_HEADER = "X-Tenant-Id"
+USER_HEADER = "X-User-Id"
+AGENT_HEADER = "X-Agent-Id"
+AUTHORIZATION = "Authorization"
+
+_NAMES = {
+    name.lower().encode(): name
+    for name in (TENANT_HEADER, USER_HEADER, AGENT_HEADER, AUTHORIZATION)
+}
+
+
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
+    """Give the value of ``Authorization`` and what the ``X-*-Id`` headers say.
+
+    ``raw`` are the pairs as ASGI gives them, names in lower case. The values of ``X-*-Id`` are
+    UTF-8 identifiers (contract §1, input rules). Raises InvalidRequest naming the header, also for
+    one that is there twice: whoever looked at the request before may have believed the other.
+    """
+    found: dict[str, bytes] = {}
+    for key, value in raw:
+        name = _NAMES.get(key)
+        if name is None:
+            continue
+        if name in found:
+            raise _invalid(name, "is given twice; keep one")
+        found[name] = value.strip(b" \t")  # which the parser leaves there (RFC 9110 §5.5)
+    if not found:
+        return None, NOTHING_SAID
+    authorization = found.pop(AUTHORIZATION, None)
+    said = NOTHING_SAID
+    if found:
+        said = Said(
+            tenant_id=_identifier(TENANT_HEADER, found),
+            user_id=_identifier(USER_HEADER, found),
+            agent=_identifier(AGENT_HEADER, found),
+        )
+    return (None if authorization is None else authorization.decode("latin-1")), said
+
+
+def challenge(error: Unauthenticated) -> str:
+    """Give the value of ``WWW-Authenticate`` that goes with it (RFC 6750 §3)."""
+    return 'Bearer error="invalid_token"' if error.token_refused else "Bearer"
+
+
+def _identifier(name: str, found: dict[str, bytes]) -> str | None:
+    value = found.get(name)
+    if value is None:
+        return None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise _invalid(name, "is not UTF-8") from None
+    if not is_identifier(text):
+        raise _invalid(name, "should be 1-256 characters without control characters")
+    return text
+
+
+def _invalid(name: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{name}: {problem}", details={"field": name})

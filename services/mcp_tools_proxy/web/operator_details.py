@@ -1,0 +1,45 @@
+"""Who may read details of a route that everybody may ask."""
+
+from starlette.types import Scope
+
+from mcp_tools_proxy.auth.authenticator import Identity, bearer_token
+from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
+from mcp_tools_proxy.web.identity_headers import read_headers
+from mcp_tools_proxy.web.request_refusals import Refusals
+
+
+class OperatorCheck:
+    """Tells operators from others without refusing anybody: probes send no token, or an old one.
+
+    Where callers need no token everybody counts as one.
+    """
+
+    def __init__(self, identity: Identity, refusals: Refusals) -> None:
+        self._identity = identity
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope) -> bool:
+        """Return whether the sender of a request is an operator."""
+        if not self._identity.needs_token:
+            return True
+        try:
+            authorization, _ = read_headers(scope["headers"])
+        except InvalidRequest:
+            return False
+        token = bearer_token(authorization)
+        if token is None or authorization is None or not self._may_check(scope, token):
+            return False
+        try:
+            principal = await self._identity.principal(authorization)
+        except Unauthenticated as error:
+            if error.token_refused:
+                self._refusals.tokens.count(self._refusals.peers.address_of(scope))
+            return False
+        return principal is not None and principal.is_admin
+
+    def _may_check(self, scope: Scope, token: str) -> bool:
+        """Return False for unknown tokens of an address that sent many bad ones: see TokenGate."""
+        tokens = self._refusals.tokens
+        if not tokens.any_over_limit or self._identity.is_known(token):
+            return True
+        return tokens.wait_s(self._refusals.peers.address_of(scope)) is None

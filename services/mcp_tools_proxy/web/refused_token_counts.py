@@ -1,0 +1,88 @@
+"""How many tokens of each address were refused, in bounded memory."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcp_tools_proxy.web.client_address import group_of
+
+MAX_REFUSED = 20
+"""Refused tokens of one address in a window; then unknown ones are refused unseen."""
+
+WINDOW_S = 60.0
+
+MAX_ADDRESSES = 10_000
+"""Addresses that are counted; one more takes the place of the one that was counted first."""
+
+CHECKS_A_SECOND = 1_500
+"""Signatures that are checked a second for an address over its limit.
+
+A good JWT that was never seen cannot be told from a forged one without that, and it must not be
+lost among 1,000 forged ones a second. Checking as many as that costs a fifth of one core.
+"""
+
+
+@dataclass(slots=True)
+class _Window:
+    ends_at: float
+    refused: int = 0
+    second: int = 0
+    checks: int = 0
+
+
+class RefusedTokens:
+    """Counts refused tokens by address, IPv6 by /64; ``clock`` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._windows: dict[str, _Window] = {}  # in the order of their ends
+        self._over_limit = 0
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    @property
+    def any_over_limit(self) -> bool:
+        """Whether any address may be over its limit: where none is, nothing more is looked at."""
+        return self._over_limit > 0
+
+    def count(self, address: str) -> None:
+        """Count one refused token of ``address``."""
+        self._forget_ended()
+        group = group_of(address)
+        window = self._windows.get(group)
+        if window is None:
+            if len(self._windows) >= MAX_ADDRESSES:
+                self._forget_first()
+            window = self._windows[group] = _Window(self._clock() + WINDOW_S)
+        window.refused += 1
+        if window.refused == MAX_REFUSED:
+            self._over_limit += 1
+
+    def wait_s(self, address: str) -> float | None:
+        """Return for how long unknown tokens of ``address`` are refused; None for one within."""
+        self._forget_ended()
+        window = self._windows.get(group_of(address))
+        if window is None or window.refused < MAX_REFUSED:
+            return None
+        return window.ends_at - self._clock()
+
+    def take_check(self, address: str) -> bool:
+        """Return whether one more signature may be checked for ``address`` in this second."""
+        window = self._windows.get(group_of(address))
+        if window is None:
+            return True
+        second = int(self._clock())
+        if window.second != second:
+            window.second, window.checks = second, 0
+        window.checks += 1
+        return window.checks <= CHECKS_A_SECOND
+
+    def _forget_ended(self) -> None:
+        now = self._clock()
+        while self._windows and next(iter(self._windows.values())).ends_at <= now:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        window = self._windows.pop(next(iter(self._windows)))
+        self._over_limit -= window.refused >= MAX_REFUSED

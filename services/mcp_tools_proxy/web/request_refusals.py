@@ -1,0 +1,70 @@
+"""What operators are told of HTTP requests that never become a call: which, whose, why."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from starlette.types import Scope
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.request_events import log_refused, log_tokens_refused
+from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.web.refused_token_counts import RefusedTokens
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+CALLER = "mcp_tools_proxy.caller"
+"""Where the scope of a request has its caller, once known."""
+
+SUM_UP_S = 1.0
+"""How often one line tells of the tokens that were refused unseen, in seconds."""
+
+
+class Refusals:
+    """Counts and logs refused requests, each with its route and peer, and who sent it if proven."""
+
+    def __init__(self, metrics: Metrics, peers: Peers | None = None) -> None:
+        self.peers = peers or Peers()
+        self.tokens = RefusedTokens()
+        self._metrics = metrics
+        self._unseen: Counter[str] = Counter()
+
+    def tell(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
+        """Count a request that is refused with ``error``, and leave a log line."""
+        self._metrics.requests_refused.labels(error.code).inc()
+        peer = self.peers.address_of(scope)
+        if isinstance(error, Unauthenticated) and error.token_refused:
+            self.tokens.count(peer)
+        log_refused(
+            error,
+            trace_id,
+            route=f"{scope['method']} {scope['path']}"[:QUOTE_CHARS],
+            peer=peer,
+            **_proven(scope, error),
+        )
+
+    def tell_unseen(self, error: ProxyError, peer: str) -> None:
+        """Count a token that was refused unseen; one line each second tells of all of them."""
+        self._metrics.requests_refused.labels(error.code).inc()
+        if not self._unseen:
+            asyncio.get_running_loop().call_later(SUM_UP_S, self._sum_up)
+        self._unseen[peer] += 1
+
+    def _sum_up(self) -> None:
+        ((peer, most),) = self._unseen.most_common(1)
+        log_tokens_refused(
+            requests=self._unseen.total(),
+            addresses=len(self._unseen),
+            peer=peer,
+            requests_of_peer=most,
+        )
+        self._unseen.clear()
+
+
+def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
+    """Return the tenant and the token of whoever was refused, as far as a token proves them."""
+    caller: Caller | None = scope.get(CALLER)
+    if error.proven or caller is None or not caller.proof:
+        return error.proven or {}
+    return {"tenant_id": caller.tenant_id[:QUOTE_CHARS], **caller.proof}

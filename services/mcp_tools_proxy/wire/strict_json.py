@@ -1,0 +1,174 @@
+"""JSON as every entry takes it: nothing that some reader behind could take for something else."""
+
+import json
+import re
+from itertools import accumulate
+from typing import cast
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.wire.numbers import has_long_digits, may_overflow
+
+MAX_DEPTH = 64
+"""Deepest nesting."""
+
+MAX_KEYS_SEARCHED = 10_000
+"""Of more keys in a request it is not said which is there twice: finding it among 75,000 let every
+other call wait for 0.1 s."""
+
+Place = tuple[str | int, ...]
+
+_TOO_LARGE = "holds a number beyond 1e308"
+
+_BACKSLASH = ord("\\")
+_SPACE = b" \t\r\n"
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""A level up is 1, a level down -1, as signed bytes."""
+
+_LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
+"""An integer over 309 digits, which no float holds. It would take many times as long to write."""
+
+
+class RepeatedKey(ValueError):
+    """An object names a key twice, the second time at ``place``; ``value`` has the last of each."""
+
+    def __init__(self, place: Place, value: object) -> None:
+        super().__init__("names a key twice in one object")
+        self.place = place
+        self.value = value
+
+
+class TooManyItems(ValueError):
+    """There are more values than the limit."""
+
+    def __init__(self, max_items: int) -> None:
+        super().__init__(f"holds more than {max_items} JSON values, the limit")
+
+
+def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
+    """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or key twice in an object,
+    at most 64 levels.
+
+    ``max_items`` bounds how many values there are, which is counted before anything is made of
+    them: 300,000 stalled every other call for 0.3 s. Raises RepeatedKey, TooManyItems, and
+    ValueError, which says what is wrong as in "is not valid JSON: …".
+    """
+    may_be_infinite = _check_shape(data, max_items)
+    try:
+        value: object = from_json(data, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise ValueError(f"is not valid JSON: {error}") from None
+    if may_be_infinite and _has_infinity(value):
+        raise ValueError(_TOO_LARGE)
+    check_keys(data, value, max_searched=None if max_items is None else MAX_KEYS_SEARCHED)
+    return value
+
+
+def _check_shape(data: bytes, max_items: int | None) -> bool:
+    """Check what is seen without parsing; most is below every bound whatever its strings hold.
+
+    Tell whether a number may be too large for a float. Raises ValueError.
+    """
+    brackets = data.count(b"[") + data.count(b"{")
+    may_be_many = (
+        max_items is not None  # a value is at least one byte
+        and len(data) >= max_items
+        and brackets + data.count(b",") >= max_items
+    )
+    if not (may_be_many or brackets > MAX_DEPTH or may_overflow(data)):
+        return False
+    shape = _shape_of(data)
+    if max_items is not None and _count_items(shape) > max_items:
+        raise TooManyItems(max_items)
+    if brackets > MAX_DEPTH and _is_too_deep(shape):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
+    if not may_overflow(shape):
+        return False
+    if has_long_digits(shape) and _LONG_INTEGER.search(shape):
+        raise ValueError(_TOO_LARGE)
+    return True
+
+
+def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -> None:
+    """Raise RepeatedKey where ``data``, which parsed as ``value``, names a key twice in an object.
+
+    Its place is the root where there are more than ``max_searched`` keys.
+
+    No parser of ours sees that. But it keeps one of the two, so that what is written again has
+    fewer colons: those in strings stay, and are the same number unless they were escaped.
+    """
+    colons, kept = data.count(b":"), to_json(value).count(b":")
+    if colons == kept and (_BACKSLASH not in data or b"\\u003" not in data):
+        return
+    escaped = data.replace(rb"\\", b"")
+    colons += escaped.count(rb"\u003a") + escaped.count(rb"\u003A")
+    if colons == kept:
+        return
+    is_searched = max_searched is None or colons <= max_searched
+    raise RepeatedKey(_place_of_repeat(data) if is_searched else (), value)
+
+
+def _shape_of(data: bytes) -> bytes:
+    """Return JSON with 0 in the place of each string, at the speed of C, whatever it holds."""
+    plain = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    return b"0".join(plain.split(b'"')[::2])
+
+
+def _count_items(shape: bytes) -> int:
+    """Count the values of JSON by its commas and brackets."""
+    shape = shape.translate(None, delete=_SPACE)
+    opened = shape.count(b"[") + shape.count(b"{")
+    return shape.count(b",") + opened - shape.count(b"[]") - shape.count(b"{}") + 1
+
+
+def _is_too_deep(shape: bytes) -> bool:
+    """Tell whether valid JSON is nested too deep."""
+    steps = memoryview(shape.translate(_STEPS, delete=_NO_BRACKETS)).cast("b")
+    return max(accumulate(steps), default=0) > MAX_DEPTH
+
+
+def _has_infinity(value: object) -> bool:
+    """Tell whether a number became infinite: then it is written in another way, as is asked."""
+    return to_json(value, inf_nan_mode="null") != to_json(value, inf_nan_mode="constants")
+
+
+class _Repeating(dict[str, object]):
+    """An object with the first of its keys that was named twice."""
+
+    repeated: str
+
+
+def _place_of_repeat(data: bytes) -> Place:
+    """Find the first repeated key of valid JSON, with a parser that lets each object be seen.
+
+    Numbers stay text, they do not matter here.
+    """
+    root = json.loads(data, object_pairs_hook=_object, parse_int=str, parse_float=str)
+    return _find_repeat(root) or ()
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    repeating, seen = _Repeating(made), set[str]()
+    for key, _ in pairs:
+        if key in seen:
+            repeating.repeated = key
+            break
+        seen.add(key)
+    return repeating
+
+
+def _find_repeat(value: object) -> Place | None:
+    if isinstance(value, _Repeating):
+        return (value.repeated,)
+    parts = value.items() if isinstance(value, dict) else enumerate(cast("list[object]", value))
+    for step, part in parts:
+        if type(part) in _CONTAINERS and part and (found := _find_repeat(part)):
+            return (step, *found)
+    return None
+
+
+_CONTAINERS = frozenset({dict, list, _Repeating})
