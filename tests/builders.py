@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
-from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.domain.snapshot import Snapshot
 
 

@@ -5,12 +5,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
-from mcp_tools_proxy.domain.prompt import Prompt, PromptSpec
-from mcp_tools_proxy.domain.resource import Resource, ResourceSpec, ResourceTemplate
+from mcp_tools_proxy.domain.component import (
+    JsonObject,
+    NamesNoDocument,
+    Prompt,
+    PromptSpec,
+    Resource,
+    ResourceSpec,
+    ResourceTemplate,
+    Result,
+    Tool,
+    ToolSpec,
+)
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.policy.aliases import alias_of
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NOBODY, Client
-from mcp_tools_proxy.domain.component import Component, Result
-from mcp_tools_proxy.domain.resource import Resource
+from mcp_tools_proxy.domain.component import Component, Resource, Result
 from mcp_tools_proxy.domain.view import Route, View
 from mcp_tools_proxy.downstream.components.build import Components, build_components
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer

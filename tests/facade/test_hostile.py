@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
-from mcp_tools_proxy.mcp_server.http.in_flight_ids import IdsInUse
+from mcp_tools_proxy.mcp_server.http.session_manager import IdsInUse
 from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
 from tests.bounds import BOUND_S
 from tests.configuration import Json, make_preset, write_json

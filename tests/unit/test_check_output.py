@@ -6,8 +6,8 @@ from io import StringIO
 from rich.console import Console
 
 from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, show
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.domain.snapshot import Dropped, Ignored
 from mcp_tools_proxy.gateway.check.agents import AgentFindings, EntryFindings, Seen, Sight

@@ -1,16 +1,19 @@
 """The one way in for a request with a body: read, parse, check, hand on, or refuse."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fastapi import Request, Response
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.wire.messages import place_of, problem_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
 T = TypeVar("T")
@@ -76,3 +79,21 @@ class Intake:
         """Answer a request that never became a call, and tell the operator of it."""
         self._refusals.tell(request.scope, error, trace_id)
         return error_response(error, trace_id)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def validate(model: type[ModelT], body: object) -> ModelT:
+    """Check ``body`` against ``model``. Raises InvalidRequest naming the field."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise invalid_request(first) from None
+
+
+def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:
+    """Make the answer to one validation error: it names the field."""
+    field = place_of(error, whole="body")
+    return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})

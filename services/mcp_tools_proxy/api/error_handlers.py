@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from mcp_tools_proxy.api.validation import invalid_request
+from mcp_tools_proxy.api.endpoint import invalid_request
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     InvalidRequest,

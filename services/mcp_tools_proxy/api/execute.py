@@ -7,13 +7,7 @@ from functools import partial
 from fastapi import Response
 
 from mcp_tools_proxy.api.callers import caller_of
-from mcp_tools_proxy.api.endpoint import Intake, Received
-from mcp_tools_proxy.api.examples import (
-    BATCH_EXAMPLES,
-    EXECUTE_EXAMPLES,
-    PROMPT_EXAMPLES,
-    RESOURCE_EXAMPLES,
-)
+from mcp_tools_proxy.api.endpoint import Intake, Received, validate
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
     BatchRequest,
@@ -24,17 +18,25 @@ from mcp_tools_proxy.api.models import (
     RequestContext,
     ResourceRequest,
 )
-from mcp_tools_proxy.api.openapi import CALLER_HEADERS, ERROR_RESPONSES, request_body, security
-from mcp_tools_proxy.api.validation import validate
+from mcp_tools_proxy.api.openapi import (
+    BATCH_EXAMPLES,
+    CALLER_HEADERS,
+    ERROR_RESPONSES,
+    EXECUTE_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
+    request_body,
+    security,
+)
 from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.web.direct_route import DirectRoute
 from mcp_tools_proxy.web.disconnect import while_connected
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, outcome_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
 from mcp_tools_proxy.api.callers import lister_of
-from mcp_tools_proxy.api.endpoint import Endpoint, Intake
+from mcp_tools_proxy.api.endpoint import Endpoint, Intake, validate
 from mcp_tools_proxy.api.models import (
     CallerQuery,
     ErrorEnvelope,
@@ -27,15 +27,14 @@ from mcp_tools_proxy.api.openapi import (
     query_parameters,
     security,
 )
-from mcp_tools_proxy.api.validation import validate
 from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.registry.tool_lists import etag_of
-from mcp_tools_proxy.web.direct_route import DirectRoute
 from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 _GIVEN_ONCE = (*CallerQuery.model_fields, "format")

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.endpoint import Intake, Received
-from mcp_tools_proxy.api.examples import PRESET_EXAMPLES
+from mcp_tools_proxy.api.endpoint import Intake, Received, validate
 from mcp_tools_proxy.api.models import (
     ActivePresetAnswer,
     ErrorEnvelope,
@@ -17,17 +16,17 @@ from mcp_tools_proxy.api.models import (
 from mcp_tools_proxy.api.openapi import (
     ERROR_RESPONSES,
     LOOKING_RESPONSES,
+    PRESET_EXAMPLES,
     Responses,
     request_body,
     security,
 )
-from mcp_tools_proxy.api.validation import validate
 from mcp_tools_proxy.auth.authenticator import Identity
-from mcp_tools_proxy.domain.preset import Missing
+from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.reload import Reloader
-from mcp_tools_proxy.web.direct_route import DirectRoute
 from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 _SWITCH_RESPONSES: Responses = {

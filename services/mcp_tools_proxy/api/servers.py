@@ -10,8 +10,8 @@ from mcp_tools_proxy.api.models import ServersAnswer
 from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
 from mcp_tools_proxy.auth.authenticator import Identity
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.web.direct_route import DirectRoute
 from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})

@@ -1,1 +1,1 @@
-"""app"""
+"""The composition root: builds every object once, from the settings."""

@@ -20,8 +20,8 @@ from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.component import Tool
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.downstream.components.build import build_components
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
@@ -33,8 +33,8 @@ from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.gateway.server_statuses import statuses_of
 from mcp_tools_proxy.gateway.startup_wait import Startup
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.policy.tool_names import ToolNaming
 from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.registry.access import Access

@@ -34,7 +34,7 @@ from mcp_tools_proxy.web.host_guard import Guard
 from mcp_tools_proxy.web.operator_details import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.token_throttle import TokenGate
-from mcp_tools_proxy.wire.loopback import is_loopback
+from mcp_tools_proxy.wire.identifiers import is_loopback
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
 """Headers of answers that pages of ``allowed_origins`` may read."""

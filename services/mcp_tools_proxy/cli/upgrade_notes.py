@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.settings.settings import LOCAL_WINDOWS, Settings
 from mcp_tools_proxy.settings.types import variable
-from mcp_tools_proxy.wire.loopback import is_loopback
+from mcp_tools_proxy.wire.identifiers import is_loopback
 
 Servers = Sequence[ServerConfig]
 

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
-from mcp_tools_proxy.config.last_good import (
+from mcp_tools_proxy.config.active import (
     LAST_GOOD,
     preset_file,
     read_or_keep,
     why_not_in_force,
 )
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
 from mcp_tools_proxy.config.loader import (
     AGENTS_FILE,
     NO_AGENTS,
@@ -27,11 +27,16 @@ from mcp_tools_proxy.config.loader import (
     load_preset,
 )
 from mcp_tools_proxy.config.unknown_keys import also_at
-from mcp_tools_proxy.domain.agent import AgentProfile, Agents
-from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
-from mcp_tools_proxy.policy.tool_names import ToolNaming
+from mcp_tools_proxy.domain.configuration import (
+    AgentProfile,
+    Agents,
+    Configuration,
+    InvalidConfig,
+    Problem,
+)
+from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
-from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import did_you_mean, nearest
 from mcp_tools_proxy.wire.text import quote
 
 _NO_AGENT_IS_KNOWN = Problem(

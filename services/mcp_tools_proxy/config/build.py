@@ -21,11 +21,16 @@ from mcp_tools_proxy.config.unknown_keys import (
     joined,
     unknown_keys,
 )
-from mcp_tools_proxy.domain.agent import AgentProfile, Agents
-from mcp_tools_proxy.domain.configuration import Configuration, Problem
-from mcp_tools_proxy.domain.preset import Preset, Reference
+from mcp_tools_proxy.domain.configuration import (
+    AgentProfile,
+    Agents,
+    Configuration,
+    Preset,
+    Problem,
+    Reference,
+)
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
-from mcp_tools_proxy.policy.tool_names import Clash, ToolNaming
+from mcp_tools_proxy.policy.aliases import Clash, ToolNaming
 from mcp_tools_proxy.wire.text import quote
 
 MIN_REFRESH_S = 30.0

@@ -36,16 +36,17 @@ from mcp_tools_proxy.config.json_file import (
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
 from mcp_tools_proxy.config.server_entries import check_configuration, entry_ids, without
 from mcp_tools_proxy.config.unknown_keys import AGENTS, PRESET, Expected, joined, unknown_keys
-from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.configuration import (
+    EMPTY_PRESET,
+    Agents,
     Configuration,
     InvalidConfig,
+    Preset,
     PresetSummary,
     Problem,
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset
-from mcp_tools_proxy.policy.tool_names import ANY_NAMES, ToolNaming
+from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.wire.text import quote
 
 CONFIGURATION_FILE = "mcp.json"

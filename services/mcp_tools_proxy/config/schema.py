@@ -30,9 +30,9 @@ from mcp_tools_proxy.config.field_types import (
     key_rule,
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET
-from mcp_tools_proxy.wire.did_you_mean import nearest
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.messages import nearest
 from mcp_tools_proxy.wire.text import quote
 
 

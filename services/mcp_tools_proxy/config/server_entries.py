@@ -7,10 +7,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.json_file import json_path, limited, problem_of_error
-from mcp_tools_proxy.config.near_miss_keys import narrowing_key, why_refused
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
-from mcp_tools_proxy.config.unknown_keys import CONFIGURATION, SERVER, joined, unknown_keys
+from mcp_tools_proxy.config.unknown_keys import (
+    CONFIGURATION,
+    SERVER,
+    joined,
+    narrowing_key,
+    unknown_keys,
+    why_refused,
+)
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
 
 _SERVERS = "mcpServers"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from mcp_tools_proxy.config.json_file import Location, json_path, parts_of
-from mcp_tools_proxy.config.near_miss_keys import OF_AGENT, OF_ROOT, OF_SERVER, what_to_do
 from mcp_tools_proxy.config.schema import (
     AgentEntry,
     AgentsFile,
@@ -19,6 +18,97 @@ from mcp_tools_proxy.config.schema import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.wire.messages import did_you_mean, nearest
+from mcp_tools_proxy.wire.text import quote
+
+_OF_THE_MODEL = "is for the program that asks the model, and has no effect here"
+_PRESETS = "has no effect: a preset names what may be used, exclude in the entry what may not"
+
+OF_AGENT: Mapping[str, str] = dict.fromkeys(
+    (
+        *("auto", "description", "include_history", "llm", "llm_config_id", "max_iterations"),
+        *("max_tokens", "model", "system_prompt", "temperature"),
+    ),
+    _OF_THE_MODEL,
+)
+"""Of a profile in agents.json. What would narrow one is refused: ``MISSPELT`` in ``schema``."""
+
+OF_ROOT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("clients", "mcp_servers", "servers"),
+        'is spelt "mcpServers" here: an object with each server under its id',
+    ),
+    "agents": "belongs into a file of its own, agents.json",
+    "authorizationTimeoutSeconds": "has no effect: OAuth is not supported; send a token in headers",
+    "connectionRetryCount": "has no effect: a server is tried again until it is there",
+    "fallbackPromptsAndResourcesToTools": (
+        "has no effect: prompts and resources are no tools here; they are listed and used by MCP's "
+        "own methods, and by /internal/mcp/prompts and /internal/mcp/resources. Leave prompts and "
+        "resources out of a preset to allow all of its servers"
+    ),
+    "inboundSsePort": "has no effect: set MCP_PROXY_PORT",
+    "showTrayIcon": "has no effect: there is none",
+}
+"""Of mcp.json itself."""
+
+OF_SERVER: Mapping[str, str] = {
+    "server_path": (
+        'has no effect: write "command": "python" and "args": ["<path of the server>"]; a relative '
+        'path counts from "cwd"'
+    ),
+    **dict.fromkeys(
+        ("endpoint", "httpUrl", "http_endpoint", "serverUrl", "server_url"), 'is spelt "url" here'
+    ),
+    **dict.fromkeys(
+        ("transportType", "transport_type"),
+        'is spelt "transport" here: "stdio", "http", "streamable-http", "sse" or "ws"',
+    ),
+    "client_id": "has no effect: the server's id is its key in mcpServers",
+    "timeout": 'is spelt "requestTimeoutSeconds" here, in seconds',
+    "registration_timeout": 'is spelt "connectTimeoutSeconds" here',
+    "gcp_secrets": 'has no effect: set variables, and write ${NAME} in "env" or "headers"',
+    **dict.fromkeys(("allowedTools", "capabilities", "tools"), _PRESETS),
+}
+"""Of a server's entry in mcp.json."""
+
+NARROWING = ("exclude", "enabled", "disabled")
+"""The keys of a server's entry that take something away."""
+
+_EXCLUDING = frozenset(
+    (
+        *("blockedTools", "disabledTools", "disabled_tools", "excludeComponents", "excludeTools"),
+        *("exclude_components", "exclude_tools"),
+    )
+)
+"""What others call ``exclude``."""
+
+_NEAR = 0.7
+"""How like the key that is meant another is at least (of 1): two slips in seven letters."""
+
+
+def narrowing_key(key: str, value: object) -> str | None:
+    """Give the key that takes something away and that ``key`` is meant to be, None if it is not."""
+    if key in _EXCLUDING:
+        return "exclude" if value else None
+    return nearest(key.casefold(), NARROWING, least=_NEAR)
+
+
+def why_refused(key: str, meant: str) -> str:
+    """Say why an entry with a key that was to narrow it is not served."""
+    return (
+        f"{quote(key)} is no known key; did you mean {quote(meant)}? The entry is not used until "
+        "this is mended: it would show more than was meant"
+    )
+
+
+def what_to_do(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str:
+    """Say what becomes of a key that nothing reads, and which one is meant."""
+    told = advice.get(key)
+    if told is not None:
+        return told
+    hint = did_you_mean(nearest(key, known, least=_NEAR), ", so it has no effect")
+    return f"{quote(key)} is no known key{hint}"
+
 
 PLACES_TOLD = 3
 """How many further places one message tells."""

@@ -12,13 +12,11 @@ from itertools import chain, islice
 from mcp_tools_proxy.config.json_file import Location, first_problems, json_path
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.unknown_keys import also_at
-from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.configuration import Configuration, Problem
+from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
-from mcp_tools_proxy.policy.exclusions import spellings
-from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
-from mcp_tools_proxy.wire.messages import told_first
+from mcp_tools_proxy.policy.visibility import spellings
+from mcp_tools_proxy.wire.messages import did_you_mean, nearest, told_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_HINTS = 10

@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 from mcp_tools_proxy.connector.dialer import Dialer
 from mcp_tools_proxy.connector.frame_router import Exchange
-from mcp_tools_proxy.connector.link_faults import LinkFault
 from mcp_tools_proxy.connector.remote_sessions import Conversation, Send
 from mcp_tools_proxy.connector.token import Token
-from mcp_tools_proxy.connector.websocket_link import Link, LinkRules, open_link
+from mcp_tools_proxy.connector.websocket_link import Link, LinkFault, LinkRules, open_link
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 
 import structlog
 
-from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
 from mcp_tools_proxy.connector.redial_delays import STEADY_S, pause_before_dialling
 from mcp_tools_proxy.connector.token import Token
-from mcp_tools_proxy.connector.websocket_link import Link
+from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

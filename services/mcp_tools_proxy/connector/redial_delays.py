@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mcp_tools_proxy.connector.link_faults import LinkFault
+from mcp_tools_proxy.connector.websocket_link import LinkFault
 
 STEADY_S = 30.0
 """A link that lived as long as this is dialled again at once. No sooner: two gateways with one

@@ -4,9 +4,10 @@ The gateway and the reference Retrieval Service both cut here, so their chunk id
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
-from mcp_tools_proxy.domain.document import Chunk, Document
+from mcp_tools_proxy.domain.document import Chunk, Document, Section
 
 CHUNK_CHARS = 1000
 """A chunk's largest length in characters."""
@@ -63,3 +64,48 @@ def _edge(text: str, start: int) -> int:
         if last:
             return last
     return limit
+
+
+PAGE_SEPARATOR = "\n\n"
+"""Pages are joined by a blank line (contract §2)."""
+
+
+def section_parts(document: Document, section: Section) -> Iterator[str]:
+    """Yield the section's text piece by piece, separators included."""
+    for page in range(section.page_start, section.page_end + 1):
+        if page > section.page_start:
+            yield PAGE_SEPARATOR
+        start = section.start_char if page == section.page_start else None
+        end = section.end_char if page == section.page_end else None
+        yield document.pages[page - 1][start:end]
+
+
+def page_parts(document: Document, page_start: int, page_end: int) -> Iterator[str]:
+    """Yield the text of pages ``page_start`` to ``page_end`` (1-based), separators included."""
+    for page in range(page_start, page_end + 1):
+        if page > page_start:
+            yield PAGE_SEPARATOR
+        yield document.pages[page - 1]
+
+
+def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """Order sections by where they begin; of those that begin together, parents stay first."""
+    return tuple(sorted(sections, key=_begin))
+
+
+def section_at(ordered: Sequence[Section], page: int, char: int) -> Section | None:
+    """Find the innermost section over a place: of those around it, the one that begins last.
+
+    ``ordered`` is what ``by_begin`` gives; ``char`` counts in the text of ``page`` (1-based).
+    """
+    for place in range(bisect_right(ordered, (page, char), key=_begin) - 1, -1, -1):
+        section = ordered[place]
+        if page < section.page_end or (
+            page == section.page_end and (section.end_char is None or char < section.end_char)
+        ):
+            return section
+    return None
+
+
+def _begin(section: Section) -> tuple[int, int]:
+    return section.page_start, section.start_char or 0

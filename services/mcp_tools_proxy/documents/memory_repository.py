@@ -2,12 +2,38 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
 from mcp_tools_proxy.documents.index_cache import IndexCache
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import quote
+
+
+class DocumentRepository(Protocol):
+    """Documents by (tenant_id, doc_id); two tenants may use the same doc_id.
+
+    Implementers never return anything of another tenant, in results, errors or ranking (contract
+    §2), and never block the event loop.
+    """
+
+    async def get(self, tenant_id: str, doc_id: str) -> Document:
+        """Give the tenant's document.
+
+        Raises AccessDenied when only other tenants have one of that id (DocumentNotFound when the
+        repository hides foreign documents), DocumentNotFound when nobody has.
+        """
+        ...
+
+    async def search(
+        self, tenant_id: str, doc_id: str, query: str, *, max_results: int
+    ) -> tuple[Hit, ...]:
+        """Rank the places of one document that match ``query``, best first (T-07).
+
+        Takes any query text; nothing found is an empty tuple. Raises what ``get`` raises.
+        """
+        ...
 
 
 class InMemoryRepository:

@@ -15,12 +15,10 @@ from functools import lru_cache
 
 import tantivy
 
-from mcp_tools_proxy.documents.layout_chunks import each_chunk
-from mcp_tools_proxy.documents.layout_sections import by_begin, section_at
+from mcp_tools_proxy.documents.layout_chunks import by_begin, each_chunk, section_at
 from mcp_tools_proxy.documents.snippets import Match, densest, excerpt
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit
-from mcp_tools_proxy.wire.text import utf8_len
-from mcp_tools_proxy.wire.unicode import normalize
+from mcp_tools_proxy.wire.text import normalize, utf8_len
 
 QUERY_CHARS = 10_000
 """What is read of a query, in characters (the tool itself reads 1,000, contract §2)."""

@@ -1,10 +1,10 @@
 """What can be listed and used by name: a tool, a prompt or a resource."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Kind
 
 JsonObject = Mapping[str, object]
 
@@ -103,3 +103,185 @@ class NamesNoDocument:
 
     async def check_document(self, parsed: object, call: Call) -> None:
         """Check nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """Frozen description of one tool, as a model sees it.
+
+    ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other name (contract
+    §6). The schemas are JSON Schema objects. ``extra`` is what else its server's descriptor holds
+    (title, icons, ``_meta``, what MCP adds later), shown in lists as it came.
+    """
+
+    name: str
+    alias: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    annotations: JsonObject = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
+    server_id: str | None = None
+    needs_tenant: bool = False
+    """Whether it works on what belongs to tenants."""
+    idempotent: bool = True
+    """Whether running it twice does no more than running it once."""
+    argument_names: frozenset[str] = field(init=False)
+    """The arguments that the input schema declares."""
+
+    def __post_init__(self) -> None:
+        properties = self.input_schema.get("properties")
+        names = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
+        object.__setattr__(self, "argument_names", names)
+
+    @property
+    def kind(self) -> Kind:
+        """A tool."""
+        return Kind.TOOL
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it; the name of one of ours."""
+        return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
+
+    @property
+    def as_mcp(self) -> JsonObject:
+        """The tool as MCP's tools/list shows it."""
+        shown: dict[str, object] = {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+        }
+        if self.output_schema is not None:
+            shown["outputSchema"] = self.output_schema
+        if self.annotations:
+            shown["annotations"] = self.annotations
+        return {**shown, **self.extra} if self.extra else shown
+
+
+class Tool(Component, Protocol):
+    """Something callable by name, local or remote."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Describe the tool; the same object for the tool's life."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSpec:
+    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor as it came."""
+
+    name: str
+    server_id: str
+    as_mcp: JsonObject
+    argument_names: frozenset[str] = field(default=frozenset())
+    required: frozenset[str] = field(default=frozenset())
+    """The arguments that it cannot do without."""
+
+    @property
+    def kind(self) -> Kind:
+        """A prompt."""
+        return Kind.PROMPT
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it."""
+        return self.name
+
+    @property
+    def needs_tenant(self) -> bool:
+        """It is its server's, which knows no tenants."""
+        return False
+
+    @property
+    def idempotent(self) -> bool:
+        """It is only read."""
+        return True
+
+
+class Prompt(Component, Protocol):
+    """A prompt to be fetched by name; its result has ``messages`` and perhaps ``description``."""
+
+    @property
+    def spec(self) -> PromptSpec:
+        """Describe the prompt."""
+        ...
+
+    @property
+    def completion(self) -> Component:
+        """What completes its arguments; its own arguments are MCP's params without ``ref``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSpec:
+    """Frozen description of one resource or template.
+
+    ``name`` is its key (P-12): the URI, the URI template, or the name of one without. ``as_mcp``
+    is its server's descriptor as it came.
+    """
+
+    name: str
+    server_id: str
+    as_mcp: JsonObject
+    argument_names: frozenset[str] = field(default=frozenset())
+
+    @property
+    def kind(self) -> Kind:
+        """A resource, also where it is a template."""
+        return Kind.RESOURCE
+
+    @property
+    def bare_name(self) -> str:
+        """What its server calls it: its key."""
+        return self.name
+
+    @property
+    def needs_tenant(self) -> bool:
+        """It is its server's, which knows no tenants."""
+        return False
+
+    @property
+    def idempotent(self) -> bool:
+        """It is only read."""
+        return True
+
+
+class Resource(Component, Protocol):
+    """A resource to be read; its result has ``contents``.
+
+    One that a template gave has the template's spec.
+    """
+
+    @property
+    def spec(self) -> ResourceSpec:
+        """Describe the resource."""
+        ...
+
+    async def watch(
+        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
+    ) -> Callable[[], None]:
+        """Have ``on_update`` called when it changed, until what is returned is called.
+
+        It must not raise or wait. What it takes counts as the tenant's. Raises ProxyError.
+        """
+        ...
+
+
+class ResourceTemplate(Protocol):
+    """It stands for many URIs."""
+
+    @property
+    def spec(self) -> ResourceSpec:
+        """Describe the template."""
+        ...
+
+    @property
+    def completion(self) -> Component:
+        """What completes its variables; its own arguments are MCP's params without ``ref``."""
+        ...
+
+    def at(self, uri: str) -> Resource | None:
+        """Give the resource at ``uri``, None when the template does not stand for it."""
+        ...

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.server import ServerConfig
 
 
@@ -29,6 +30,67 @@ class InvalidConfig(Exception):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProfile:
+    """One entry of agents.json; each field only narrows (A-14).
+
+    ``client_ids`` are the downstream servers that it may use: None is all of them, empty is none
+    (A-04). ``exclude_components`` are spellings of components that it may not use (A-05, A-18).
+    ``preset_id`` names a preset that narrows the active one further.
+    """
+
+    name: str
+    client_ids: tuple[str, ...] | None = None
+    exclude_components: tuple[str, ...] = ()
+    preset_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """What ``agents.json`` says: the profiles by name. The default is that of a missing file."""
+
+    profiles: Mapping[str, AgentProfile] = field(default_factory=dict)
+    warnings: tuple[Problem, ...] = ()
+    """What is odd and does no harm: unknown keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One item of one server; ``name`` is a resource's key where it names a resource (P-12)."""
+
+    server_id: str
+    name: str
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """What may be seen and used (P-01 … P-12).
+
+    ``prompts`` or ``resources`` None leaves that kind unrestricted on the servers in scope: those
+    that any reference names. ``()`` allows none of it.
+    """
+
+    preset_id: str
+    name: str
+    tools: tuple[Reference, ...] = ()
+    prompts: tuple[Reference, ...] | None = None
+    resources: tuple[Reference, ...] | None = None
+
+
+EMPTY_PRESET = Preset(preset_id="__empty__", name="Empty", prompts=(), resources=())
+"""Allows nothing; active while no other preset is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """An item that the active preset names and no server offers."""
+
+    kind: Kind
+    server_id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.preset import Missing
+from mcp_tools_proxy.domain.configuration import Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

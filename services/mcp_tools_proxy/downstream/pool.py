@@ -10,7 +10,6 @@ from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Dial
-from mcp_tools_proxy.downstream.pool_plan import plan
 from mcp_tools_proxy.downstream.relay.suspended_calls import Parking
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -210,3 +209,25 @@ async def _keep(kept: _Kept) -> None:
         except Exception:
             log.exception("server.crashed", server_id=kept.session.config.server_id)
         await asyncio.sleep(CRASH_PAUSE_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The server ids to start, to stop, to replace by a new session, and to leave alone."""
+
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+
+
+def plan(running: Mapping[str, ServerConfig], wanted: Mapping[str, ServerConfig]) -> Plan:
+    """Compare what runs with what is wanted; a disabled server is wanted not to run."""
+    enabled = {server_id: config for server_id, config in wanted.items() if config.enabled}
+    both = [server_id for server_id in enabled if server_id in running]
+    return Plan(
+        start=tuple(server_id for server_id in enabled if server_id not in running),
+        stop=tuple(server_id for server_id in running if server_id not in enabled),
+        replace=tuple(s for s in both if running[s] != enabled[s]),
+        keep=tuple(s for s in both if running[s] == enabled[s]),
+    )

@@ -1,1 +1,1 @@
-"""filesystem"""
+"""Watching and writing files."""

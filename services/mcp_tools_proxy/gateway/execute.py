@@ -8,7 +8,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ContentBlocked,
@@ -19,7 +19,6 @@ from mcp_tools_proxy.domain.errors import (
     ShuttingDown,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path

@@ -13,24 +13,26 @@ from mcp_tools_proxy.config.active import ConfigFolder, InForce
 from mcp_tools_proxy.config.folder_watch import changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.unmatched_exclusions import vain_entries
-from mcp_tools_proxy.domain.configuration import Configuration, PresetSummary, Problem
-from mcp_tools_proxy.domain.preset import Missing, Preset
-from mcp_tools_proxy.domain.prompt import Prompt
-from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.component import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.configuration import (
+    Configuration,
+    Missing,
+    Preset,
+    PresetSummary,
+    Problem,
+)
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.check.findings import findings_of
 from mcp_tools_proxy.gateway.reload_report import News
-from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
-from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.hidden_items import NotShown
-from mcp_tools_proxy.registry.name_conflicts import without_clashes
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.registry.table import without_clashes
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 log = structlog.get_logger()

@@ -1,1 +1,1 @@
-"""json_schema"""
+"""JSON Schema: validation, its cost, and schemas as model APIs take them."""

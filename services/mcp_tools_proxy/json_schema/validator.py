@@ -15,8 +15,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.json_schema.complexity import MAX_STEPS, Steps, effort_of, steps_of
-from mcp_tools_proxy.json_schema.schema_nodes import Unbounded
+from mcp_tools_proxy.json_schema.complexity import MAX_STEPS, Steps, Unbounded, effort_of, steps_of
 from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, told_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 

@@ -22,7 +22,7 @@ from mcp.types import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
-from mcp_tools_proxy.mcp_server.http.in_flight_ids import message_of
+from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json, refusal_of
 from mcp_tools_proxy.mcp_server.server import FacadeServer

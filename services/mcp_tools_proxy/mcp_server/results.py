@@ -25,7 +25,7 @@ from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.trace_headers import new_trace_id
-from mcp_tools_proxy.wire.meta import OUR_PREFIX, TRACE_ID_KEY
+from mcp_tools_proxy.wire.tracing import OUR_PREFIX, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
 ERROR_KEY = f"{OUR_PREFIX}error"

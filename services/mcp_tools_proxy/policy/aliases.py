@@ -2,6 +2,12 @@
 
 import hashlib
 import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import Reference
 
 ALIAS_CHARS = 64
 SERVER_CHARS = 24
@@ -45,3 +51,84 @@ def _hash(server_id: str, tool: str) -> str:
     """Hash the pair; the length in front keeps ("a", "bc") and ("ab", "c") apart."""
     pair = f"{len(server_id)}:{server_id}{tool}"
     return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+class ToolNameStyle(StrEnum):
+    """What a downstream tool is listed as over MCP; ours go by their own names in every style.
+
+    ``server:tool``, the alias, or what its server calls it.
+    """
+
+    SERVER = "server"
+    ALIAS = "alias"
+    BARE = "bare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """A tool whose bare name is not its alone; both places are those of references.
+
+    ``other`` is None where one of our own tools has the name.
+    """
+
+    place: int
+    name: str
+    other: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolNaming:
+    """A style of names beside our own tools, whose names are ``own_names``."""
+
+    style: ToolNameStyle = ToolNameStyle.SERVER
+    own_names: frozenset[str] = frozenset()
+
+    def clashes(self, tools: Sequence[Reference]) -> Iterator[Clash]:
+        """Tell which enabled references of a preset the style cannot name.
+
+        A bare name has to be one tool's: no other bare name, no name of ours, and no full name or
+        alias of another tool. Of two that share a bare name the second clashes with the first.
+        What the servers offer does not count, so that no offer can turn a good preset bad.
+        """
+        if self.style is not ToolNameStyle.BARE:
+            return
+        pairs: dict[tuple[str, str], int] = {}
+        for place, it in enumerate(tools):
+            if it.enabled:
+                pairs.setdefault((it.server_id, it.name), place)
+        full = {
+            spelt: place
+            for pair, place in pairs.items()
+            for spelt in (qualified_name(*pair), alias_of(*pair))
+        }
+        bare: dict[str, int] = {}
+        for (_, name), place in pairs.items():
+            other = full.get(name, bare.setdefault(name, place))
+            if name in self.own_names:
+                yield Clash(place=place, name=name, other=None)
+            elif other != place:
+                yield Clash(place=place, name=name, other=other)
+
+
+ANY_NAMES = ToolNaming()
+"""Names the tools of every preset."""
+
+
+def looks_like_anothers(
+    kind: Kind, server_id: str | None, name: str, servers: Container[str]
+) -> bool:
+    """Tell whether what a server calls a component is spelt like the full name of another server's
+    (A-19).
+
+    While that server is away, its calls would end here. ``servers`` are the ids of all servers. A
+    tool's name with a colon always is such (contract §6); a prompt's and a URI's may hold colons,
+    so there the id of a server has to be in front. Of a URI only where another one follows: its
+    scheme may be the id of a server.
+    """
+    if kind is Kind.TOOL:
+        first, separator, _ = name.partition("__")
+        return ":" in name or (bool(separator) and first in servers)
+    first, separator, rest = name.partition(":")
+    if not separator or first == server_id or first not in servers:
+        return False
+    return kind is Kind.PROMPT or (":" in rest and not rest.startswith("/"))

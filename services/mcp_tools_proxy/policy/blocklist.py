@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from mcp_tools_proxy.wire.unicode import normalize
+from mcp_tools_proxy.wire.text import normalize
 
 IDENTIFIER_ARGUMENTS = frozenset(
     {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.preset import Missing, Preset, Reference
+from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.visibility import Exclusions
 
 _Pair = tuple[str, str]
 """A server's id and the name (or key) of one of its items."""

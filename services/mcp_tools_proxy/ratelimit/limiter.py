@@ -10,10 +10,9 @@ from typing import Literal, TypeVar
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budget, Budgets
 from mcp_tools_proxy.ratelimit.counter import Counting, Refusal
-from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
+from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
-from mcp_tools_proxy.ratelimit.storage_timeout import idle_clock
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 T = TypeVar("T")

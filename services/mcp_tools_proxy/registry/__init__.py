@@ -1,1 +1,1 @@
-"""registry"""
+"""What can be called now, and by whom."""

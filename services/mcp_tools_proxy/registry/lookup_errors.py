@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.wire.did_you_mean import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import did_you_mean, nearest
 from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"

@@ -12,12 +12,8 @@ from typing import Generic, Self
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.prompt import Prompt
-from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
-from mcp_tools_proxy.domain.tool import Tool
-from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.domain.component import JsonObject, Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.wire.uris import is_url
 

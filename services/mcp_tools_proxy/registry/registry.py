@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import Component, JsonObject
+from mcp_tools_proxy.domain.component import (
+    Component,
+    JsonObject,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+    ToolSpec,
+)
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.prompt import Prompt
-from mcp_tools_proxy.domain.resource import Resource, ResourceTemplate
-from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.impersonation import looks_like_anothers
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, looks_like_anothers, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
 from mcp_tools_proxy.registry.access import EVERYBODY, Access
 from mcp_tools_proxy.registry.hidden_items import NOTHING, NotShown

@@ -18,7 +18,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
-from mcp_tools_proxy.wire.loopback import is_loopback
+from mcp_tools_proxy.wire.identifiers import is_loopback
 
 log = structlog.get_logger()
 

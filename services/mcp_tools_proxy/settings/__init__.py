@@ -1,1 +1,1 @@
-"""settings"""
+"""Settings: read from the environment, checked at the start."""

@@ -20,7 +20,7 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
-from mcp_tools_proxy.wire.loopback import ANY_HOST
+from mcp_tools_proxy.wire.identifiers import ANY_HOST
 
 MIN_ADMIN_TOKEN_CHARS = 16
 

@@ -19,9 +19,9 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
-from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.server_identifiers import (
+from mcp_tools_proxy.wire.identifiers import (
     SERVER_IDENTIFIER_CHARS,
+    Identifier,
     is_server_identifier,
     server_identifier_of,
 )

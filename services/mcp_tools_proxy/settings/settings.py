@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (
@@ -37,7 +37,7 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
-from mcp_tools_proxy.tools.window_size import window_radius
+from mcp_tools_proxy.tools.chunk_window import window_radius
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 S = TypeVar("S", bound=EnvironmentSettings)

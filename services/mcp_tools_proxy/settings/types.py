@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from mcp_tools_proxy.wire.identifiers import is_visible_ascii
-from mcp_tools_proxy.wire.loopback import is_loopback
+from mcp_tools_proxy.wire.identifiers import is_loopback, is_visible_ascii
 
 ENV_PREFIX = "MCP_PROXY_"
 

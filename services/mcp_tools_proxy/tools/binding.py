@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, problem_of, told_first
 from mcp_tools_proxy.wire.text import quote
 

@@ -7,18 +7,50 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.component import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
-from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.binding import bind
 from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.window_size import trim_window
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.text import estimate_tokens
+from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
+
+DEFAULT_RADIUS = 2
+
+
+def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
+    """Give R, the chunks allowed on each side of an anchor.
+
+    R is the smallest of the radii that are set and of floor((N-1)/2) for a legacy total N ≥ 1; 2
+    when none is set (T-02).
+    """
+    known = [radius for radius in radii if radius is not None]
+    if legacy_total is not None:
+        known.append((legacy_total - 1) // 2)
+    return min(known, default=DEFAULT_RADIUS)
+
+
+def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, str]:
+    """Cut a window's texts to ``max_bytes`` of UTF-8 in all; keys are the places that keep text.
+
+    Room is given from the anchor outwards, so the far edges go first: a chunk before the anchor
+    loses its beginning, the anchor and the chunks after it their end (T-02).
+    """
+    kept: dict[int, str] = {}
+    room = max_bytes
+    for place in sorted(range(len(texts)), key=lambda i: (abs(i - anchor), i < anchor)):
+        cut = cut_utf8_tail if place < anchor else cut_utf8
+        piece = cut(texts[place], room)
+        if piece or not texts[place]:
+            kept[place] = piece
+        room -= utf8_len(piece)
+        if len(piece) < len(texts[place]):
+            break
+    return dict(sorted(kept.items()))
+
 
 NOT_CONFIGURED = (
     "Not configured here: every call fails with RETRIEVAL_NOT_CONFIGURED. To read around a place, "

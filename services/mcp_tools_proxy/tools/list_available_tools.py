@@ -8,9 +8,8 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.component import JsonObject, Result
+from mcp_tools_proxy.domain.component import JsonObject, Result, Tool, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
-from mcp_tools_proxy.domain.tool import Tool, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.binding import Arguments, bind
 from mcp_tools_proxy.wire.text import estimate_tokens

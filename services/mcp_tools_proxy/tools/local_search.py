@@ -6,11 +6,10 @@ from typing import Annotated, NotRequired
 from pydantic import AfterValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.component import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
-from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
 from mcp_tools_proxy.tools.binding import bind
 from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder

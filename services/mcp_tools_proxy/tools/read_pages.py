@@ -5,12 +5,11 @@ from typing import Annotated, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.layout_text import page_parts
-from mcp_tools_proxy.documents.repository import DocumentRepository
+from mcp_tools_proxy.documents.layout_chunks import page_parts
+from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.component import Result, Tool
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
-from mcp_tools_proxy.domain.tool import Tool
 from mcp_tools_proxy.tools.arguments import (
     NextStartChar,
     Positive,

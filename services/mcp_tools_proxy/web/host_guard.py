@@ -17,7 +17,7 @@ from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.token_throttle import OPEN_PATHS
 from mcp_tools_proxy.web.trace_headers import trace_id_from
-from mcp_tools_proxy.wire.loopback import ANY_HOST, is_loopback
+from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
 MAX_REMEMBERED = 256
 """How many values of ``Host`` that were found good are remembered."""

@@ -1,6 +1,7 @@
 """What an identifier looks like (contract §1, input rules)."""
 
 import re
+from ipaddress import ip_address
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -45,3 +46,34 @@ def is_visible_ascii(text: str) -> bool:
 def is_trace_id(text: str) -> bool:
     """Return whether ``text`` is a trace_id as it is."""
     return _TRACE_ID.fullmatch(text) is not None
+
+
+SERVER_IDENTIFIER_CHARS = 64
+
+_IDENTIFIER = re.compile(rf"(?!\.{{1,2}}\Z)[A-Za-z0-9._-]{{1,{SERVER_IDENTIFIER_CHARS}}}")
+_OTHER = re.compile(r"[^a-z0-9._-]")
+_PREFIX = "mcp-tools-proxy-"
+
+
+def is_server_identifier(text: str) -> bool:
+    """Tell whether ``text`` may identify a gateway: as it is, it is one segment of a URL's path."""
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+def server_identifier_of(hostname: str) -> str:
+    """Make the identifier of the gateway on the machine of this name."""
+    return (_PREFIX + _OTHER.sub("-", hostname.lower()))[:SERVER_IDENTIFIER_CHARS]
+
+
+ANY_HOST = "*"
+"""Stands for every host where hosts are listed."""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether who listens on ``host`` is reached from its own machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,9 +1,13 @@
 """What is wrong with an input, told to its sender; never the input's own value."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from typing import TypeVar
 
 from pydantic_core import ErrorDetails
+
+from mcp_tools_proxy.wire.text import quote
 
 MAX_PROBLEMS = 5
 """How many problems one message tells."""
@@ -39,3 +43,27 @@ def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
         return text
     message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
+
+
+COMPARED_NAMES = 50
+COMPARED_CHARS = 64
+"""How many known names a wrong one is compared with, and how much of it."""
+
+
+def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
+    """Give the known name that is spelt most like ``name``, None when none is like it.
+
+    ``least`` is how like it has to be, where 1 is the same.
+    Only the first names of many are compared, and none that is long, so that a wrong name costs
+    little.
+    """
+    short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
+    close = get_close_matches(
+        name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1, cutoff=least
+    )
+    return close[0] if close else None
+
+
+def did_you_mean(meant: str | None, otherwise: str = "") -> str:
+    """Give the end of a message about a wrong name: what was meant, else ``otherwise``."""
+    return f"; did you mean {quote(meant)}?" if meant else otherwise

@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from mcp_tools_proxy.config.loader import load_agents, load_configuration, load_preset
-from mcp_tools_proxy.domain.agent import Agents
-from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig, Problem
-from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.configuration import (
+    Agents,
+    Configuration,
+    InvalidConfig,
+    Preset,
+    Problem,
+)
 from mcp_tools_proxy.domain.server import ServerConfig
 
 T = TypeVar("T")

@@ -8,8 +8,7 @@ from hypothesis import given
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from mcp_tools_proxy.config.loader import NO_AGENTS, load_agents
 from mcp_tools_proxy.config.schema import MISSPELT
-from mcp_tools_proxy.domain.agent import AgentProfile, Agents
-from mcp_tools_proxy.domain.configuration import InvalidConfig
+from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, InvalidConfig
 from tests.configuration import Json
 from tests.unit.config.generated import AGENTS
 from tests.unit.config.loading import by_path, load, load_as_agents, refused, tried

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 
 from mcp_tools_proxy.config.loader import PresetMissing, list_presets, load_preset
-from mcp_tools_proxy.domain.configuration import InvalidConfig, PresetSummary
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset, Reference
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.domain.configuration import (
+    EMPTY_PRESET,
+    InvalidConfig,
+    Preset,
+    PresetSummary,
+    Reference,
+)
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from tests.unit.config.generated import PRESETS
 from tests.unit.config.loading import by_path, load_as_preset, tried, write_json
 

@@ -9,8 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.dialer import Dialer
-from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
-from mcp_tools_proxy.connector.websocket_link import Link
+from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.connector.hostile import pauses

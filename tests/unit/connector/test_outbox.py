@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
+from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 from tests.remote_backend.waiting import bounded
 
 

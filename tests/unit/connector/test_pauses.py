@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.link_faults import FaultKind, LinkFault
 from mcp_tools_proxy.connector.redial_delays import pause_before_dialling
+from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 
 LONGEST_S = 1.5
 """The default of ``remote_retry_max_s``: a backend that returns is found within 2 s."""

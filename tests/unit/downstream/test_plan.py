@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.pool_plan import plan
+from mcp_tools_proxy.downstream.pool import plan
 from tests.unit.downstream.sessions import make_config
 
 IDS = st.sampled_from(["a", "a-b", "b", "c"])

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
 from mcp_tools_proxy.policy.aliases import alias_of
-from mcp_tools_proxy.wire.meta import TRACE_ID_KEY
+from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY
 from tests.fakes import FakeClient
 from tests.unit.downstream.fake_link import (
     Answer,

@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.reload import Reloader
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S

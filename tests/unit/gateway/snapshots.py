@@ -5,19 +5,16 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.policy.aliases import alias_of
-from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, alias_of
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
-from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope, Visibility
 from mcp_tools_proxy.registry.access import Access
-from mcp_tools_proxy.registry.name_conflicts import without_clashes
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.registry.table import without_clashes
 from tests.builders import make_caller, make_snapshot
 from tests.fakes import FakeTool, fake_components
 

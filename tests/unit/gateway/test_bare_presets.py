@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.errors import PresetNotFound
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle
+from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from tests.builders import make_caller
 from tests.configuration import make_agent
 from tests.unit.gateway.looking import places

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolNotAllowed
-from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

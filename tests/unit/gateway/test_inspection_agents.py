@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.gateway.check.agents import (
     EntryFindings,
     findings_of_agents,
     findings_of_entries,
     sight_of,
 )
-from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_snapshot

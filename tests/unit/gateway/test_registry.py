@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.errors import (
     AgentNotFound,
     PromptNotFound,
@@ -13,7 +14,6 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.registry.registry import Registry

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import AmbiguousName
-from mcp_tools_proxy.domain.preset import Preset, Reference
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access

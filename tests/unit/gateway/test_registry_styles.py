@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
-from mcp_tools_proxy.policy.tool_names import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from tests.builders import make_caller
 from tests.unit.gateway.snapshots import (
     AGENT,

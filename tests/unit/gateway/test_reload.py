@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.registry.name_conflicts import without_clashes
+from mcp_tools_proxy.registry.table import without_clashes
 from tests.bounds import BOUND_S
 from tests.builders import make_snapshot
 from tests.fakes import FakeComponents, FakeTool, fake_components

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase

@@ -6,9 +6,8 @@ import pytest
 
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from mcp_tools_proxy.config.unmatched_exclusions import MAX_HINTS, vain_entries
-from mcp_tools_proxy.domain.agent import AgentProfile, Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, Configuration
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.domain.snapshot import Dropped, Snapshot
 from tests.builders import make_snapshot

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.exclusions import (
+from mcp_tools_proxy.policy.visibility import (
     NOTHING_EXCLUDED,
     Exclusions,
     spellings,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Missing, Preset, Reference
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Missing, Preset, Reference
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities

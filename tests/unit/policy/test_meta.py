@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.wire.meta import TRACE_ID_KEY, passed_on
+from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, passed_on
 
 
 @pytest.mark.requirement("W-12")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.wire.did_you_mean import COMPARED_CHARS, COMPARED_NAMES, nearest
+from mcp_tools_proxy.wire.messages import COMPARED_CHARS, COMPARED_NAMES, nearest
 
 
 @pytest.mark.parametrize(

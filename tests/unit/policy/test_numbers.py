@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from mcp_tools_proxy.wire.numbers import may_overflow, without_infinity
+from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1E+999", "1" * 309, "[0.5e310]"])

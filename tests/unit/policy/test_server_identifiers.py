@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.wire.server_identifiers import is_server_identifier, server_identifier_of
+from mcp_tools_proxy.wire.identifiers import is_server_identifier, server_identifier_of
 
 
 @pytest.mark.parametrize("text", ["a", "Gate.way_1-x", "...", "a" * 64])

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.preset import Reference
-from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
-from mcp_tools_proxy.policy.tool_names import Clash, ToolNameStyle, ToolNaming
+from mcp_tools_proxy.domain.configuration import Reference
+from mcp_tools_proxy.policy.aliases import (
+    Clash,
+    ToolNameStyle,
+    ToolNaming,
+    alias_of,
+    qualified_name,
+)
 from tests.builders import refs
 
 BARE = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.wire.unicode import PIECE_CHARS, normalize
+from mcp_tools_proxy.wire.text import PIECE_CHARS, normalize
 
 FORMS = ["NFC", "NFKC"]
 

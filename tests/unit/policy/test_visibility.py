@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.agent import AgentProfile
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.preset import EMPTY_PRESET, Preset, Reference
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
 from tests.builders import make_preset, make_snapshot

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.tools.window_size import trim_window, window_radius
+from mcp_tools_proxy.tools.chunk_window import trim_window, window_radius
 
 pytestmark = pytest.mark.requirement("T-02")
 

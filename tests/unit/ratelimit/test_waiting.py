@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from mcp_tools_proxy.ratelimit.storage_timeout import idle_clock, waiting_at_most
+from mcp_tools_proxy.ratelimit.failover import idle_clock, waiting_at_most
 
 
 def work_for(seconds: float) -> None:

@@ -1,1 +1,1 @@
-"""documents/retrieval"""
+"""Chunk windows: from a Retrieval Service, or from the documents of this process."""

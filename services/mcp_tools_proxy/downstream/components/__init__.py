@@ -1,1 +1,1 @@
-"""downstream/components"""
+"""Tools, prompts and resources of downstream servers as components of the gateway."""

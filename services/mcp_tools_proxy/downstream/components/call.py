@@ -25,8 +25,8 @@ from mcp_tools_proxy.downstream.connection import PeerError
 from mcp_tools_proxy.downstream.relay.input_rounds import declared_all, request_for
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
-from mcp_tools_proxy.wire.meta import TRACE_ID_KEY, passed_on
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
+from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, passed_on
 
 BLOCKS = ("content", "messages", "contents")
 """The fields that have the parts of a tool's, a prompt's and a resource's answer."""

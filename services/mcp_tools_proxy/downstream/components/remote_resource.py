@@ -7,13 +7,12 @@ from typing import Any, Self
 from mcp.shared.uri_template import UriTemplate
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, ResourceSpec, Result
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.resource import ResourceSpec
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.components.completion import Completion

@@ -8,10 +8,9 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.snapshot import Check
-from mcp_tools_proxy.domain.tool import ToolSpec
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, refused, shape_of, type_of
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result

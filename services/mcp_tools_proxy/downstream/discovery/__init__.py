@@ -1,1 +1,1 @@
-"""downstream/discovery"""
+"""Lists what a server offers, and checks each item of it."""

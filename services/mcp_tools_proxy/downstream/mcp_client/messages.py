@@ -18,7 +18,7 @@ from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, Not
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED
 from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
-from mcp_tools_proxy.wire.numbers import may_overflow, without_infinity
+from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """What is read of one message; a guard of our memory, far over every ``max_result_bytes``."""

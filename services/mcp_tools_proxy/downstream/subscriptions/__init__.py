@@ -1,1 +1,1 @@
-"""downstream/subscriptions"""
+"""Which resources of a server are subscribed to, and by whom."""

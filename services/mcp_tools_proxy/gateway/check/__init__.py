@@ -1,1 +1,1 @@
-"""gateway/check"""
+"""What ``mcp-tools-proxy check`` finds."""

@@ -16,10 +16,8 @@ from mcp_tools_proxy.config.loader import (
     NO_FILE,
 )
 from mcp_tools_proxy.config.unmatched_exclusions import vain_entries
-from mcp_tools_proxy.domain.agent import Agents
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.configuration import Configuration, Problem
-from mcp_tools_proxy.domain.preset import Preset
+from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Dropped, Ignored, Snapshot
 from mcp_tools_proxy.domain.view import View
@@ -34,8 +32,8 @@ from mcp_tools_proxy.gateway.check.agents import (
 from mcp_tools_proxy.gateway.check.findings import Finding, findings_of
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
-from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.visibility import Exclusions
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 

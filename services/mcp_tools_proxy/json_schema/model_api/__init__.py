@@ -1,1 +1,1 @@
-"""json_schema/model_api"""
+"""Schemas and tool definitions in the shape that model APIs take."""

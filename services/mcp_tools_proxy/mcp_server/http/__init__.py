@@ -1,1 +1,1 @@
-"""mcp_server/http"""
+"""MCP over HTTP, as a server: streamable HTTP of all versions, and legacy HTTP+SSE."""

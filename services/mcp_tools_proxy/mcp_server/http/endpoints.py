@@ -22,12 +22,16 @@ from mcp_tools_proxy.domain.client import NoRoom
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import Entrance, admitted, refusal
-from mcp_tools_proxy.mcp_server.http.in_flight_ids import IdsInUse
 from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, Streams
-from mcp_tools_proxy.mcp_server.http.session_eviction import giving_way
-from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, answering_204, body_again
+from mcp_tools_proxy.mcp_server.http.session_manager import (
+    HttpSessions,
+    IdsInUse,
+    answering_204,
+    body_again,
+    giving_way,
+)
 from mcp_tools_proxy.mcp_server.http.stateless_http import answer_plain_post
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.request import ASKING, wants_stream

@@ -20,7 +20,7 @@ from mcp.types import JSONRPCRequest
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.client import NoRoom
-from mcp_tools_proxy.mcp_server.http.in_flight_ids import message_of
+from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.pending_requests import Unanswered
 from mcp_tools_proxy.mcp_server.server import FacadeServer
 from mcp_tools_proxy.web.body import BodyLimits

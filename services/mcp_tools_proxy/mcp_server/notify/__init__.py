@@ -1,1 +1,1 @@
-"""mcp_server/notify"""
+"""Notifications to MCP clients: lists that changed, resources that were updated."""

@@ -1,1 +1,1 @@
-"""downstream/mcp_client/http"""
+"""MCP over streamable HTTP and over legacy HTTP+SSE, as a client."""

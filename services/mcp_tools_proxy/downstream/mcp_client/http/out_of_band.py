@@ -3,13 +3,22 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import anyio.abc
-from mcp.shared.dispatcher import OnNotifyIntercept, OnRequest, run_notify_intercept
+from mcp.shared.dispatcher import (
+    DispatchContext,
+    OnNotifyIntercept,
+    OnRequest,
+    run_notify_intercept,
+)
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
+from mcp.shared.transport_context import TransportContext
+from pydantic import ValidationError
 
 from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged
-from mcp_tools_proxy.downstream.mcp_client.http.server_requests import answer_to
 from mcp_tools_proxy.downstream.mcp_client.http.session import Endpoint
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     CANCELLED,
@@ -82,3 +91,22 @@ class Aside:
                 message = {"jsonrpc": "2.0", **message}
                 response = await self._endpoint.post(message, self._endpoint.beside)
                 response.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the session reads of a request's context."""
+
+    request_id: int | str
+
+
+async def answer_to(
+    on_request: OnRequest, request_id: int | str, method: str, params: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Let the session answer the server's request; give the answer as a message."""
+    context = cast("DispatchContext[TransportContext]", _Asked(request_id))
+    try:
+        return {"id": request_id, "result": await on_request(context, method, params)}
+    except (MCPError, ValidationError) as error:
+        data = handler_exception_to_error_data(error)
+        return {"id": request_id, "error": data.model_dump(exclude_none=True) if data else {}}

@@ -1,1 +1,1 @@
-"""downstream/mcp_client/streams"""
+"""MCP over stdio and WebSocket, as a client."""
