@@ -17,7 +17,7 @@ from tests.remote_backend.waiting import bounded
 MEGABYTE = 1024 * 1024
 
 
-async def refusal_of(url: str, token: str = TOKEN) -> aiohttp.WSServerHandshakeError:
+async def unsupported_reason(url: str, token: str = TOKEN) -> aiohttp.WSServerHandshakeError:
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         async with standing_in(url, token=token):
             pass
@@ -108,7 +108,7 @@ async def test_a_token_counts_until_it_ends() -> None:
             await backend.pass_time(1)
             await gateway.ended.wait()
             assert gateway.socket.close_code == 4401
-        assert (await refusal_of(backend.url, token="old")).status == 401
+        assert (await unsupported_reason(backend.url, token="old")).status == 401
         backend.tokens = {"new"}
         async with standing_in(backend.url, token="new"):
             await backend.connected(count=2)
@@ -117,11 +117,11 @@ async def test_a_token_counts_until_it_ends() -> None:
 async def test_handshakes_are_refused_with_any_status() -> None:
     async with running_backend() as backend:
         backend.manner = Refusal(503, retry_after="7")
-        refused = await refusal_of(backend.url)
+        refused = await unsupported_reason(backend.url)
         assert refused.headers is not None
         assert (refused.status, refused.headers["Retry-After"]) == (503, "7")
         backend.manner = Refusal(403)
-        assert (await refusal_of(backend.url)).status == 403
+        assert (await unsupported_reason(backend.url)).status == 403
         backend.manner = Manner.GARBAGE
         with pytest.raises(aiohttp.ClientError):
             async with standing_in(backend.url):
@@ -139,7 +139,7 @@ async def test_a_welcome_may_lack_the_subprotocol() -> None:
 async def test_a_handshake_waits_as_long_as_the_backend_is_silent() -> None:
     async with running_backend() as backend, asyncio.TaskGroup() as tasks:
         backend.manner = Manner.SILENT
-        dialling = tasks.create_task(refusal_of(backend.url))
+        dialling = tasks.create_task(unsupported_reason(backend.url))
         await backend.dialled()
         assert not dialling.done()
         backend.manner = Refusal(500)

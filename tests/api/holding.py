@@ -10,7 +10,7 @@ from tests.service import PROMPTS, RESOURCES, Envelope, Service, eventually, run
 
 WORK = make_preset(tools=[("s1", "echo")])
 USER = {"user_id": "u", "tenant_id": "t"}
-NOBODY: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
+NULL_CLIENT: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 
 
 class Held:

@@ -6,9 +6,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from mcp_tools_proxy.api.endpoint import Intake
+from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.remote import remote_routes
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
@@ -33,8 +33,8 @@ LOST = RemoteStatus(
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
     app = FastAPI()
-    intake = Intake(Refusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1))
-    app.include_router(remote_routes(lambda: status, intake, Identity(None)))
+    intake = EndpointFactory(Refusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1))
+    app.include_router(remote_routes(lambda: status, intake, Authenticator(None)))
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import Counting
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
@@ -77,7 +77,7 @@ class Clock:
 
 async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window() -> None:
     clock = Clock()
-    memory = Counting(MemoryStorage(clock=clock))
+    memory = BudgetCounter(MemoryStorage(clock=clock))
     limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
     assert await passed(limiter, 5) == 2
     clock.now -= 10_800

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
@@ -59,7 +59,7 @@ class Limiters:
 
     def __init__(self, url: str | None) -> None:
         self._url = url
-        self._memory = Counting(MemoryStorage())
+        self._memory = BudgetCounter(MemoryStorage())
         self._open: list[Limiter] = []
 
     def build(self, **limits: int) -> Limiter:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import SPOKEN, WAYS, line_to, until
 
@@ -50,7 +50,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(way: str) -> None:
 @every_way
 async def test_the_server_s_error_is_a_peer_error(way: str) -> None:
     async with line_to(way) as line:
-        with pytest.raises(PeerError) as caught:
+        with pytest.raises(JsonRpcError) as caught:
             await line.call("error", code=-32077, message="No.")
         assert (caught.value.code, caught.value.message) == (-32077, "No.")
 
@@ -102,7 +102,7 @@ async def test_an_answer_of_ten_megabytes_comes_whole(way: str) -> None:
 async def test_garbage_fails_no_other_call(way: str) -> None:
     async with line_to(way) as line:
         slow = asyncio.ensure_future(line.call("sleep", seconds=0.3))
-        with pytest.raises((LinkFault, TimeoutError)):
+        with pytest.raises((ConnectionFailure, TimeoutError)):
             await line.call("garbage", 0.1)
         assert (await slow)["content"][0]["text"] == "slept"
 
@@ -117,14 +117,14 @@ async def test_a_ping_is_answered(way: str) -> None:
 @pytest.mark.parametrize("fault", ["crash", "half"])
 async def test_a_server_that_dies_in_a_call_fails_it_at_once(way: str, fault: str) -> None:
     async with line_to(way) as line:
-        with pytest.raises(LinkFault):  # not TimeoutError
+        with pytest.raises(ConnectionFailure):  # not TimeoutError
             await line.call(fault)
 
 
 @pytest.mark.parametrize("way", DUPLEX)
 async def test_a_lost_connection_is_told_with_a_reason(way: str) -> None:
     async with line_to(way) as line:
-        with pytest.raises(LinkFault):
+        with pytest.raises(ConnectionFailure):
             await line.call("crash")
         assert await asyncio.wait_for(line.link.down(), BOUND_S)
 
@@ -136,7 +136,7 @@ async def test_leaving_does_not_wait_for_calls_that_hang(way: str) -> None:
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(5)]
             await line.until_running(5)
         results = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(result, LinkFault) for result in results)
+    assert all(isinstance(result, ConnectionFailure) for result in results)
 
 
 @every_way

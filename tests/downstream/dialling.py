@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import Link
+from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.bounds import BOUND_S
 from tests.mcp_servers.programs import raw_entry
@@ -41,7 +41,7 @@ SPOKEN = {
 class Line:
     """A link and what belongs to it; ``server`` is None over stdio."""
 
-    link: Link
+    link: Connection
     server: RawServer | None
     changes: list[None] = field(default_factory=list)
     """One for each time that the server said that a list changed."""

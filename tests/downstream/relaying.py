@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.client import NOBODY, Client
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.component import Component, Resource, Result
 from mcp_tools_proxy.domain.view import Route, View
 from mcp_tools_proxy.downstream.components.build import Components, build_components
@@ -50,13 +50,19 @@ class Relay:
         return self.server.script
 
     async def result(
-        self, tool: str, client: Client = NOBODY, /, *, tenant_id: str = "tenant_1", **more: Any
+        self,
+        tool: str,
+        client: Client = NULL_CLIENT,
+        /,
+        *,
+        tenant_id: str = "tenant_1",
+        **more: Any,
     ) -> Result:
         """Call a tool; ``arguments``, ``meta`` and ``resumed`` are the call's."""
         found = next(c for c in self.components.tools if c.spec.bare_name == tool)
         return await used(found, client, tenant_id=tenant_id, **more)
 
-    async def told(self, tool: str, client: Client = NOBODY, /, **arguments: Any) -> Any:
+    async def told(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
         """Call a tool and give its structured content."""
         result = await self.result(tool, client, arguments=arguments)
         return result.value.get("structured_content")
@@ -76,7 +82,7 @@ class Relay:
 
 async def used(
     component: Component,
-    client: Client = NOBODY,
+    client: Client = NULL_CLIENT,
     *,
     tenant_id: str = "tenant_1",
     arguments: Mapping[str, object] | None = None,

@@ -5,7 +5,7 @@ import json
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from tests.downstream.answering import Answer, Json, answering, events, result_of
 from tests.downstream.dialling import Line, dialled
 
@@ -106,7 +106,7 @@ BAD = {
 
 @pytest.mark.parametrize(("answer", "words"), BAD.values(), ids=BAD)
 async def test_a_bad_answer_is_a_fault_that_says_what_is_wrong(answer: Answer, words: str) -> None:
-    with pytest.raises(LinkFault) as caught:
+    with pytest.raises(ConnectionFailure) as caught:
         await called(answer)
     assert words in caught.value.reason
 
@@ -114,7 +114,7 @@ async def test_a_bad_answer_is_a_fault_that_says_what_is_wrong(answer: Answer, w
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 async def test_a_json_rpc_error_is_the_server_s_whatever_the_status(status: int) -> None:
     body = '{"jsonrpc":"2.0","id":ID,"error":{"code":-32011,"message":"No.","data":{"a":1}}}'
-    with pytest.raises(PeerError) as caught:
+    with pytest.raises(JsonRpcError) as caught:
         await called(replying(body, status=status))
     error = caught.value
     assert (error.code, error.message, error.data) == (-32011, "No.", {"a": 1})
@@ -128,7 +128,7 @@ async def test_a_server_that_hangs_up_is_a_fault_of_this_call_only() -> None:
         return result_of(message, {"n": 1})
 
     async with answering(answer) as server, dialled(entry_of(server.url)) as line:
-        with pytest.raises(LinkFault):
+        with pytest.raises(ConnectionFailure):
             await line.call("any", die=True)
         assert await line.call("any") == {"n": 1}
 
@@ -140,7 +140,7 @@ async def test_an_answer_that_says_it_is_too_large_is_not_read() -> None:
         await response.prepare(request)
         return response
 
-    with pytest.raises(AnswerTooLarge):
+    with pytest.raises(ResponseTooLarge):
         await called(answer)
 
 
@@ -156,9 +156,9 @@ async def test_an_answer_that_turns_out_too_large_is_read_no_further(compressed:
         return response
 
     async with answering(answer) as server, dialled(entry_of(server.url)) as line:
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await line.call("any")
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await line.call("any")
 
 
@@ -169,7 +169,7 @@ async def test_an_event_that_is_too_large_fails_only_its_call() -> None:
         return result_of(message, {"n": 1})
 
     async with answering(answer) as server, dialled(entry_of(server.url)) as line:
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await line.call("any", large=True)
         assert await line.call("any") == {"n": 1}
 
@@ -183,7 +183,7 @@ async def test_a_redirect_is_not_followed() -> None:
         async def answer(_: web.Request, __: Json) -> web.Response:
             raise web.HTTPTemporaryRedirect(other.url)
 
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             await called(answer)
         assert "redirects to another address are not followed" in caught.value.reason
         assert other.seen == []
@@ -202,7 +202,7 @@ async def test_nothing_of_the_headers_or_the_address_is_in_a_reason() -> None:
 
 async def test_text_that_is_not_unicode_fails_only_its_call() -> None:
     async with answering(replying(ANSWER)) as server, dialled(entry_of(server.url)) as line:
-        with pytest.raises(LinkFault):
+        with pytest.raises(ConnectionFailure):
             await line.call("any", text="\ud800")
         assert await line.call("any") == {"n": 1}
 
@@ -222,6 +222,6 @@ async def test_connections_are_kept_alive_with_event_streams_too() -> None:
 
 
 async def reason_of(line: Line) -> str:
-    with pytest.raises(LinkFault) as caught:
+    with pytest.raises(ConnectionFailure) as caught:
         await line.call("any")
     return caught.value.reason

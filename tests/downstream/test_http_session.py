@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.bounds import BOUND_S
 from tests.downstream.answering import LEGACY, Json, answering, events, result_of
@@ -45,7 +45,7 @@ async def test_a_lost_session_fails_the_call_and_the_link(sse: bool) -> None:
     ):
         await line.call("echo", text="x")
         server.lose_sessions()
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             await line.call("echo", text="x")
         assert caught.value.reason == "the server has lost the session"
         assert (
@@ -62,7 +62,7 @@ async def test_a_refusal_that_names_the_session_is_a_lost_session_too() -> None:
         answering(answer, era="legacy", session_id="abc") as server,
         dialled(entry_of(server.url)) as line,
     ):
-        with pytest.raises(LinkFault):
+        with pytest.raises(ConnectionFailure):
             await line.call("any")
         assert await asyncio.wait_for(line.link.down(), BOUND_S)
 
@@ -215,7 +215,7 @@ async def test_a_link_that_was_left_takes_no_more_requests() -> None:
     async with answering(fine) as server:
         async with dialled(entry_of(server.url)) as line:
             pass
-        with pytest.raises(LinkFault):
+        with pytest.raises(ConnectionFailure):
             await line.call("any")
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import dialled
 from tests.e2e.program import free_port, wait_until
@@ -44,7 +44,7 @@ async def test_a_redirect_to_another_ipv6_address_is_refused() -> None:
     async with running_raw("http", host="::1") as server:
         target = "http://user:pa55@[2001:db8::5]:1/mcp?key=t0ken"
         server.instead = lambda _: web.Response(status=308, headers={"Location": target})
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled(server.entry):
                 pass
     assert '"http://[2001:db8::5]:1/mcp"' in caught.value.for_operators

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.connection import Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from tests.downstream.answering import Json, answering, result_of
 from tests.downstream.dialling import config_of, dialled, until
@@ -71,7 +71,7 @@ async def test_a_refusal_that_is_no_matter_of_era_ends_the_attempt_at_once(statu
         return web.Response(status=status, text="?")
 
     async with answering(fine, on_discover=discovered) as server:
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled({"transport": "http", "url": server.url}):
                 pass
         assert f"HTTP status {status}" in caught.value.reason
@@ -126,7 +126,7 @@ async def test_a_server_of_versions_unknown_to_us_is_refused() -> None:
         return web.json_response(answer, status=400)
 
     async with answering(fine, on_discover=discovered) as server:
-        with pytest.raises(PeerError):
+        with pytest.raises(JsonRpcError):
             async with dialled({"transport": "http", "url": server.url}):
                 pass
 
@@ -136,7 +136,7 @@ async def test_nobody_there_is_a_fault_that_says_so() -> None:
         port = listening.getsockname()[1]
     for transport, scheme in (("http", "http"), ("sse", "http"), ("websocket", "ws")):
         url = f"{scheme}://u:pa55@127.0.0.1:{port}/?key=t0ken"
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled({"transport": transport, "url": url}):
                 pass
         assert caught.value.reason.startswith("no connection to the server")
@@ -149,7 +149,7 @@ async def test_nobody_there_is_a_fault_that_says_so() -> None:
     {"transport": "http", "url": "http://127.0.0.1:1/", "headers": {"X": "a\r\nb"}},
 ], ids=["no-host", "no-scheme", "no-port", "bad-header"])  # fmt: skip
 async def test_an_unusable_entry_is_a_fault(entry: Json) -> None:
-    with pytest.raises(LinkFault):
+    with pytest.raises(ConnectionFailure):
         async with dialled(entry):
             pass
 
@@ -170,6 +170,6 @@ async def test_what_goes_wrong_inside_leaves_the_link_as_it_is() -> None:
                 raise KeyError("mine")
 
 
-async def spoken_by(dialling: AbstractAsyncContextManager[Link]) -> Transport:
+async def spoken_by(dialling: AbstractAsyncContextManager[Connection]) -> Transport:
     async with dialling as link:
         return link.transport

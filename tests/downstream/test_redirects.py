@@ -9,7 +9,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import MAX_REDIRECTS
 from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
@@ -159,7 +159,7 @@ async def test_any_other_redirect_is_refused_and_named(
 ) -> None:
     async with running_raw("sse" if transport == "sse" else "http") as server:
         instead = server.instead = sent()
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled(entry_at(server, "/0", transport=transport)):
                 pass
         assert instead.taken == []
@@ -174,7 +174,7 @@ async def test_any_other_redirect_is_refused_and_named(
 async def test_a_redirected_websocket_is_refused_and_named() -> None:
     async with running_raw("ws") as server:
         server.instead = Sent({"/0": ELSEWHERE})
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled(entry_at(server, "/0")):
                 pass
     assert NAMED in caught.value.for_operators

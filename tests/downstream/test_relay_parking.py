@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.caller import Resumed
+from mcp_tools_proxy.domain.caller import InputResponses
 from mcp_tools_proxy.domain.component import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
 from tests.downstream.dialling import until
@@ -28,11 +28,11 @@ async def asked(relay: Relay, client: FakeClient | None = None, **more: Any) -> 
     return await relay.result("ask", client or newer(), arguments=arguments, **more)
 
 
-def answering(result: Result, answer: dict[str, Any] = ANSWER) -> Resumed:
+def answering(result: Result, answer: dict[str, Any] = ANSWER) -> InputResponses:
     """Answer every question of a result that asks."""
-    assert result.asks_for_input
+    assert result.input_required
     questions: Any = result.value["inputRequests"]
-    return Resumed(responses=dict.fromkeys(questions, answer), state=handle_of(result))
+    return InputResponses(responses=dict.fromkeys(questions, answer), state=handle_of(result))
 
 
 def handle_of(result: Result) -> str:
@@ -51,14 +51,14 @@ async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(way
         (told,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
         assert (question.value["resultType"], told) == ("input_required", FORM)
         result = await asked(relay, resumed=answering(question))
-        assert (result.asks_for_input, answers_in(result)) == (False, [{"result": ANSWER}])
+        assert (result.input_required, answers_in(result)) == (False, [{"result": ANSWER}])
 
 
 @pushing
 async def test_questions_that_were_not_answered_are_asked_again(way: str) -> None:
     async with relaying(way) as relay:
         first = await asked(relay)
-        again = await asked(relay, resumed=Resumed(responses={}, state=handle_of(first)))
+        again = await asked(relay, resumed=InputResponses(responses={}, state=handle_of(first)))
         assert again.value["inputRequests"] == first.value["inputRequests"]
         assert handle_of(again) != handle_of(first)
         assert answers_in(await asked(relay, resumed=answering(again))) == [{"result": ANSWER}]
@@ -96,7 +96,7 @@ async def test_a_handle_is_of_use_once() -> None:
 
 @pytest.mark.parametrize("way", ["http-legacy", "http-modern"])
 async def test_a_handle_that_nobody_knows_never_reaches_a_server(way: str) -> None:
-    resumed = Resumed(responses={}, state="mcp-tools-proxy/parked:guess")
+    resumed = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
     async with relaying(way) as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
             await asked(relay, resumed=resumed)
@@ -104,7 +104,7 @@ async def test_a_handle_that_nobody_knows_never_reaches_a_server(way: str) -> No
 
 
 async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
-    resumed = Resumed(responses={}, state="theirs")
+    resumed = InputResponses(responses={}, state="theirs")
     async with relaying("http-legacy") as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
             await asked(relay, resumed=resumed)
@@ -119,7 +119,7 @@ async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_
         question = await asked(relay, arguments={"leave": True})
         session = relay.pool.session("notes")
         await until(lambda: "in_flight=0" in repr(session), "the server has answered")
-        resumed = Resumed(responses={}, state=handle_of(question))
+        resumed = InputResponses(responses={}, state=handle_of(question))
         result = await asked(relay, arguments={"leave": True}, resumed=resumed)
         assert result.value["content"] == [{"type": "text", "text": "left"}]
 
@@ -140,7 +140,7 @@ async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(way: s
     progress |= {"params": {"progressToken": "$token", "progress": 1}}  # type: ignore[dict-item]
     async with relaying(way) as relay:
         result = await relay.result("say", client, arguments={"messages": [progress]})
-        assert (result.asks_for_input, len(client.notes)) == (False, 1)
+        assert (result.input_required, len(client.notes)) == (False, 1)
         with pytest.raises(ToolFailed, match="It broke"):
             await relay.result("error", client)
 
@@ -148,9 +148,9 @@ async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(way: s
 async def test_of_many_calls_that_wait_at_most_25_are_one_tenant_s() -> None:
     async with relaying("http-legacy-sse") as relay:
         results = await asyncio.gather(*(asked(relay) for _ in range(26)))
-        (refused,) = [result for result in results if not result.asks_for_input]
+        (refused,) = [result for result in results if not result.input_required]
         assert "too many calls wait" in answers_in(refused)[0]["error"]["message"]
-        assert (await asked(relay, tenant_id="tenant_2")).asks_for_input
+        assert (await asked(relay, tenant_id="tenant_2")).input_required
 
 
 async def test_a_newer_client_that_declared_nothing_is_refused_to_the_server() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolTimeout
 from tests.downstream.dialling import until
 from tests.downstream.relaying import DUPLEX, LEGACY, PUSHING, relaying
@@ -63,7 +63,7 @@ async def test_a_question_reaches_the_client_and_its_answer_the_server_unchanged
 
 @pushing
 async def test_an_error_of_the_client_reaches_the_server(way: str) -> None:
-    client = FakeClient(AskFailed(-32042, "No form today."))
+    client = FakeClient(ClientRequestFailed(-32042, "No form today."))
     async with relaying(way) as relay:
         assert await relay.answers(client, **FORM) == [
             {"error": {"code": -32042, "message": "No form today."}}

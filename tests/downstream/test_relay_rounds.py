@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.caller import Resumed
-from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.domain.caller import InputResponses
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ToolFailed
 from tests.downstream.relaying import MODERN, Relay, relaying
 from tests.fakes import FakeClient
 
 FORM = {"method": "elicitation/create", "params": {"message": "Which name?"}}
 SAMPLE = {"method": "sampling/createMessage", "params": {"messages": []}}
-QUESTIONS = {"name": FORM, "text": SAMPLE}
+CLIENT_REQUESTS = {"name": FORM, "text": SAMPLE}
 BOTH: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 ANSWER = {"action": "accept", "content": {"name": "Ö"}}
 
@@ -22,7 +22,7 @@ modern = pytest.mark.parametrize("way", MODERN)
 
 
 async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
-    arguments = {"questions": QUESTIONS, **more.pop("arguments", {})}
+    arguments = {"questions": CLIENT_REQUESTS, **more.pop("arguments", {})}
     return await relay.result("input", client, arguments=arguments, **more)
 
 
@@ -30,10 +30,10 @@ async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
 async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -> None:
     async with relaying(way) as relay:
         result = await asked(relay, FakeClient(resumes=True, capabilities=BOTH))
-        assert result.asks_for_input
+        assert result.input_required
         assert {**result.value, "_meta": {}} == {
             "resultType": "input_required",
-            "inputRequests": QUESTIONS,
+            "inputRequests": CLIENT_REQUESTS,
             "requestState": "[]",
             "x-more": {"kept": True},
             "_meta": {},
@@ -44,12 +44,12 @@ async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -
 async def test_a_call_that_comes_back_brings_answers_state_and_the_same_arguments(way: str) -> None:
     client = FakeClient(resumes=True, capabilities=BOTH)
     async with relaying(way) as relay:
-        resumed = Resumed(responses={"name": ANSWER}, state='["before"]')
+        resumed = InputResponses(responses={"name": ANSWER}, state='["before"]')
         result = await asked(relay, client, arguments={"rounds": 2}, resumed=resumed)
         told = result.value["structured_content"]
-        assert not result.asks_for_input
+        assert not result.input_required
         assert told["seen"] == ["before", {"name": ANSWER}]
-        assert told["arguments"] == {"questions": QUESTIONS, "rounds": 2}
+        assert told["arguments"] == {"questions": CLIENT_REQUESTS, "rounds": 2}
 
 
 @modern
@@ -92,7 +92,7 @@ async def test_a_server_that_asks_in_every_round_fails_the_call() -> None:
 
 
 async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
-    client = FakeClient(AskFailed(-32050, "not today"), capabilities=BOTH)
+    client = FakeClient(ClientRequestFailed(-32050, "not today"), capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="not today") as caught:
             await asked(relay, client)

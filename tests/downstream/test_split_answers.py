@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge
+from mcp_tools_proxy.downstream.connection import ResponseTooLarge
 from tests.downstream.answering import MODERN, Json
 from tests.downstream.dialling import dialled
 
@@ -164,5 +164,5 @@ async def test_an_answer_without_end_is_given_up(kind: str, encoding: str) -> No
             piece = b" " * MIB
 
     async with serving(headers_of(kind, encoding), body) as url:
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await called(url, 600.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
 from tests.bounds import BOUND_S
 from tests.downstream.answering import Json
@@ -55,7 +55,7 @@ def runs(pid: int) -> bool:
 
 
 async def fault_of(entry: Json) -> str:
-    with pytest.raises(LinkFault) as caught:
+    with pytest.raises(ConnectionFailure) as caught:
         async with asyncio.timeout(BOUND_S), dialled(entry):
             pass
     return caught.value.reason
@@ -131,7 +131,7 @@ async def test_a_killed_server_fails_its_calls_and_the_link_at_once() -> None:
             (spawned,) = [log for log in logs if log["event"] == "server.spawned"]
             os.kill(spawned["pid"], signal.SIGKILL)
             async with asyncio.timeout(BOUND_S):  # the call's own time is longer
-                with pytest.raises(LinkFault):
+                with pytest.raises(ConnectionFailure):
                     await call
                 assert await line.link.down() == "the server's process was ended by signal 9"
 

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
 from tests.bounds import BOUND_S
 from tests.downstream.answering import Json
@@ -128,7 +128,7 @@ def test_a_server_inherits_no_descriptors_but_its_pipes(
     run: Callable[[Coroutine[Any, Any, None]], None], tmp_path: Path
 ) -> None:
     async def spawn() -> None:
-        with contextlib.suppress(LinkFault):
+        with contextlib.suppress(ConnectionFailure):
             async with dialled(program(OPEN_DESCRIPTORS, tmp_path / "found")):
                 pass
 

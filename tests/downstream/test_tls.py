@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S
 from tests.configuration import Config, make_preset
@@ -88,7 +88,7 @@ async def test_a_server_on_an_ipv6_address_is_served_over_tls(tmp_path: Path) ->
 
 async def test_callers_are_told_no_more_than_that_it_was_not_accepted(tmp_path: Path) -> None:
     async with running_raw("http", tls=certify(tmp_path).tls) as server:
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled(server.entry):
                 pass
     assert caught.value.reason == "the server's TLS certificate was not accepted"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.bounds import BOUND_S
 from tests.downstream.dialling import dialled
 from tests.mcp_servers.raw_web import running_raw
@@ -28,7 +28,7 @@ async def getting(handler: object) -> AsyncIterator[str]:
 
 
 async def fault_of(transport: str, url: str) -> str:
-    with pytest.raises(LinkFault) as caught:
+    with pytest.raises(ConnectionFailure) as caught:
         async with asyncio.timeout(BOUND_S), dialled({"transport": transport, "url": url}):
             pass
     return caught.value.reason
@@ -121,6 +121,6 @@ async def test_a_message_that_the_server_refuses_fails_only_its_request() -> Non
     async with running_raw("sse") as server, dialled(server.entry) as line:
         await line.call("echo", text="x")
         server.lose_sessions()
-        with pytest.raises(LinkFault) as caught:
+        with pytest.raises(ConnectionFailure) as caught:
             await line.call("echo", text="x")
         assert "HTTP status 404" in caught.value.reason

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
-from mcp_tools_proxy.mcp_server.http.session_manager import IdsInUse
+from mcp_tools_proxy.mcp_server.http.session_manager import InFlightIds
 from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
 from tests.bounds import BOUND_S
 from tests.configuration import Json, make_preset, write_json
@@ -243,7 +243,7 @@ async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_list
 
 async def test_an_id_that_is_about_to_be_free_is_waited_for() -> None:
     """A client may read the last of an answer before its sender is done with it."""
-    in_flight = IdsInUse()
+    in_flight = InFlightIds()
 
     async def take() -> str:
         async with in_flight.taking(b"session", PING):

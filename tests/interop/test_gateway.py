@@ -17,13 +17,17 @@ Json = dict[str, Any]
 ID = "everything"
 USER = {"user_id": "u", "tenant_id": "t"}
 TEXT = "demo://resource/static/document/features.md"
-ASKING = ["trigger-elicitation-request", "trigger-sampling-request", "trigger-url-elicitation"]
+CURRENT_CALLER = [
+    "trigger-elicitation-request",
+    "trigger-sampling-request",
+    "trigger-url-elicitation",
+]
 """What it offers beside TOOLS to those whom it can ask, as it can the gateway."""
 
 
 def configured(entry: Json) -> Config:
     """Show all of the stranger."""
-    preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *ASKING, TASK_ONLY]])
+    preset = make_preset(tools=[(ID, name) for name in [*TOOLS, *CURRENT_CALLER, TASK_ONLY]])
     return Config(servers={ID: entry}, presets=[preset])
 
 
@@ -50,7 +54,9 @@ async def test_it_is_ready_with_all_that_it_offers(service: Service) -> None:
 
 
 async def test_its_tools_are_listed_with_their_names_prefixed(service: Service) -> None:
-    assert sorted(await service.listed()) == [f"{ID}:{name}" for name in sorted([*TOOLS, *ASKING])]
+    assert sorted(await service.listed()) == [
+        f"{ID}:{name}" for name in sorted([*TOOLS, *CURRENT_CALLER])
+    ]
 
 
 async def test_a_tool_keeps_its_schemas_title_and_annotations(service: Service) -> None:

@@ -26,7 +26,7 @@ from tests.remote_backend.handshakes import (
 )
 from tests.remote_backend.inbox import KEPT, Inbox
 from tests.remote_backend.link import Link, new_socket
-from tests.remote_backend.listening import Listening
+from tests.remote_backend.listening import ListenStreams
 from tests.remote_backend.sdk_client import ClientStreams
 from tests.remote_backend.session import MODERN, Session
 from tests.remote_backend.waiting import Changes, bounded
@@ -78,7 +78,7 @@ class Backend:
         self._changes = Changes()
         self._max_frame_bytes = options.max_frame_bytes
         self._say = options.say
-        self._listening = Listening(self._handle, options.host, options.port, options.tls)
+        self._listening = ListenStreams(self._handle, options.host, options.port, options.tls)
 
     @property
     def url(self) -> str:

@@ -9,7 +9,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 PATH = "/ws/{server_identifier}"
 
 
-class Listening:
+class ListenStreams:
     """Serves one handler of handshakes."""
 
     def __init__(

@@ -9,8 +9,8 @@ from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, show
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
-from mcp_tools_proxy.domain.snapshot import Dropped, Ignored
-from mcp_tools_proxy.gateway.check.agents import AgentFindings, EntryFindings, Seen, Sight
+from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem
+from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView, EntryFindings, Seen
 from mcp_tools_proxy.gateway.check.report import Findings
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
@@ -81,14 +81,14 @@ def test_what_a_terminal_would_act_on_is_escaped() -> None:
         NOTHING,
         agents=(of_agent(evil, client_ids=(evil,)),),
         entries=(EntryFindings(owners=(evil,), entry=evil, hidden=(evil,)),),
-        sight=Sight(agent=evil, seen=(Seen(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()),
+        sight=AgentView(agent=evil, seen=(Seen(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()),
     )
     out = shown(findings)
     assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (7, False)
 
 
 def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> None:
-    dropped = (("s1", Dropped(kind=Kind.TOOL, name="bad", reason="it has no name")),)
+    dropped = (("s1", InvalidItem(kind=Kind.TOOL, name="bad", reason="it has no name")),)
     ignored = (("s1", Ignored(kind=Kind.PROMPT, name="p", fields=("title", "icons[0]"))),)
     findings = replace(NOTHING, dropped=dropped, ignored=ignored)
     printed = " ".join(shown(findings).split())
@@ -99,7 +99,7 @@ def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> 
 
 
 def test_odd_fields_and_tools_that_need_a_task_are_no_fault() -> None:
-    needs_task = Dropped(kind=Kind.TOOL, name="t", reason="as a task", needs_task=True)
+    needs_task = InvalidItem(kind=Kind.TOOL, name="t", reason="as a task", needs_task=True)
     ignored = Ignored(kind=Kind.TOOL, name="a", fields=("title",))
     findings = replace(NOTHING, dropped=(("s1", needs_task),), ignored=(("s1", ignored),))
     printed = shown(findings)

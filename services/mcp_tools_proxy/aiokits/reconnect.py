@@ -12,7 +12,7 @@ Stream = Callable[[Callable[[], None]], Awaitable[bool]]
 """Lives one life of a stream: calls its argument once it is open; False means never again."""
 
 
-async def keep_open(
+async def reconnect_forever(
     live: Stream, *, on_gap: Callable[[], None], least_delay_s: Callable[[], float] = lambda: 0.0
 ) -> None:
     """Run ``live`` until it says never again; ``on_gap`` is called when it is open again.

@@ -4,7 +4,7 @@ import hmac
 
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.auth.authenticator import Identity, bearer_token, proven_of
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
 from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.wire.identifiers import is_loopback
@@ -18,7 +18,7 @@ class AdminGate:
     Elsewhere (``auth_mode`` none) by the admin token, or, while none is set, on loopback only.
     """
 
-    def __init__(self, token: str | None, *, host: str, identity: Identity) -> None:
+    def __init__(self, token: str | None, *, host: str, identity: Authenticator) -> None:
         self._token = None if token is None else token.encode()
         self._on_loopback = is_loopback(host)
         self._identity = identity

@@ -5,15 +5,15 @@ from dataclasses import replace
 from starlette.requests import Request
 
 from mcp_tools_proxy.api.models import CallerQuery, RequestContext
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.web.request_refusals import CALLER
 
 
-async def caller_of(identity: Identity, request: Request, context: RequestContext) -> Caller:
+async def caller_of(identity: Authenticator, request: Request, context: RequestContext) -> Caller:
     """Give the caller of a request with a body, who has a tenant and a user.
 
     Raises InvalidRequest naming what nobody says, Unauthenticated, Forbidden, AgentRequired.
@@ -27,17 +27,17 @@ async def caller_of(identity: Identity, request: Request, context: RequestContex
     raise InvalidRequest(f"{field}: is missing", details={"field": field})
 
 
-async def lister_of(identity: Identity, request: Request, query: CallerQuery) -> Caller:
+async def lister_of(identity: Authenticator, request: Request, query: CallerQuery) -> Caller:
     """Give whom a list is for: some tenant where none is named, since each is shown the same.
 
     Raises InvalidRequest, Unauthenticated, Forbidden, AgentRequired.
     """
-    by_query = Said(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
+    by_query = AssertedIdentity(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
     caller = await _caller(identity, request, by_query)
     return replace(caller, tenant_id=caller.tenant_id or SOME_TENANT)
 
 
-async def check_identified(identity: Identity, request: Request) -> bool:
+async def check_identified(identity: Authenticator, request: Request) -> bool:
     """Refuse who has to prove who it is and does not; return whether it is an operator.
 
     Where nobody has to, everybody is one. Raises InvalidRequest, Unauthenticated.
@@ -47,7 +47,7 @@ async def check_identified(identity: Identity, request: Request) -> bool:
     return principal is None or principal.is_admin
 
 
-async def _caller(identity: Identity, request: Request, said: Said) -> Caller:
+async def _caller(identity: Authenticator, request: Request, said: AssertedIdentity) -> Caller:
     authorization, by_headers = read_headers(request.headers.raw)
     caller = await identity.identify(authorization, said, by_headers)
     request.scope[CALLER] = caller
@@ -56,11 +56,11 @@ async def _caller(identity: Identity, request: Request, said: Said) -> Caller:
     return caller
 
 
-def _said(context: RequestContext) -> Said:
+def _said(context: RequestContext) -> AssertedIdentity:
     user = context.user
     if user is None:
-        return NOTHING_SAID if context.agent is None else Said(agent=context.agent)
-    return Said(
+        return NO_ASSERTION if context.agent is None else AssertedIdentity(agent=context.agent)
+    return AssertedIdentity(
         tenant_id=user.tenant_id,
         user_id=user.user_id,
         roles=None if user.roles is None else tuple(user.roles),

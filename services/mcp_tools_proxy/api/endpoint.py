@@ -21,7 +21,7 @@ Body_co = TypeVar("Body_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Received(Generic[Body_co]):
+class ParsedRequest(Generic[Body_co]):
     """A request whose body was read and found good; ``body`` is what it says."""
 
     request: Request
@@ -32,7 +32,7 @@ class Received(Generic[Body_co]):
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Intake:
+class EndpointFactory:
     """Makes endpoints that keep the input rules (contract §1) before they do anything."""
 
     def __init__(self, refusals: Refusals, *, limits: BodyLimits) -> None:
@@ -40,7 +40,9 @@ class Intake:
         self._limits = limits
 
     def endpoint(
-        self, check: Callable[[object], T], answer: Callable[[Received[T]], Awaitable[Response]]
+        self,
+        check: Callable[[object], T],
+        answer: Callable[[ParsedRequest[T]], Awaitable[Response]],
     ) -> Endpoint:
         """Make an endpoint: ``check`` turns the body's JSON into what ``answer`` answers.
 
@@ -54,7 +56,7 @@ class Intake:
                 body = parse_request(data, max_items=self._limits.max_items)
                 checked = check(body)
                 trace_id = trace_id_from(body, request.headers)
-                return await answer(Received(request, checked, trace_id))
+                return await answer(ParsedRequest(request, checked, trace_id))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id_from(body, request.headers))
 

@@ -7,7 +7,7 @@ from functools import partial
 from fastapi import Response
 
 from mcp_tools_proxy.api.callers import caller_of
-from mcp_tools_proxy.api.endpoint import Intake, Received, validate
+from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest, validate
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
     BatchRequest,
@@ -28,13 +28,13 @@ from mcp_tools_proxy.api.openapi import (
     request_body,
     security,
 )
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, outcome_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
@@ -45,8 +45,8 @@ class ExecuteEndpoints:
 
     def __init__(
         self,
-        intake: Intake,
-        identity: Identity,
+        intake: EndpointFactory,
+        identity: Authenticator,
         executor: Executor,
         lifecycle: Lifecycle,
         *,
@@ -119,37 +119,37 @@ class ExecuteEndpoints:
             ),
         )
 
-    async def _execute(self, received: Received[ExecuteRequest]) -> Response:
+    async def _execute(self, received: ParsedRequest[ExecuteRequest]) -> Response:
         asked = received.body
         caller = await self._caller(received)
         return await self._use(received, _call(received, caller, asked.tool_name, asked.arguments))
 
-    async def _get_prompt(self, received: Received[PromptRequest]) -> Response:
+    async def _get_prompt(self, received: ParsedRequest[PromptRequest]) -> Response:
         asked = received.body
         caller = await self._caller(received)
         call = _call(received, caller, asked.name, asked.arguments, kind=Kind.PROMPT)
         return await self._use(received, call)
 
-    async def _read_resource(self, received: Received[ResourceRequest]) -> Response:
+    async def _read_resource(self, received: ParsedRequest[ResourceRequest]) -> Response:
         caller = await self._caller(received)
         call = _call(received, caller, received.body.uri, None, kind=Kind.RESOURCE)
         return await self._use(received, call)
 
-    async def _caller(self, received: Received[RequestContext]) -> Caller:
+    async def _caller(self, received: ParsedRequest[RequestContext]) -> Caller:
         return await caller_of(self._identity, received.request, received.body)
 
-    async def _use(self, received: Received[RequestContext], call: Call) -> Response:
+    async def _use(self, received: ParsedRequest[RequestContext], call: Call) -> Response:
         work = self._executor.execute(call)
-        outcome = await while_connected(received.request.receive, work)
+        outcome = await cancel_on_disconnect(received.request.receive, work)
         return outcome_response(outcome, call.trace_id)
 
-    async def _execute_batch(self, received: Received[BatchRequest]) -> Response:
+    async def _execute_batch(self, received: ParsedRequest[BatchRequest]) -> Response:
         """Run several calls at once; each has its own envelope."""
         caller = await self._caller(received)
         self._lifecycle.check_serving()
         asked = received.body.calls
         calls = [_call(received, caller, one.tool_name, one.arguments) for one in asked]
-        outcomes = await while_connected(received.request.receive, self._run_all(calls))
+        outcomes = await cancel_on_disconnect(received.request.receive, self._run_all(calls))
         trace_id = received.trace_id
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
@@ -183,7 +183,7 @@ def _check_calls(calls: list[object], max_calls: int) -> None:
 
 
 def _call(
-    received: Received[RequestContext],
+    received: ParsedRequest[RequestContext],
     caller: Caller,
     name: str,
     arguments: dict[str, object] | None,

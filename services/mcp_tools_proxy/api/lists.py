@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
 from mcp_tools_proxy.api.callers import lister_of
-from mcp_tools_proxy.api.endpoint import Endpoint, Intake, validate
+from mcp_tools_proxy.api.endpoint import Endpoint, EndpointFactory, validate
 from mcp_tools_proxy.api.models import (
     CallerQuery,
     ErrorEnvelope,
@@ -27,7 +27,7 @@ from mcp_tools_proxy.api.openapi import (
     query_parameters,
     security,
 )
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -42,7 +42,7 @@ _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListResponse:
     """A list: its entity tag, and what gives its JSON."""
 
     etag: str
@@ -54,8 +54,8 @@ class CatalogEndpoints:
 
     def __init__(
         self,
-        intake: Intake,
-        identity: Identity,
+        intake: EndpointFactory,
+        identity: Authenticator,
         registry: RegistryHolder,
         first_attempts: FirstAttempts,
     ) -> None:
@@ -107,31 +107,31 @@ class CatalogEndpoints:
             ),
         )
 
-    def _endpoint(self, listed: Callable[[Request], Awaitable[Listed]]) -> Endpoint:
+    def _endpoint(self, listed: Callable[[Request], Awaitable[ListResponse]]) -> Endpoint:
         """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
         return self._intake.bodyless(partial(_answer, listed))
 
-    async def _list_tools(self, request: Request) -> Listed:
+    async def _list_tools(self, request: Request) -> ListResponse:
         query = request.query_params
         names = query.getlist("names") if "names" in query else None
-        asked = validate(ToolsQuery, _once_each(query) | {"names": names})
+        asked = validate(ToolsQuery, _single_values(query) | {"names": names})
         caller = await lister_of(self._identity, request, asked)
         tools = await self._registry.list_tools(caller, asked.format, asked.names)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
-            return Listed(etag_of(body), lambda: body)
-        return Listed(tools.etag, lambda: tools.body)
+            return ListResponse(etag_of(body), lambda: body)
+        return ListResponse(tools.etag, lambda: tools.body)
 
-    async def _list_prompts(self, request: Request) -> Listed:
+    async def _list_prompts(self, request: Request) -> ListResponse:
         caller = await self._lister(request)
         prompts = self._registry.current.prompts_visible_to(caller)
         return self._listed(caller, Kind.PROMPT, {"prompts": prompts})
 
     async def _lister(self, request: Request) -> Caller:
-        asked = validate(CallerQuery, _once_each(request.query_params))
+        asked = validate(CallerQuery, _single_values(request.query_params))
         return await lister_of(self._identity, request, asked)
 
-    async def _list_resources(self, request: Request) -> Listed:
+    async def _list_resources(self, request: Request) -> ListResponse:
         caller = await self._lister(request)
         current = self._registry.current
         listed = {
@@ -140,24 +140,24 @@ class CatalogEndpoints:
         }
         return self._listed(caller, Kind.RESOURCE, listed)
 
-    def _listed(self, caller: Caller, kind: Kind, content: Mapping[str, object]) -> Listed:
+    def _listed(self, caller: Caller, kind: Kind, content: Mapping[str, object]) -> ListResponse:
         """Make a list, with the servers of which nothing is known yet, where there are any."""
         pending = self._first_attempts.pending_for(caller, kind)
         body = to_json({**content, "pending": pending} if pending else content)
-        return Listed(etag_of(body), lambda: body)
+        return ListResponse(etag_of(body), lambda: body)
 
 
 async def _answer(
-    listed: Callable[[Request], Awaitable[Listed]], request: Request, trace_id: str
+    listed: Callable[[Request], Awaitable[ListResponse]], request: Request, trace_id: str
 ) -> Response:
     found = await listed(request)
     headers = {TRACE_HEADER: trace_id, "ETag": found.etag, "Cache-Control": "private, no-cache"}
-    if _has_already(request.headers, found.etag):
+    if _matches_etag(request.headers, found.etag):
         return Response(None, 304, headers)
     return Response(found.body(), 200, headers, JSON)
 
 
-def _once_each(query: QueryParams) -> dict[str, object]:
+def _single_values(query: QueryParams) -> dict[str, object]:
     """Give the parameters. One that counts once must not be there twice: whoever looked at the
     request before may have believed the other."""
     for key in _GIVEN_ONCE:
@@ -166,7 +166,7 @@ def _once_each(query: QueryParams) -> dict[str, object]:
     return dict(query)
 
 
-def _has_already(headers: Headers, etag: str) -> bool:
+def _matches_etag(headers: Headers, etag: str) -> bool:
     """Tell whether ``If-None-Match`` names the tag, weak or strong (RFC 9110 §13.1.2)."""
     if "if-none-match" not in headers:
         return False

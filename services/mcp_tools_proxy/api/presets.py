@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.endpoint import Intake, Received, validate
+from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest, validate
 from mcp_tools_proxy.api.models import (
     ActivePresetAnswer,
     ErrorEnvelope,
@@ -21,7 +21,7 @@ from mcp_tools_proxy.api.openapi import (
     request_body,
     security,
 )
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.reload import Reloader
@@ -39,7 +39,7 @@ _SWITCH_RESPONSES: Responses = {
 
 
 def preset_routes(
-    reloader: Reloader, intake: Intake, identity: Identity, gate: AdminGate
+    reloader: Reloader, intake: EndpointFactory, identity: Authenticator, gate: AdminGate
 ) -> APIRouter:
     """Build the routes about presets; ``gate`` guards the one that changes something."""
     router = APIRouter(route_class=DirectRoute)
@@ -55,7 +55,7 @@ def preset_routes(
         await check_identified(identity, request)
         return json_response(_active(reloader), headers={TRACE_HEADER: trace_id})
 
-    async def switch(received: Received[PresetChoice]) -> Response:
+    async def switch(received: ParsedRequest[PresetChoice]) -> Response:
         await gate.check(received.request.headers)
         asked = received.body
         await reloader.switch(asked.preset_id, persist=asked.persist is not False)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.endpoint import Intake
+from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.models import RemoteAnswer
 from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
@@ -16,7 +16,7 @@ from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
 def remote_routes(
-    status: Callable[[], RemoteStatus | None], intake: Intake, identity: Identity
+    status: Callable[[], RemoteStatus | None], intake: EndpointFactory, identity: Authenticator
 ) -> APIRouter:
     """Build the route that tells of the connector; ``status`` gives None while that is off."""
     router = APIRouter(route_class=DirectRoute)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.callers import check_identified
-from mcp_tools_proxy.api.endpoint import Intake
+from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.models import ServersAnswer
 from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
@@ -19,7 +19,7 @@ FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
 
 
 def servers_routes(
-    statuses: Callable[[], Iterable[ServerStatus]], intake: Intake, identity: Identity
+    statuses: Callable[[], Iterable[ServerStatus]], intake: EndpointFactory, identity: Authenticator
 ) -> APIRouter:
     """Build the route that tells of each server of mcp.json, in its order."""
     router = APIRouter(route_class=DirectRoute)

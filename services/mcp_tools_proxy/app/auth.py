@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mcp_tools_proxy.auth.admin import AdminToken
-from mcp_tools_proxy.auth.authenticator import Identity
-from mcp_tools_proxy.domain.identity import Verifier
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.identity import TokenVerifier
 from mcp_tools_proxy.settings.settings import Settings
 
 
-class Tokens(Verifier, Protocol):
+class Tokens(TokenVerifier, Protocol):
     """Knows tokens, as long as ``run`` follows where they, or their keys, are kept."""
 
     async def load(self) -> None:
@@ -31,26 +31,26 @@ def build_tokens(settings: Settings) -> Tokens | None:
     Each part is imported where it is needed: the libraries behind JWTs take long to load.
     """
     if settings.auth_mode == "token" and settings.tokens_file is not None:
-        from mcp_tools_proxy.auth.token_file_verifier import FileTokens  # noqa: PLC0415 - see above
+        from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier  # noqa: PLC0415 - see above
 
-        return FileTokens(settings.tokens_file)
+        return TokenFileVerifier(settings.tokens_file)
     if settings.auth_mode == "jwt":
         return _signed_tokens(settings)
     return None
 
 
-def build_identity(settings: Settings, tokens: Tokens | None) -> Identity:
+def build_identity(settings: Settings, tokens: Tokens | None) -> Authenticator:
     """Give the identity that every entry asks; the admin token counts among ``tokens``."""
     if tokens is None or settings.admin_token is None:
-        return Identity(tokens)
-    return Identity(AdminToken(settings.admin_token.get_secret_value(), tokens))
+        return Authenticator(tokens)
+    return Authenticator(AdminToken(settings.admin_token.get_secret_value(), tokens))
 
 
 def _signed_tokens(settings: Settings) -> Tokens:
     from mcp_tools_proxy.auth.claims import ClaimNames  # noqa: PLC0415 - see build_tokens
-    from mcp_tools_proxy.auth.jwks_file import FileKeys  # noqa: PLC0415
-    from mcp_tools_proxy.auth.jwks_url import UrlKeys  # noqa: PLC0415
-    from mcp_tools_proxy.auth.jwt_verifier import JwtRules, SignedTokens  # noqa: PLC0415
+    from mcp_tools_proxy.auth.jwks_file import JwksFile  # noqa: PLC0415
+    from mcp_tools_proxy.auth.jwks_url import JwksUrl  # noqa: PLC0415
+    from mcp_tools_proxy.auth.jwt_verifier import JwtRules, JwtVerifier  # noqa: PLC0415
 
     rules = JwtRules(
         issuer=settings.jwt_issuer or "",
@@ -66,5 +66,5 @@ def _signed_tokens(settings: Settings) -> Tokens:
         ),
     )
     if settings.jwt_jwks_file is not None:
-        return SignedTokens(FileKeys(settings.jwt_jwks_file, settings.jwt_algorithms), rules)
-    return SignedTokens(UrlKeys(settings.jwt_jwks_url or "", settings.jwt_algorithms), rules)
+        return JwtVerifier(JwksFile(settings.jwt_jwks_file, settings.jwt_algorithms), rules)
+    return JwtVerifier(JwksUrl(settings.jwt_jwks_url or "", settings.jwt_algorithms), rules)

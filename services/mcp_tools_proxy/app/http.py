@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
-from mcp_tools_proxy.api.endpoint import Intake
+from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_failure_handlers
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.health import operations_routes
@@ -22,15 +22,15 @@ from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.mcp_server.http.authentication import Entrance, caller_of, refusal
+from mcp_tools_proxy.mcp_server.http.authentication import RequestAuthenticator, caller_of, refusal
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpFacade, HttpLimits
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.fast_routes import Front
-from mcp_tools_proxy.web.host_guard import Guard
+from mcp_tools_proxy.web.fast_routes import FastRouter
+from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_details import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.token_throttle import TokenGate
@@ -74,7 +74,7 @@ def create_app(
     app.state.gateway = gateway
     app.state.facade = facade
     app.state.connector = connector
-    intake = Intake(refusals, limits=_body_limits(settings))
+    intake = EndpointFactory(refusals, limits=_body_limits(settings))
     execute = ExecuteEndpoints(
         intake,
         gateway.identity,
@@ -98,7 +98,7 @@ def create_app(
         )
     )
     add_failure_handlers(app)
-    app.add_middleware(Front, routes=[*asked_most, *facade.routes()])
+    app.add_middleware(FastRouter, routes=[*asked_most, *facade.routes()])
     if gateway.identity.needs_token:
         app.add_middleware(
             TokenGate, identity=gateway.identity, refusals=refusals, answer=_refuse_token
@@ -112,7 +112,7 @@ def create_app(
             expose_headers=READABLE_BY_PAGES,
         )
     app.add_middleware(
-        Guard,
+        HostOriginGuard,
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
         on_loopback=is_loopback(settings.host),
@@ -130,7 +130,7 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
 def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpFacade:
     return HttpFacade(
         build_server(settings, gateway, caller_of),
-        entrance=Entrance(gateway.identity, settings.default_tenant_id),
+        entrance=RequestAuthenticator(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,
         refusals=refusals,

@@ -2,7 +2,7 @@
 
 import hmac
 
-from mcp_tools_proxy.domain.identity import Principal, Verifier
+from mcp_tools_proxy.domain.identity import Principal, TokenVerifier
 
 OPERATOR = Principal(tenant_id=None, is_admin=True, proof={"token_id": "admin_token"})
 
@@ -10,7 +10,7 @@ OPERATOR = Principal(tenant_id=None, is_admin=True, proof={"token_id": "admin_to
 class AdminToken:
     """Knows the operator's ``token``, which belongs to no tenant; asks ``others`` for the rest."""
 
-    def __init__(self, token: str, others: Verifier) -> None:
+    def __init__(self, token: str, others: TokenVerifier) -> None:
         self._token = token.encode()
         self._others = others
 

@@ -5,18 +5,18 @@ from typing import TypeVar
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError, Unauthenticated
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Principal, Said, Verifier
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal, TokenVerifier
 
 T = TypeVar("T")
 
 
-class Identity:
+class Authenticator:
     """Makes the caller of a request, from what its parts say and what its token proves.
 
     Without a ``verifier`` what the request says is believed: a network of friends.
     """
 
-    def __init__(self, verifier: Verifier | None = None) -> None:
+    def __init__(self, verifier: TokenVerifier | None = None) -> None:
         self._verifier = verifier
 
     @property
@@ -49,7 +49,7 @@ class Identity:
         """Return whether an unknown token can be good, without checking its signature."""
         return self._verifier is not None and self._verifier.may_be_good(token)
 
-    async def identify(self, authorization: str | None, *said: Said) -> Caller:
+    async def identify(self, authorization: str | None, *said: AssertedIdentity) -> Caller:
         """Give the caller; ``authorization`` is the header's value, ``said`` what each part says.
 
         Raises Unauthenticated; Forbidden when two parts differ, or the token does not allow what
@@ -57,9 +57,9 @@ class Identity:
         """
         principal = None if self._verifier is None else await self.principal(authorization)
         if principal is None:
-            return _believed(_agreed(said))
+            return _from_assertions(_merge_all(said))
         try:
-            return _proved(principal, _agreed(said))
+            return _from_token(principal, _merge_all(said))
         except ProxyError as error:
             error.proven = proven_of(principal)
             raise
@@ -77,7 +77,7 @@ def bearer_token(authorization: str | None) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def _believed(said: Said) -> Caller:
+def _from_assertions(said: AssertedIdentity) -> Caller:
     return Caller(
         tenant_id=said.tenant_id or NO_TENANT,
         user_id=said.user_id or "",
@@ -86,7 +86,7 @@ def _believed(said: Said) -> Caller:
     )
 
 
-def _proved(principal: Principal, said: Said) -> Caller:
+def _from_token(principal: Principal, said: AssertedIdentity) -> Caller:
     """Take from what is said only what the token leaves open. Raises Forbidden, AgentRequired."""
     if said.tenant_id is not None and principal.tenant_id is None:
         raise Forbidden("the token belongs to no tenant; use one of that tenant")
@@ -120,17 +120,17 @@ def _agent(allowed: frozenset[str] | None, said: str | None) -> str | None:
     return said
 
 
-def _agreed(said: tuple[Said, ...]) -> Said:
+def _merge_all(said: tuple[AssertedIdentity, ...]) -> AssertedIdentity:
     """Join what the parts of a request say. Raises Forbidden when two of them differ."""
-    whole = NOTHING_SAID
+    whole = NO_ASSERTION
     for part in said:
-        if part is not NOTHING_SAID:
-            whole = part if whole is NOTHING_SAID else _joined(whole, part)
+        if part is not NO_ASSERTION:
+            whole = part if whole is NO_ASSERTION else _joined(whole, part)
     return whole
 
 
-def _joined(one: Said, other: Said) -> Said:
-    return Said(
+def _joined(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
+    return AssertedIdentity(
         tenant_id=_same("tenant_id", one.tenant_id, other.tenant_id),
         user_id=_same("user_id", one.user_id, other.user_id),
         roles=_same("roles", one.roles, other.roles),

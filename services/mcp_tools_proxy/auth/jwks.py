@@ -24,7 +24,7 @@ _RSA = ALGORITHMS[:6]
 _CURVES = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",), "Ed25519": ("EdDSA",)}
 
 
-class NotAKeySet(Exception):
+class InvalidJwks(Exception):
     """What was read is no JSON Web Key Set; the message is one line without its content."""
 
 
@@ -61,17 +61,17 @@ def state_of(keys: KeySet, *, source: str, failure: str | None) -> Mapping[str, 
 def parse_key_set(data: bytes, allowed: Collection[str]) -> KeySet:
     """Read a key set: public signing keys for ``allowed`` algorithms, the others are left out.
 
-    Raises NotAKeySet.
+    Raises InvalidJwks.
     """
     try:
         content = from_json(data)
     except ValueError:
-        raise NotAKeySet("is not JSON") from None
+        raise InvalidJwks("is not JSON") from None
     keys = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(keys, list):
-        raise NotAKeySet("is not a JSON Web Key Set")
+        raise InvalidJwks("is not a JSON Web Key Set")
     if len(keys) > MAX_KEYS:
-        raise NotAKeySet(f"has {len(keys)} keys, the limit is {MAX_KEYS}")
+        raise InvalidJwks(f"has {len(keys)} keys, the limit is {MAX_KEYS}")
     found: dict[tuple[str | None, str], PyJWK] = {}
     usable = 0
     for entry in keys:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.auth.jwks import KeySet, NotAKeySet, parse_key_set, state_of
+from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_of
 from mcp_tools_proxy.filesystem.watch import follow
 
 log = structlog.get_logger()
 
 
-class FileKeys:
+class JwksFile:
     """Holds the keys of ``path``. Call ``load`` once, then keep ``run`` running.
 
     What is no key set leaves the keys as they were; without the file there are none.
@@ -25,7 +25,7 @@ class FileKeys:
         self.keys = KeySet()
 
     def __repr__(self) -> str:
-        return f"<FileKeys {self.keys.count} keys, failure={self._failure!r}>"
+        return f"<JwksFile {self.keys.count} keys, failure={self._failure!r}>"
 
     async def load(self) -> None:
         """Bring the keys to what the file says now."""
@@ -46,7 +46,7 @@ class FileKeys:
         """Read the file; return whether that is all until it changes."""
         try:
             keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
-        except NotAKeySet as error:
+        except InvalidJwks as error:
             self._apply(self.keys, str(error))
         except OSError as error:
             self._apply(KeySet(), f"cannot be read: {error.strerror}")

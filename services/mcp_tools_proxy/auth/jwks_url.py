@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 import httpx
 import structlog
 
-from mcp_tools_proxy.auth.jwks import KeySet, NotAKeySet, parse_key_set, state_of
+from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_of
 
 REFRESH_S = 300.0
 """The pause between two looks while all is well, in seconds: a key that goes is gone by then."""
@@ -34,7 +34,7 @@ class _Unusable(Exception):
     """An answer that is no key set; the message is one line."""
 
 
-class UrlKeys:
+class JwksUrl:
     """Holds the keys of ``url``; keep ``run`` running. The last good ones stay while it is down.
 
     No redirect is followed and nothing is taken from the environment. ``transport`` stands in for
@@ -64,7 +64,7 @@ class UrlKeys:
         self.keys = KeySet()
 
     def __repr__(self) -> str:
-        return f"<UrlKeys {self.keys.count} keys, failure={self._failure!r}>"
+        return f"<JwksUrl {self.keys.count} keys, failure={self._failure!r}>"
 
     async def load(self) -> None:
         """Do nothing: the network is not waited for; ``run`` looks at once."""
@@ -96,7 +96,7 @@ class UrlKeys:
             failure = f"did not answer within {self._timeout_s:g} s"
         except httpx.HTTPError as error:
             failure = f"could not be reached: {type(error).__name__}"
-        except (_Unusable, NotAKeySet) as error:
+        except (_Unusable, InvalidJwks) as error:
             failure = str(error)
         if failure is not None and failure != self._failure:
             log.error("jwks.failed", reason=failure)

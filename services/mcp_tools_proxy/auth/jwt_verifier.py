@@ -77,7 +77,7 @@ def _now() -> float:
     return datetime.now(UTC).timestamp()
 
 
-class SignedTokens:
+class JwtVerifier:
     """Knows whom a JWT stands for; ``clock`` gives seconds since 1970.
 
     The algorithm has to be allowed and to be the key's own; keys that a token brings along or
@@ -95,7 +95,7 @@ class SignedTokens:
         self._known_by = source.keys
 
     def __repr__(self) -> str:
-        return f"<SignedTokens {len(self._known)} remembered, {self._source!r}>"
+        return f"<JwtVerifier {len(self._known)} remembered, {self._source!r}>"
 
     async def load(self) -> None:
         """Read the keys if that is quick."""

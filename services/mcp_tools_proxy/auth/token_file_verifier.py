@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.auth.token_format import TokenEntry, TokenLines, read_lines, token_hash
+from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, read_lines, token_hash
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.filesystem.watch import follow
@@ -23,7 +23,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class FileTokens:
+class TokenFileVerifier:
     """Knows the tokens of ``path``. Call ``load`` once, then keep ``run`` running.
 
     A broken line is reported and ignored, the others stay good. While the file is not there or
@@ -34,11 +34,11 @@ class FileTokens:
         self._path = path
         self._clock = clock
         self._entries: Mapping[str, TokenEntry] = {}
-        self._read: TokenLines | None = None
+        self._read: ParsedTokens | None = None
         self._failure: str | None = None
 
     def __repr__(self) -> str:
-        return f"<FileTokens {len(self._entries)} tokens, failure={self._failure!r}>"
+        return f"<TokenFileVerifier {len(self._entries)} tokens, failure={self._failure!r}>"
 
     async def verify(self, token: str) -> Principal:
         """Give whom the token stands for. Raises Unauthenticated, naming nothing of it."""
@@ -68,7 +68,7 @@ class FileTokens:
 
     def state(self) -> Mapping[str, object]:
         """Tell how the tokens are, for readiness: counts and numbers of lines, no values."""
-        read = self._read or TokenLines()
+        read = self._read or ParsedTokens()
         now = self._clock()
         problems = [
             f"line {number}: {problem}"
@@ -86,7 +86,7 @@ class FileTokens:
         try:
             data = await asyncio.to_thread(self._path.read_bytes)
         except OSError as error:
-            self._apply(TokenLines(), failure=error.strerror or type(error).__name__)
+            self._apply(ParsedTokens(), failure=error.strerror or type(error).__name__)
             return isinstance(error, FileNotFoundError)
         self._apply(await asyncio.to_thread(read_lines, data), failure=None)
         return True
@@ -98,7 +98,7 @@ class FileTokens:
             return None
         return entry
 
-    def _apply(self, read: TokenLines, *, failure: str | None) -> None:
+    def _apply(self, read: ParsedTokens, *, failure: str | None) -> None:
         if read == self._read and failure == self._failure:
             return
         for number, problem in read.problems.items():

@@ -54,7 +54,7 @@ class TokenEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLines:
+class ParsedTokens:
     """What a tokens file holds: its good lines, and what is wrong with the others by number."""
 
     entries: tuple[TokenEntry, ...] = ()
@@ -76,7 +76,7 @@ def token_hash(text: str) -> str | None:
     return sha256_of(text) if _TOKEN.fullmatch(text) else None
 
 
-def read_lines(data: bytes) -> TokenLines:
+def read_lines(data: bytes) -> ParsedTokens:
     """Read a tokens file; empty lines and those that begin with ``#`` are left out.
 
     A broken line, and one whose token or id was there before, is a problem and no entry.
@@ -97,7 +97,7 @@ def read_lines(data: bytes) -> TokenLines:
             continue
         entries[entry.hash] = entry
         ids.add(entry.id)
-    return TokenLines(tuple(entries.values()), problems)
+    return ParsedTokens(tuple(entries.values()), problems)
 
 
 def parse_line(line: bytes) -> TokenEntry:

@@ -98,7 +98,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         with open(descriptor, "wb") as file:
-            _take_over(descriptor, path)
+            _copy_ownership(descriptor, path)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -107,7 +107,7 @@ def _write(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _take_over(descriptor: int, path: Path) -> None:
+def _copy_ownership(descriptor: int, path: Path) -> None:
     """Keep owner and mode of the file that is replaced: who serves may be somebody else."""
     with suppress(FileNotFoundError):
         original = path.stat()

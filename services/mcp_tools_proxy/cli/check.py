@@ -28,7 +28,7 @@ from mcp_tools_proxy.gateway.check.report import (
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
-from mcp_tools_proxy.wire.messages import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN_WIDTH = 200
@@ -107,7 +107,7 @@ def _check_agent(name: str, files: Files) -> None:
     if name in profiles:
         return
     if files.agents_are_known:
-        hint = did_you_mean(nearest(name, profiles))
+        hint = did_you_mean(closest_match(name, profiles))
     else:
         hint = "; agents.json cannot be used: check without --agent tells why"
     raise typer.BadParameter(f"no agent profile is named {quote(name)}{hint}", param_hint="--agent")

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.check.agents import AgentFindings, Sight
+from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView
 from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
 from mcp_tools_proxy.wire.text import printable, quote
 
@@ -68,7 +68,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
         console,
         "Model APIs cannot be told all that these tools ask for",
         ("format", "tool", "what is shown otherwise"),
-        findings.loosened,
+        findings.relaxed,
     )
     _show_agents(findings, console)
     lines(console, "Problems", map(str, findings.problems))
@@ -88,10 +88,10 @@ def _show_agents(findings: Findings, console: Console) -> None:
         [(_first(it.owners), it.entry, _first(it.hidden) or "-") for it in findings.entries],
     )
     if findings.sight:
-        _show_sight(findings.sight, console)
+        _show_agent_view(findings.sight, console)
 
 
-def _show_sight(sight: Sight, console: Console) -> None:
+def _show_agent_view(sight: AgentView, console: Console) -> None:
     shown = quote(sight.agent)
     _table(
         console,

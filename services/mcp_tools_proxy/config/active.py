@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from mcp_tools_proxy.config.active_agents import AgentsInForce, look_at_agents
+from mcp_tools_proxy.config.active_agents import ActiveAgents, load_agent_policies
 from mcp_tools_proxy.config.json_file import limited
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
@@ -54,7 +54,7 @@ T = TypeVar("T")
 LAST_GOOD = "its last good version"
 
 
-def read_or_keep(
+def load_or_keep_last_good(
     load: Callable[[], T], before: T | None, *, absent: T, file: str
 ) -> tuple[T | None, tuple[Problem, ...]]:
     """Read a file that need not be there; ``before`` is its last good version, None without one.
@@ -76,7 +76,7 @@ def preset_file(preset_id: str) -> str:
     return f"preset_{preset_id[:QUOTE_CHARS]}.json"
 
 
-def why_not_in_force(
+def inactive_preset_problems(
     preset_id: str, error: PresetMissing | InvalidConfig, instead: str
 ) -> tuple[Problem, ...]:
     """Say that a preset is not in force as its file is now, and what is ``instead``."""
@@ -88,7 +88,7 @@ def why_not_in_force(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
+class ActiveConfig:
     """What holds now: the last good of each file, and what is wrong with the present ones."""
 
     configuration: Configuration | None = None
@@ -99,7 +99,7 @@ class InForce:
     config_problems: tuple[Problem, ...] = ()
     preset_problems: tuple[Problem, ...] = ()
     preset_warnings: tuple[Problem, ...] = ()
-    of_agents: AgentsInForce = field(default_factory=AgentsInForce)
+    of_agents: ActiveAgents = field(default_factory=ActiveAgents)
 
     @property
     def agents(self) -> Agents | None:
@@ -146,7 +146,7 @@ class InForce:
         of_configuration = self.configuration.warnings if self.configuration else ()
         return each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
 
-    def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "InForce":
+    def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":
         """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
         preset_id = loaded.preset.preset_id
         configuration = self.configuration
@@ -228,9 +228,9 @@ class ConfigFolder:
                 details=_details(error),
             ) from error
 
-    def look(self, before: InForce) -> InForce:
+    def look(self, before: ActiveConfig) -> ActiveConfig:
         """Give what holds after ``before``, by the files as they are now."""
-        configuration, config_problems = read_or_keep(
+        configuration, config_problems = load_or_keep_last_good(
             self._load_configuration,
             before.configuration,
             absent=NO_FILE,
@@ -244,11 +244,11 @@ class ConfigFolder:
             configuration=configuration,
             config_problems=config_problems,
             chosen=chosen,
-            of_agents=look_at_agents(self.path, before.of_agents, configuration, self._naming),
+            of_agents=load_agent_policies(self.path, before.of_agents, configuration, self._naming),
         )
         return looked if chosen is None else self._with_preset(looked, chosen)
 
-    def _chosen(self, before: InForce, configuration: Configuration | None) -> str | None:
+    def _chosen(self, before: ActiveConfig, configuration: Configuration | None) -> str | None:
         if configuration is None:
             return before.chosen
         first = before.configuration is None
@@ -260,7 +260,7 @@ class ConfigFolder:
             return _only_preset(self.listing())
         return before.chosen
 
-    def _with_preset(self, before: InForce, chosen: str) -> InForce:
+    def _with_preset(self, before: ActiveConfig, chosen: str) -> ActiveConfig:
         try:
             loaded = self.load(chosen)
         except (PresetMissing, InvalidConfig) as error:
@@ -268,7 +268,7 @@ class ConfigFolder:
             return replace(
                 before,
                 preset=self._as_its_file_is(before.preset),
-                preset_problems=why_not_in_force(
+                preset_problems=inactive_preset_problems(
                     chosen, error, LAST_GOOD if in_force == chosen else quote(in_force)
                 ),
             )

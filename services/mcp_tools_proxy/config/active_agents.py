@@ -13,9 +13,9 @@ from typing import Self
 
 from mcp_tools_proxy.config.active import (
     LAST_GOOD,
+    inactive_preset_problems,
+    load_or_keep_last_good,
     preset_file,
-    read_or_keep,
-    why_not_in_force,
 )
 from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
 from mcp_tools_proxy.config.loader import (
@@ -36,7 +36,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
-from mcp_tools_proxy.wire.messages import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 _NO_AGENT_IS_KNOWN = Problem(
@@ -50,7 +50,7 @@ _NO_AGENT_IS_KNOWN = Problem(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPreset:
+class CompiledPreset:
     """The last good version of a preset that profiles name, compiled once for all of them."""
 
     loaded: LoadedPreset
@@ -65,12 +65,12 @@ class AgentPreset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsInForce:
+class ActiveAgents:
     """What holds for agents now. What is compiled follows from the rest, and is not compared."""
 
     agents: Agents | None = None
     """None until agents.json was read for the first time, or found not to be there."""
-    presets: Mapping[str, AgentPreset] = field(default_factory=dict)
+    presets: Mapping[str, CompiledPreset] = field(default_factory=dict)
     """By id; one that never could be loaded is left out."""
     visibilities: Mapping[str, Visibility] = field(default_factory=dict, compare=False)
     """By the agent's name."""
@@ -78,24 +78,24 @@ class AgentsInForce:
     warnings: tuple[Problem, ...] = ()
 
 
-def look_at_agents(
+def load_agent_policies(
     folder: Path,
-    before: AgentsInForce,
+    before: ActiveAgents,
     configuration: Configuration | None,
     naming: ToolNaming,
-) -> AgentsInForce:
+) -> ActiveAgents:
     """Give what holds for agents after ``before``, by the files as they are now. Blocks.
 
     ``configuration`` is what mcp.json says, None while it never could be read. A preset whose tools
     ``naming`` cannot name is an invalid one.
     """
-    agents, problems = read_or_keep(
+    agents, problems = load_or_keep_last_good(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
     )
     if agents is None:
-        return AgentsInForce(problems=(*problems, _NO_AGENT_IS_KNOWN))
+        return ActiveAgents(problems=(*problems, _NO_AGENT_IS_KNOWN))
     presets, preset_problems = _presets(folder, agents, before.presets, naming)
-    return AgentsInForce(
+    return ActiveAgents(
         agents=agents,
         presets=presets,
         visibilities=_visibilities(agents, presets, before),
@@ -109,10 +109,10 @@ def look_at_agents(
 
 
 def _presets(
-    folder: Path, agents: Agents, before: Mapping[str, AgentPreset], naming: ToolNaming
-) -> tuple[Mapping[str, AgentPreset], tuple[Problem, ...]]:
+    folder: Path, agents: Agents, before: Mapping[str, CompiledPreset], naming: ToolNaming
+) -> tuple[Mapping[str, CompiledPreset], tuple[Problem, ...]]:
     """Load each preset that a profile names."""
-    presets: dict[str, AgentPreset] = {}
+    presets: dict[str, CompiledPreset] = {}
     problems: list[Problem] = []
     for preset_id, users in _users(agents).items():
         last_good = before.get(preset_id)
@@ -128,9 +128,9 @@ def _presets(
                 problems += _never_loaded(preset_id, error, users)
             else:
                 presets[preset_id] = last_good
-                problems += why_not_in_force(preset_id, error, LAST_GOOD)
+                problems += inactive_preset_problems(preset_id, error, LAST_GOOD)
         else:
-            presets[preset_id] = AgentPreset.of(loaded, last_good)
+            presets[preset_id] = CompiledPreset.of(loaded, last_good)
     return presets, tuple(problems)
 
 
@@ -161,7 +161,7 @@ def _never_loaded(
 
 
 def _visibilities(
-    agents: Agents, presets: Mapping[str, AgentPreset], before: AgentsInForce
+    agents: Agents, presets: Mapping[str, CompiledPreset], before: ActiveAgents
 ) -> Mapping[str, Visibility]:
     """Compile the profiles; what ``before`` has compiled already is taken from there."""
     known = before.agents.profiles if before.agents else {}
@@ -182,7 +182,7 @@ def _nameless(profile: AgentProfile) -> AgentProfile:
     return replace(profile, name="")
 
 
-def _scope(profile: AgentProfile, presets: Mapping[str, AgentPreset]) -> PresetScope | None:
+def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> PresetScope | None:
     if profile.preset_id is None:
         return None
     preset = presets.get(profile.preset_id)
@@ -202,7 +202,7 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
 
     def tell(it: tuple[str, list[Location]]) -> Problem:
         server_id, (first, *others) = it
-        hint = did_you_mean(nearest(server_id, known), ", so it has no effect")
+        hint = did_you_mean(closest_match(server_id, known), ", so it has no effect")
         message = f"{quote(server_id)} is no server of mcp.json{hint}{also_at(others)}"
         return Problem(file=AGENTS_FILE, path=json_path(first), message=message)
 

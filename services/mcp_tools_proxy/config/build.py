@@ -30,7 +30,7 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
-from mcp_tools_proxy.policy.aliases import Clash, ToolNaming
+from mcp_tools_proxy.policy.aliases import NameConflict, ToolNaming
 from mcp_tools_proxy.wire.text import quote
 
 MIN_REFRESH_S = 30.0
@@ -168,7 +168,7 @@ def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     return _warnings(file_name, unknown_keys(PRESET, written))
 
 
-def _clash_problem(file_name: str, clash: Clash) -> Problem:
+def _clash_problem(file_name: str, clash: NameConflict) -> Problem:
     whose = "a tool of the gateway"
     if clash.other is not None:
         whose = f"what $.tools[{clash.other}] goes by"

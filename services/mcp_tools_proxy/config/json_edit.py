@@ -58,7 +58,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         with unfinished.open("xb") as file:
             if target.exists():
-                _take_over(file.fileno(), target.stat())
+                _copy_ownership(file.fileno(), target.stat())
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -67,7 +67,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _take_over(descriptor: int, original: os.stat_result) -> None:
+def _copy_ownership(descriptor: int, original: os.stat_result) -> None:
     with contextlib.suppress(PermissionError):  # only root gives files away
         os.fchown(descriptor, original.st_uid, original.st_gid)
     os.fchmod(descriptor, original.st_mode & 0o7777)

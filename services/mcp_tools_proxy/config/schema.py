@@ -32,7 +32,7 @@ from mcp_tools_proxy.config.field_types import (
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.messages import nearest
+from mcp_tools_proxy.wire.messages import closest_match
 from mcp_tools_proxy.wire.text import quote
 
 
@@ -183,7 +183,7 @@ class AgentEntry(BaseModel):
 
 def meant_key(key: str) -> str | None:
     """Give the key of a profile that narrows it and that ``key`` is spelt like."""
-    return MISSPELT.get(key) or nearest(key.casefold(), sorted(set(MISSPELT.values())))
+    return MISSPELT.get(key) or closest_match(key.casefold(), sorted(set(MISSPELT.values())))
 
 
 class AgentsFile(BaseModel):

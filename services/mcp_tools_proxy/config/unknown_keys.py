@@ -18,7 +18,7 @@ from mcp_tools_proxy.config.schema import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.configuration import Problem
-from mcp_tools_proxy.wire.messages import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 _OF_THE_MODEL = "is for the program that asks the model, and has no effect here"
@@ -90,7 +90,7 @@ def narrowing_key(key: str, value: object) -> str | None:
     """Give the key that takes something away and that ``key`` is meant to be, None if it is not."""
     if key in _EXCLUDING:
         return "exclude" if value else None
-    return nearest(key.casefold(), NARROWING, least=_NEAR)
+    return closest_match(key.casefold(), NARROWING, least=_NEAR)
 
 
 def why_refused(key: str, meant: str) -> str:
@@ -106,7 +106,7 @@ def what_to_do(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str
     told = advice.get(key)
     if told is not None:
         return told
-    hint = did_you_mean(nearest(key, known, least=_NEAR), ", so it has no effect")
+    hint = did_you_mean(closest_match(key, known, least=_NEAR), ", so it has no effect")
     return f"{quote(key)} is no known key{hint}"
 
 

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.policy.visibility import spellings
-from mcp_tools_proxy.wire.messages import did_you_mean, nearest, told_first
+from mcp_tools_proxy.wire.messages import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_HINTS = 10
@@ -29,7 +29,7 @@ LENGTH_DIFFERS = 2
 _KINDS = frozenset(kind.value for kind in Kind)
 
 
-def vain_entries(
+def find_unmatched_exclusions(
     *,
     agents: Agents,
     configuration: Configuration,
@@ -46,14 +46,14 @@ def vain_entries(
     known, so nothing is told.
     """
     known = _Known(configuration, snapshots)
-    everything = _Offer(snapshots, tuple(local_tools))
+    everything = _KnownOffer(snapshots, tuple(local_tools))
     of_agents = everything.vain(
         (("agents", index, "exclude_components", place), entry)
         for index, profile in enumerate(agents.profiles.values())
         for place, entry in enumerate(profile.exclude_components)
     )
     of_servers = chain.from_iterable(
-        _Offer({server_id: snapshots.get(server_id, NOTHING_OFFERED)}).vain(
+        _KnownOffer({server_id: snapshots.get(server_id, NOTHING_OFFERED)}).vain(
             (
                 (("mcpServers", server_id, "exclude", place), entry)
                 for place, entry in enumerate(entries)
@@ -62,7 +62,7 @@ def vain_entries(
         )
         for server_id, entries in configuration.exclude.items()
     )
-    hints = _Hints()
+    hints = _Suggestions()
     return (
         *_told(AGENTS_FILE, of_agents, known, hints, certain_only=certain_only),
         *_told(CONFIGURATION_FILE, of_servers, known, hints, certain_only=certain_only),
@@ -70,7 +70,7 @@ def vain_entries(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Vain:
+class _Unmatched:
     """An entry that names nothing of ``offer``, and where it stands.
 
     ``owner`` is the server whose list it is in; None for an agent's.
@@ -78,11 +78,11 @@ class _Vain:
 
     place: Location
     entry: str
-    offer: "_Offer"
+    offer: "_KnownOffer"
     owner: str | None
 
 
-class _Offer:
+class _KnownOffer:
     """Everything that the entries of one list can name."""
 
     def __init__(
@@ -93,7 +93,7 @@ class _Offer:
 
     def vain(
         self, entries: Iterable[tuple[Location, str]], owner: str | None = None
-    ) -> list[_Vain]:
+    ) -> list[_Unmatched]:
         """Give those that name nothing, in order."""
         listed = list(entries)
         unknown = {entry for _, entry in listed}
@@ -101,7 +101,7 @@ class _Offer:
             unknown.difference_update(self.spellings())
         unknown = {entry for entry in unknown if not self._begins_as_a_template(entry)}
         return [
-            _Vain(place=place, entry=entry, offer=self, owner=owner)
+            _Unmatched(place=place, entry=entry, offer=self, owner=owner)
             for place, entry in listed
             if entry in unknown
         ]
@@ -151,12 +151,12 @@ class _Known:
             and (server_id not in snapshots or snapshots[server_id].failed)
         )
 
-    def about_a_disabled(self, vain: _Vain) -> bool:
+    def about_a_disabled(self, vain: _Unmatched) -> bool:
         """Tell whether an entry is about a server that is not asked."""
         server_id = vain.owner or self._named(vain.entry)
         return server_id in self._disabled
 
-    def unsure(self, vain: _Vain) -> tuple[str, ...]:
+    def unsure(self, vain: _Unmatched) -> tuple[str, ...]:
         """Name the servers that may yet offer what the entry names.
 
         A URI may be any server's, also where its scheme is the id of one.
@@ -175,19 +175,19 @@ class _Known:
         return first if first in self._servers else None
 
 
-class _Hints:
+class _Suggestions:
     """Finds what was meant, for the first entries only, so that many wrong ones cost little."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], str | None] = {}
 
-    def find(self, vain: _Vain) -> str | None:
+    def find(self, vain: _Unmatched) -> str | None:
         """Give the spelling that is most like the entry."""
         key = (id(vain.offer), vain.entry)
         if key not in self._found and len(self._found) < MAX_HINTS:
             compared = islice(vain.offer.spellings(), COMPARED_SPELLINGS)
             likely = (spelling for spelling in compared if _may_be_meant(vain.entry, spelling))
-            self._found[key] = nearest(vain.entry, likely)
+            self._found[key] = closest_match(vain.entry, likely)
         return self._found.get(key)
 
 
@@ -199,15 +199,20 @@ def _may_be_meant(entry: str, spelling: str) -> bool:
 
 
 def _told(
-    file: str, found: Iterable[_Vain], known: _Known, hints: _Hints, *, certain_only: bool
+    file: str,
+    found: Iterable[_Unmatched],
+    known: _Known,
+    hints: _Suggestions,
+    *,
+    certain_only: bool,
 ) -> tuple[Problem, ...]:
-    same: dict[tuple[int, str, tuple[str, ...]], list[_Vain]] = {}
+    same: dict[tuple[int, str, tuple[str, ...]], list[_Unmatched]] = {}
     for vain in found:
         servers = known.unsure(vain)
         if not (known.about_a_disabled(vain) or (servers and certain_only)):
             same.setdefault((id(vain.offer), vain.entry, servers), []).append(vain)
 
-    def tell(servers: tuple[str, ...], entries: list[_Vain]) -> Problem:
+    def tell(servers: tuple[str, ...], entries: list[_Unmatched]) -> Problem:
         first, *others = entries
         what = _may_be_of(servers) if servers else _there_is_no_such(hints.find(first))
         also = also_at([it.place for it in others])
@@ -219,7 +224,7 @@ def _told(
 
 
 def _may_be_of(unsure: tuple[str, ...]) -> str:
-    servers = told_first(unsure, quote)
+    servers = join_first(unsure, quote)
     return f"was found; it may be of a server that did not tell all that it offers: {servers}"
 
 

@@ -10,7 +10,7 @@ from mcp_tools_proxy.connector.frame_summary import describe
 from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
 from mcp_tools_proxy.connector.outbox import Outbox
 from mcp_tools_proxy.connector.remote_sessions import Converse, Sessions, is_request, shown
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -80,7 +80,7 @@ class Exchange:
     async def _hear(self, session_identifier: str, message: object) -> None:
         try:
             await self.sessions.hear(session_identifier, message)
-        except NoRoom as error:
+        except CapacityExceeded as error:
             if not is_request(message):
                 raise InvalidRequest(error.message) from None
             await self._say(session_identifier, _refusal(error, message))

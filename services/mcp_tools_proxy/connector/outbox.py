@@ -23,7 +23,7 @@ class Outbox:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._frames: deque[bytes] = deque()
-        self._filled, self._emptied, self._has_room = (asyncio.Event() for _ in range(3))
+        self._filled, self._emptied, self._has_capacity = (asyncio.Event() for _ in range(3))
         self._turn = asyncio.Lock()
         """Whose turn it is when there is room: to wake all of a thousand each time takes long."""
         self._tries = 0
@@ -39,11 +39,11 @@ class Outbox:
 
         ``within_s`` bounds the wait, in seconds.
         """
-        if self._has_room.is_set() and not self._turn.locked():
+        if self._has_capacity.is_set() and not self._turn.locked():
             return True
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), self._turn:
-                await self._has_room.wait()
+                await self._has_capacity.wait()
                 return True
         return False
 
@@ -88,7 +88,7 @@ class Outbox:
     def _tell(self) -> None:
         _set(self._filled, bool(self._frames))
         _set(self._emptied, not self._frames)
-        _set(self._has_room, self.waiting_bytes < self._max_bytes)
+        _set(self._has_capacity, self.waiting_bytes < self._max_bytes)
 
 
 def _set(event: asyncio.Event, on: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 SHOWN_CHARS = 8
@@ -108,7 +108,7 @@ class Sessions:
 
     async def hear(self, identifier: str, message: object) -> None:
         """Hand a message to its session. Raises InvalidRequest for what is left without an answer;
-        NoRoom for the first request of a session that there is no room for."""
+        CapacityExceeded for the first request of a session that there is no room for."""
         session = self._sessions.get(identifier) or self._begin(identifier, message)
         self._touch(identifier, session)
         await session.conversation.hear(message)
@@ -141,7 +141,7 @@ class Sessions:
             if not session.conversation.in_use:
                 self._end(identifier)
                 return
-        raise NoRoom(
+        raise CapacityExceeded(
             f"{self._max_sessions} sessions are open and in use, the most that this service bears; "
             "try again later"
         )

@@ -221,7 +221,7 @@ _ANALYZER = _analyzer()
 
 
 @lru_cache(_KNOWN_WORDS)
-def _terms(run: str) -> tuple[str, ...]:
+def _resume_key(run: str) -> tuple[str, ...]:
     """Give the terms of a run's words: nearly always one."""
     return tuple(_ANALYZER.analyze(run))
 
@@ -237,7 +237,7 @@ def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
         run = found[0]
         if run[0] in skipped or len(run) > _TERM_BYTES:
             continue
-        for term in _terms(run):
+        for term in _resume_key(run):
             if term in weights:
                 matches.append((found.start(), found.end(), term))
                 break

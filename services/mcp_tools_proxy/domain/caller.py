@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from mcp_tools_proxy.domain.client import NOBODY, Client
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 
 NO_TENANT = ""
 """The tenant of a caller that has none: it owns no documents, and no request can name it."""
@@ -39,7 +39,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class InputResponses:
     """What a call brings back that was answered with ``input_required`` before."""
 
     responses: Mapping[str, object]
@@ -64,7 +64,7 @@ class Call:
     """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), passed on."""
     meta: Mapping[str, object] = field(default_factory=dict)
     """The request's ``_meta``; its server gets what MCP does not reserve of it (W-12)."""
-    client: Client = NOBODY
-    resumed: Resumed | None = None
+    client: Client = NULL_CLIENT
+    resumed: InputResponses | None = None
     waited_s: float = 0.0
     """Seconds that it waited for a server's first attempt; they count towards its time-out."""

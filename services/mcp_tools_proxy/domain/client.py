@@ -6,7 +6,7 @@ from typing import Protocol
 from mcp_tools_proxy.domain.errors import ProxyError
 
 
-class AskFailed(Exception):
+class ClientRequestFailed(Exception):
     """The client did not answer a question; ``code`` and ``message`` are a JSON-RPC error's."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -58,12 +58,13 @@ class Client(Protocol):
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Ask it ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
-        Gives its raw result. Raises AskFailed when it cannot be asked, or answers with an error.
+        Gives its raw result. Raises ClientRequestFailed when it cannot be asked, or answers with an
+        error.
         """
         ...
 
 
-class Nobody:
+class NullClient:
     """The client of a call whose caller waits for the result and no more."""
 
     capabilities: Mapping[str, object] = {}
@@ -75,14 +76,14 @@ class Nobody:
         """Drop it."""
 
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise AskFailed."""
-        raise AskFailed(-32601, "the caller of this tool cannot be asked anything")
+        """Raise ClientRequestFailed."""
+        raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked anything")
 
 
-NOBODY = Nobody()
+NULL_CLIENT = NullClient()
 
 
-class NoRoom(ProxyError):
+class CapacityExceeded(ProxyError):
     """More sessions, streams, open requests or unread messages of MCP clients than there may be."""
 
     code = "NO_ROOM"

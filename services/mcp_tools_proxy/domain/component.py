@@ -14,14 +14,14 @@ class Result:
     """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2).
 
     ``max_bytes`` is what it may have as JSON; None is the gateway's own limit. One that
-    ``asks_for_input`` is no result yet: ``value`` is MCP's InputRequiredResult as the server sent
+    ``input_required`` is no result yet: ``value`` is MCP's InputRequiredResult as the server sent
     it. Only a call whose client ``resumes`` gets such a one.
     """
 
     value: JsonObject
     tokens: int
     max_bytes: int | None = None
-    asks_for_input: bool = False
+    input_required: bool = False
 
 
 class ComponentSpec(Protocol):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AssertedIdentity:
     """What one part of a request says of its caller; None where it says nothing.
 
     A part is its body, its headers, its path, or the command line.
@@ -18,7 +18,7 @@ class Said:
     agent: str | None = None
 
 
-NOTHING_SAID = Said()
+NO_ASSERTION = AssertedIdentity()
 """What a part says that says nothing of its caller."""
 
 
@@ -39,7 +39,7 @@ class Principal:
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-class Verifier(Protocol):
+class TokenVerifier(Protocol):
     """Knows whom a bearer token stands for."""
 
     async def verify(self, token: str) -> Principal:

@@ -11,14 +11,14 @@ from mcp_tools_proxy.domain.errors import ProxyError
 class Ok:
     """What ``spec`` describes ran; ``result_json`` is ``result`` as JSON, to be measured and sent.
 
-    With ``asks_for_input`` it has not ended: ``result`` is a server's InputRequiredResult.
+    With ``input_required`` it has not ended: ``result`` is a server's InputRequiredResult.
     """
 
     spec: ComponentSpec
     result: JsonObject
     result_json: bytes
     tokens: int
-    asks_for_input: bool = False
+    input_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ Check = Callable[[JsonObject], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class InvalidItem:
     """An item that a server offered and that cannot be used; ``reason`` says why.
 
     ``needs_task`` says that nothing is wrong with it: it can only be run as a task.
@@ -51,7 +51,7 @@ class Snapshot:
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
     """For each tool the compiled check of its ``inputSchema``."""
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     has_template_for: Callable[[str], bool] = field(default=_never, compare=False)
     """Whether one of the templates stands for a URI."""

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 
 
-class PeerError(Exception):
+class JsonRpcError(Exception):
     """The server answered a request with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -20,7 +20,7 @@ class PeerError(Exception):
         self.data = data
 
 
-class LinkFault(Exception):
+class ConnectionFailure(Exception):
     """A request got no usable answer: refused, cut off, garbage; ``reason`` names no secret.
 
     ``for_operators`` may say more than callers are told, such as an address of the inner network.
@@ -36,7 +36,7 @@ class LinkFault(Exception):
         self.sent = sent
 
 
-class NotAnObject(LinkFault):
+class ResultNotAnObject(ConnectionFailure):
     """The ``result`` of an answer is JSON, but no object; ``value`` is what it is."""
 
     def __init__(self, value: object) -> None:
@@ -44,7 +44,7 @@ class NotAnObject(LinkFault):
         self.value = value
 
 
-class AnswerTooLarge(Exception):
+class ResponseTooLarge(Exception):
     """The server's answer is over what is read of one; the rest was not read."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -52,7 +52,7 @@ class AnswerTooLarge(Exception):
         self.max_bytes = max_bytes
 
 
-class Link(Protocol):
+class Connection(Protocol):
     """A negotiated conversation; any number of tasks may send requests at once."""
 
     @property
@@ -76,14 +76,14 @@ class Link(Protocol):
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``: an object, of ``tools/call`` any JSON.
 
         ``params`` may hold ``_meta``; what the era asks for is added. ``hearing`` is told and asked
         what the server says and asks meanwhile; while it is asked, the time-out does not run.
-        Raises PeerError, LinkFault, AnswerTooLarge, TimeoutError. Cancelling it, or its time-out,
-        cancels it at the server.
+        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError. Cancelling it, or
+        its time-out, cancels it at the server.
         """
         ...
 
@@ -91,7 +91,7 @@ class Link(Protocol):
         """Ask for a sign of life, in the way of the era. Raises like ``request``."""
         ...
 
-    async def follow(self, watched: Watched) -> None:
+    async def follow(self, watched: ResourceSubscriptions) -> None:
         """Subscribe to what is watched, and tell of its updates, until cancelled."""
         ...
 
@@ -103,9 +103,9 @@ class Link(Protocol):
 OnListChanged = Callable[[], None]
 """Called on the event loop when the server says that one of its lists changed."""
 
-Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Link]]
+Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Connection]]
 """Connects and negotiates on entering, closes everything on leaving, its process included.
 
-Entering and leaving happen in one task. Entering raises LinkFault, PeerError; it is not bounded in
-time by itself. Leaving takes at most a few seconds, however the server behaves.
+Entering and leaving happen in one task. Entering raises ConnectionFailure, JsonRpcError; it is not
+bounded in time by itself. Leaving takes at most a few seconds, however the server behaves.
 """

@@ -7,7 +7,12 @@ from contextlib import suppress
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, Link, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import (
+    Connection,
+    ConnectionFailure,
+    JsonRpcError,
+    ResponseTooLarge,
+)
 
 PING_S = 5.0
 """How long a suspect link may take to give a sign of life."""
@@ -15,7 +20,7 @@ PING_S = 5.0
 SOONEST_RETRY_S = 0.1
 
 
-class CurrentLink:
+class ConnectionState:
     """Where the owner task and the callers of a session meet; ``clock`` gives seconds.
 
     It is *open* while the owner task is about to connect or looks whether the link still lives:
@@ -24,7 +29,7 @@ class CurrentLink:
     """
 
     def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
-        self.link: Link | None = None
+        self.link: Connection | None = None
         self.error = self.error_for_operators = "it was not connected yet"
         self.suspected = asyncio.Event()
         """Set by callers, cleared by the owner task when it looks into it."""
@@ -39,7 +44,7 @@ class CurrentLink:
         """An attempt to connect is under way, or is about to be: callers wait for it."""
         self._decided.clear()
 
-    def connected(self, link: Link) -> None:
+    def connected(self, link: Connection) -> None:
         """Callers may use ``link``."""
         self.link = link
         self.suspected.clear()
@@ -56,12 +61,12 @@ class CurrentLink:
         """The link gave a sign of life."""
         self._decided.set()
 
-    def given_up_until(self, retry_at: float) -> None:
+    def unavailable_until(self, retry_at: float) -> None:
         """No attempt is made before ``retry_at`` on the clock: callers fail at once."""
         self._retry_at = retry_at
         self._decided.set()
 
-    async def found_dead(self, link: Link, timeout_s: float) -> str:
+    async def wait_until_dead(self, link: Connection, timeout_s: float) -> str:
         """Ask for a sign of life whenever ``link`` is suspected; say so when there is none.
 
         It has PING_S for it, or ``timeout_s`` if that is less. An error is a sign of life, too.
@@ -71,11 +76,11 @@ class CurrentLink:
             await self.suspected.wait()
             self.suspected.clear()
             try:
-                with suppress(PeerError, AnswerTooLarge):
+                with suppress(JsonRpcError, ResponseTooLarge):
                     await link.ping(timeout_s=timeout_s)
             except TimeoutError:
                 return f"it hung: no sign of life within {timeout_s:g} s"
-            except LinkFault as fault:
+            except ConnectionFailure as fault:
                 return f"no sign of life: {fault.reason}"
             self.trusted()
 
@@ -90,13 +95,13 @@ class CurrentLink:
         """Tell whether the server declares a capability; one that is not connected might."""
         return self.link is None or capability in self.link.capabilities
 
-    async def get(self, deadline: float) -> Link:
+    async def get(self, deadline: float) -> Connection:
         """Give the link; wait while it is open whether there is one. Raises as ``next``."""
         if self.link is not None and self._decided.is_set():
             return self.link
         return await self.next(deadline)
 
-    async def next(self, deadline: float) -> Link:
+    async def next(self, deadline: float) -> Connection:
         """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
         async with asyncio.timeout(deadline - self._clock()):
             while not self._decided.is_set():  # it may be open again before who waits is heard
@@ -105,7 +110,7 @@ class CurrentLink:
             raise self.unavailable(self.error)
         return self.link
 
-    def doubt(self, link: Link) -> None:
+    def doubt(self, link: Connection) -> None:
         """Have the owner task look whether ``link`` still lives; callers do not wait for it.
 
         For a request that took too long: most often it is only the request that is slow.
@@ -113,7 +118,7 @@ class CurrentLink:
         if link is self.link:
             self.suspected.set()
 
-    def suspect(self, link: Link) -> None:
+    def suspect(self, link: Connection) -> None:
         """Have the owner task look whether ``link`` still lives; new callers wait for the answer.
 
         For a request that was cut off: others would most likely be, too. Asking takes a moment,

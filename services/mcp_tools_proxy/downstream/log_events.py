@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.domain.snapshot import Dropped, Ignored, Snapshot
+from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
 
 MAX_DROPPED_LINES = 20
 """Log lines about the unusable items of one snapshot, and as many about ignored fields."""
@@ -41,8 +41,8 @@ def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> No
 def _log_news(
     server_id: str,
     event_of_more: str,
-    items: Sequence[Dropped | Ignored],
-    known: Sequence[Dropped | Ignored],
+    items: Sequence[InvalidItem | Ignored],
+    known: Sequence[InvalidItem | Ignored],
 ) -> None:
     """Write a line for each of the first items that were not known before."""
     before = set(known)
@@ -53,12 +53,12 @@ def _log_news(
         log.warning(event_of_more, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
 
 
-def _log_item(server_id: str, item: Dropped | Ignored) -> None:
+def _log_item(server_id: str, item: InvalidItem | Ignored) -> None:
     told = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
     match item:
-        case Dropped(needs_task=True):
+        case InvalidItem(needs_task=True):
             log.info("server.item_dropped", **told, reason=item.reason)
-        case Dropped():
+        case InvalidItem():
             log.warning("server.item_dropped", **told, reason=item.reason)
         case Ignored():
             log.warning("server.fields_ignored", **told, fields=list(item.fields))

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from mcp_tools_proxy.downstream.connection import Link
+from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.errors import FAULTS
 
-Dialled = AbstractAsyncContextManager[Link]
-Hold = Callable[[Dialled], AbstractAsyncContextManager[Link]]
+Dialled = AbstractAsyncContextManager[Connection]
+OwnInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
 """Holds a link while its context is open; leaving that lets the link close by itself."""
 
 
 @asynccontextmanager
-async def holding_links() -> AsyncIterator[Hold]:
+async def owner_tasks() -> AsyncIterator[OwnInTask]:
     """Yield what holds links; at the end all of them are closed.
 
     A link that breaks with a defect of ours, not with a fault, ends the whole with an error.
@@ -22,8 +22,8 @@ async def holding_links() -> AsyncIterator[Hold]:
     async with asyncio.TaskGroup() as tasks:
 
         @asynccontextmanager
-        async def hold(dialled: Dialled) -> AsyncIterator[Link]:
-            opened: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        async def hold(dialled: Dialled) -> AsyncIterator[Connection]:
+            opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
             let_go = asyncio.Event()
             holder = tasks.create_task(_hold(dialled, opened, let_go))
             holders.add(holder)
@@ -42,7 +42,9 @@ async def holding_links() -> AsyncIterator[Hold]:
                 await asyncio.wait(holders)
 
 
-async def _hold(dialled: Dialled, opened: asyncio.Future[Link], let_go: asyncio.Event) -> None:
+async def _hold(
+    dialled: Dialled, opened: asyncio.Future[Connection], let_go: asyncio.Event
+) -> None:
     try:
         async with dialled as link:
             if not opened.done():

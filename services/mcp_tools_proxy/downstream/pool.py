@@ -10,10 +10,10 @@ from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Dial
-from mcp_tools_proxy.downstream.relay.suspended_calls import Parking
+from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.server_metrics import ServerMeters, forget_server
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
 
 CRASH_PAUSE_S = 1.0
 """The pause before a session that failed by a defect of ours is run again."""
@@ -51,7 +51,7 @@ class Pool:
         self._wanted: Mapping[str, ServerConfig] = {}
         self._kept: dict[str, _Kept] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._parking = Parking()
+        self._parking = SuspendedCalls()
 
     def __repr__(self) -> str:
         return f"<Pool {' '.join(repr(kept.session) for kept in self._kept.values())}>"
@@ -112,7 +112,7 @@ class Pool:
         todo = plan(running, wanted)
         for server_id in todo.stop:
             self._stop(server_id)
-            forget_server(self._metrics, server_id)
+            remove_server(self._metrics, server_id)
         for server_id in todo.replace:
             self._start(wanted[server_id], self._stop(server_id))
         for server_id in todo.start:
@@ -164,7 +164,7 @@ class Pool:
         session = Session(
             config,
             self._dial,
-            ServerMeters(self._metrics, config.server_id),
+            ServerMetrics(self._metrics, config.server_id),
             on_change=self._on_change,
             inherited=before.snapshot if before else None,
             watched=before.watched if before else None,
@@ -180,17 +180,17 @@ class Pool:
         kept.ends = True
         kept.session.leave()
         if self._tasks is not None and kept.task is not None:
-            self._tasks.create_task(self._let_go(kept.session, kept.task))
+            self._tasks.create_task(self._drain_and_close(kept.session, kept.task))
         return kept.session
 
-    async def _let_go(self, session: Session, task: asyncio.Task[None]) -> None:
+    async def _drain_and_close(self, session: Session, task: asyncio.Task[None]) -> None:
         """Close a session when its calls are done, and forget its metrics unless another has it."""
         await asyncio.sleep(LINGER_S)
         await session.requests.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
         task.cancel()
         await asyncio.wait([task])
         if session.config.server_id not in self._kept:
-            forget_server(self._metrics, session.config.server_id)
+            remove_server(self._metrics, session.config.server_id)
 
 
 async def _keep(kept: _Kept) -> None:

@@ -9,14 +9,14 @@ from mcp.types import METHOD_NOT_FOUND
 
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
-from mcp_tools_proxy.downstream.connection_state import CurrentLink
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection_state import ConnectionState
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
     MAX_WATCHED,
     MAX_WATCHED_BY_TENANT,
     OnUpdate,
-    Watched,
+    ResourceSubscriptions,
 )
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 
@@ -25,7 +25,7 @@ class Requests:
     """Sends requests over the current link; ``clock`` gives seconds."""
 
     def __init__(
-        self, config: ServerConfig, current: CurrentLink, clock: Callable[[], float]
+        self, config: ServerConfig, current: ConnectionState, clock: Callable[[], float]
     ) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
@@ -48,7 +48,7 @@ class Requests:
         *,
         repeatable: bool,
         idempotent: bool = False,
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
         tenant_id: str,
         waited_s: float = 0.0,
     ) -> Any:
@@ -59,12 +59,12 @@ class Requests:
             return await self._send(
                 method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
             )
-        except LinkFault as fault:
+        except ConnectionFailure as fault:
             may_be_done = fault.sent and not (repeatable or idempotent)
             raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
         except TimeoutError:
             raise self._late() from None
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             raise self._too_large(error) from None
         finally:
             self._leave(tenant_id)
@@ -104,14 +104,14 @@ class Requests:
             self._idle.set()
 
     async def watch(
-        self, watched: Watched, uri: str, listener: OnUpdate, tenant_id: str
+        self, watched: ResourceSubscriptions, uri: str, listener: OnUpdate, tenant_id: str
     ) -> Callable[[], None]:
         """Subscribe to a resource; see ``Session.watch``."""
         deadline = self._clock() + self._config.call_timeout_s
         link = await self._current.get(deadline)
         resources = link.capabilities.get("resources")
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
-            raise PeerError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
+            raise JsonRpcError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
         if not watched.has_room(uri, tenant_id):
             raise self._watched_too_much()
         try:
@@ -130,12 +130,15 @@ class Requests:
         self,
         method: str,
         params: Mapping[str, Any],
-        hearing: Hearing | None,
+        hearing: CallRelay | None,
         *,
         tries: int,
         deadline: float,
     ) -> Any:
-        """Send it, as often as ``tries``. Raises LinkFault when the last try got no answer."""
+        """Send it, as often as ``tries``.
+
+        Raises ConnectionFailure when the last try got no answer.
+        """
         link = await self._current.get(deadline)
         while True:
             tries -= 1
@@ -143,7 +146,7 @@ class Requests:
                 answer = await link.request(
                     method, params, timeout_s=deadline - self._clock(), hearing=hearing
                 )
-            except LinkFault:
+            except ConnectionFailure:
                 self._current.suspect(link)
                 if not tries or (hearing is not None and hearing.questions):
                     raise
@@ -186,7 +189,7 @@ class Requests:
             details={"server_id": server_id, "timeout_s": limit},
         )
 
-    def _too_large(self, error: AnswerTooLarge) -> ResultTooLarge:
+    def _too_large(self, error: ResponseTooLarge) -> ResultTooLarge:
         server_id = self._config.server_id
         return ResultTooLarge(
             f"the answer of server {server_id} is over {error.max_bytes} bytes; "

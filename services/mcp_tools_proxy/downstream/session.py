@@ -15,17 +15,20 @@ from mcp_tools_proxy.aiokits.backoff import pause_before_connecting, pause_befor
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.downstream.connection import Dial, Link, LinkFault
-from mcp_tools_proxy.downstream.connection_state import CurrentLink
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, Dial
+from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
-from mcp_tools_proxy.downstream.owner_tasks import Hold, holding_links
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.relay.suspended_calls import Parking
+from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.request_sender import Requests
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import OnUpdate, Watched
-from mcp_tools_proxy.telemetry.server_metrics import ServerMeters
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
+    OnUpdate,
+    ResourceSubscriptions,
+)
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0
 """A link that lived this long, or answered a call, has proven itself: its loss is a first one."""
@@ -50,12 +53,12 @@ class Session:
         self,
         config: ServerConfig,
         dial: Dial,
-        meters: ServerMeters,
+        meters: ServerMetrics,
         *,
         on_change: Callable[[], None],
         inherited: Snapshot | None = None,
-        watched: Watched | None = None,
-        parking: Parking | None = None,
+        watched: ResourceSubscriptions | None = None,
+        parking: SuspendedCalls | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -67,14 +70,14 @@ class Session:
         """Set once the first attempt to connect is over, well or not."""
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
-        self.watched = watched or Watched()
+        self.watched = watched or ResourceSubscriptions()
         """Who listens to which of its resources; an earlier session's, where there was one."""
-        self.parking = parking or Parking()
+        self.parking = parking or SuspendedCalls()
         self._dial = dial
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
-        self.current = CurrentLink(config.server_id, clock)
+        self.current = ConnectionState(config.server_id, clock)
         self.requests = Requests(config, self.current, clock)
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
@@ -104,7 +107,7 @@ class Session:
         *,
         repeatable: bool = False,
         idempotent: bool = False,
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
         tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
     ) -> Any:
@@ -115,7 +118,7 @@ class Session:
         never, nor one whose client was asked. It takes from ``tenant_id``'s share of the calls in
         flight; ``waited_s`` of its time are over already. Raises ServerBusy, ToolTimeout,
         ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or surely not sent), and
-        PeerError for the server's own errors.
+        JsonRpcError for the server's own errors.
         """
         return await self.requests.send(
             method,
@@ -132,8 +135,8 @@ class Session:
     ) -> Callable[[], None]:
         """Have ``listener`` called when a resource changes, until what is returned is called.
 
-        It outlives links, and this session. Raises as ``request``; PeerError also when there is no
-        such thing.
+        It outlives links, and this session. Raises as ``request``; JsonRpcError also when there is
+        no such thing.
         """
         return await self.requests.watch(self.watched, uri, listener, tenant_id)
 
@@ -145,35 +148,35 @@ class Session:
 
     async def run(self) -> None:
         """Connect, stay connected, connect again: until cancelled, whatever the server does."""
-        async with holding_links() as hold:
+        async with owner_tasks() as hold:
             try:
                 await self._stay_connected(hold)
             finally:
                 self.current.lost(_CLOSED)
-                self.current.given_up_until(self.clock())
+                self.current.unavailable_until(self.clock())
 
-    async def _stay_connected(self, hold: Hold) -> None:
+    async def _stay_connected(self, hold: OwnInTask) -> None:
         setbacks = 0
         while True:
             self.current.connecting()
-            failure: LinkFault | None = None
+            failure: ConnectionFailure | None = None
             try:
                 proven = await self._live(hold)
                 setbacks = 0 if proven else setbacks
-            except LinkFault as fault:
+            except ConnectionFailure as fault:
                 failure = fault
             pause_s = pause_before_connecting(setbacks, self._jitter)
             if failure is not None:
                 self._connect_failed(failure, pause_s)
             elif setbacks:
-                self.current.given_up_until(self.clock() + pause_s)
+                self.current.unavailable_until(self.clock() + pause_s)
             setbacks += 1
             await asyncio.sleep(pause_s)
 
-    async def _live(self, hold: Hold) -> bool:
+    async def _live(self, hold: OwnInTask) -> bool:
         """Connect and serve until the link is lost; tell whether the link had proven itself.
 
-        Raises LinkFault when it did not even connect.
+        Raises ConnectionFailure when it did not even connect.
         """
         async with AsyncExitStack() as stack:
             link = await self._connect(stack, hold)
@@ -188,8 +191,8 @@ class Session:
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
         return self.requests.answered > answered or self.clock() - since >= PROVEN_S
 
-    async def _connect(self, stack: AsyncExitStack, hold: Hold) -> Link:
-        """Dial and discover, both within the connect time-out. Raises LinkFault."""
+    async def _connect(self, stack: AsyncExitStack, hold: OwnInTask) -> Connection:
+        """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
         try:
@@ -197,10 +200,10 @@ class Session:
                 dialled = self._dial(self.config, self._lists_changed.set)
                 link = await stack.enter_async_context(hold(dialled))
                 snapshot = await discover(link, self.snapshot, timeout_s=timeout_s)
-        except LinkFault:
+        except ConnectionFailure:
             raise
         except FAULTS as fault:
-            raise LinkFault(reason_of(fault, timeout_s=timeout_s)) from fault
+            raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
         again = self._status.state is ServerState.RECONNECTING
         self._status = replace(
             self._status,
@@ -218,19 +221,19 @@ class Session:
         log_connected(self.status)
         return link
 
-    async def _serve(self, link: Link) -> str:
+    async def _serve(self, link: Connection) -> str:
         """Keep the snapshot fresh until the link is lost, and say why it was."""
         async with asyncio.TaskGroup() as chores:
-            refreshing = chores.create_task(self._keep_fresh(link))
+            refreshing = chores.create_task(self._refresh_loop(link))
             following = chores.create_task(link.follow(self.watched))
-            found_dead = self.current.found_dead(link, self.config.connect_timeout_s)
-            losses = [chores.create_task(link.down()), chores.create_task(found_dead)]
+            wait_until_dead = self.current.wait_until_dead(link, self.config.connect_timeout_s)
+            losses = [chores.create_task(link.down()), chores.create_task(wait_until_dead)]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
             for chore in (refreshing, following, *losses):
                 chore.cancel()
         return lost.pop().result()
 
-    async def _keep_fresh(self, link: Link) -> None:
+    async def _refresh_loop(self, link: Connection) -> None:
         """Discover again when the server says that its lists changed, and now and then anyway."""
         while True:
             with suppress(TimeoutError):
@@ -244,7 +247,7 @@ class Session:
                 snapshot = await discover(
                     link, self.snapshot, timeout_s=self.config.connect_timeout_s
                 )
-            except LinkFault as fault:
+            except ConnectionFailure as fault:
                 self._discovery_failed(fault.reason)
             else:
                 self._take(snapshot)
@@ -277,9 +280,9 @@ class Session:
             self.current.doubt(self.current.link)
         self._show()
 
-    def _connect_failed(self, fault: LinkFault, pause_s: float) -> None:
+    def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         self.current.lost(fault.reason, for_operators=fault.for_operators)
-        self.current.given_up_until(self.clock() + pause_s)
+        self.current.unavailable_until(self.clock() + pause_s)
         self.tried.set()
         self._show()
         log.warning(

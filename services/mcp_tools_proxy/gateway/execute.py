@@ -32,7 +32,7 @@ BUDGET_ARGUMENT = "doc_id"
 log = structlog.get_logger()
 
 
-def _tell_nobody(_call: Call, _spec: ComponentSpec) -> None:
+def _ignore_start(_call: Call, _spec: ComponentSpec) -> None:
     """Let a call enter without a word."""
 
 
@@ -52,7 +52,7 @@ class Executor:
         lifecycle: Lifecycle,
         max_result_bytes: int,
         record: Callable[[CallRecord], None],
-        entered: Callable[[Call, ComponentSpec], None] = _tell_nobody,
+        entered: Callable[[Call, ComponentSpec], None] = _ignore_start,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._first_attempts = first_attempts
@@ -134,7 +134,7 @@ class Executor:
             result=result.value,
             result_json=result_json,
             tokens=result.tokens,
-            asks_for_input=result.asks_for_input,
+            input_required=result.input_required,
         )
 
     async def _admit(self, component: Component, parsed: object, call: Call) -> Admission:

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.config.active import ConfigFolder, InForce
+from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.folder_watch import changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
-from mcp_tools_proxy.config.unmatched_exclusions import vain_entries
+from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.domain.component import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import (
     Configuration,
@@ -25,14 +25,14 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.check.findings import findings_of
-from mcp_tools_proxy.gateway.reload_report import News
+from mcp_tools_proxy.gateway.reload_report import ChangeReporter
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope
 from mcp_tools_proxy.registry.access import Access
-from mcp_tools_proxy.registry.hidden_items import NotShown
+from mcp_tools_proxy.registry.hidden_items import HiddenItems
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
-from mcp_tools_proxy.registry.table import without_clashes
+from mcp_tools_proxy.registry.table import drop_name_conflicts
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -118,10 +118,10 @@ class Reloader:
         self._tool_names = tool_names
         self._now = now
         self._one_at_a_time = asyncio.Lock()
-        self._in_force = InForce()
+        self._in_force = ActiveConfig()
         self._view = View()
         self._vain: tuple[Problem, ...] = ()
-        self._news = News()
+        self._news = ChangeReporter()
         self._built = False
         self._reloaded_at: datetime | None = None
         self.version = 0
@@ -188,7 +188,7 @@ class Reloader:
         """Look at the files and put what they say in force. Bad files are told, never raised."""
         async with self._one_at_a_time:
             found = await asyncio.to_thread(self._files.look, self._in_force)
-            self._news.tell_files(found, self._in_force)
+            self._news.report_config(found, self._in_force)
             if found != self._in_force or not self._built:
                 self._pool.apply(found.servers)
                 self._swap(found)
@@ -231,7 +231,7 @@ class Reloader:
         """Whether nothing is wrong with what was read and built last."""
         return self._built and not self.problems
 
-    def _swap(self, wanted: InForce) -> None:
+    def _swap(self, wanted: ActiveConfig) -> None:
         """Filter, build and swap, without a pause between: nobody sees half of it (P-16).
 
         What raises on the way leaves everything as it was.
@@ -242,7 +242,7 @@ class Reloader:
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
         view = filter_capabilities(snapshots, wanted.preset, exclude)
         made = self._build_components(view)
-        tools, clashing = without_clashes(self._local_tools, made.tools)
+        tools, clashing = drop_name_conflicts(self._local_tools, made.tools)
         access = Access(
             agents=None if wanted.agents is None else wanted.visibilities,
             agent_required=self._agent_required(wanted),
@@ -257,7 +257,7 @@ class Reloader:
             access=access,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
-            not_shown=NotShown(snapshots=snapshots, need_task=view.need_task),
+            not_shown=HiddenItems(snapshots=snapshots, need_task=view.need_task),
         )
         self._holder.replace(registry)
         self._in_force = wanted
@@ -265,7 +265,7 @@ class Reloader:
         self.version += 1
         self._built = True
         self._metrics.preset_missing.set(len(view.missing))
-        self._vain = vain_entries(
+        self._vain = find_unmatched_exclusions(
             agents=wanted.agents or NO_AGENTS,
             configuration=wanted.configuration or NO_FILE,
             snapshots=snapshots,
@@ -280,9 +280,9 @@ class Reloader:
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
-        self._news.tell_registry(findings, self._vain, access, wanted.preset.preset_id)
+        self._news.report_registry(findings, self._vain, access, wanted.preset.preset_id)
 
-    def _agent_required(self, wanted: InForce) -> bool:
+    def _agent_required(self, wanted: ActiveConfig) -> bool:
         """Tell whether a call needs an agent: as the setting says, else where there are profiles.
 
         So leaving the agent out never gives a caller more than its profile does.

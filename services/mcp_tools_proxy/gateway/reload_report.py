@@ -4,30 +4,30 @@ from collections.abc import Collection, Iterable
 
 import structlog
 
-from mcp_tools_proxy.config.active import InForce
+from mcp_tools_proxy.config.active import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.findings import Finding, tell
-from mcp_tools_proxy.registry.access import EVERYBODY, Access
+from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
 
 log = structlog.get_logger()
 
 
-class News:
+class ChangeReporter:
     """Remembers what was told of the registry before."""
 
     def __init__(self) -> None:
         self._findings: Collection[Finding] = ()
         self._vain: Collection[Problem] = ()
-        self._access = EVERYBODY
+        self._access = UNRESTRICTED
 
-    def tell_files(self, found: InForce, before: InForce) -> None:
+    def report_config(self, found: ActiveConfig, before: ActiveConfig) -> None:
         """Log what a look at the files found that the look ``before`` did not."""
         _tell("config.problem", found.problems, before.problems)
         _tell("config.warning", found.warnings, before.warnings)
         if found.preset.preset_id != before.preset.preset_id:
             log.info("preset.active", preset=found.preset.preset_id)
 
-    def tell_registry(
+    def report_registry(
         self, findings: Iterable[Finding], vain: Collection[Problem], access: Access, preset_id: str
     ) -> None:
         """Log what a registry leaves out, excluded names that name nothing, and what agents it has.

@@ -32,12 +32,12 @@ _TABLES = frozenset(
 _FANCY = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kg]")
 
 
-class Unbounded(Exception):
+class SchemaTooComplex(Exception):
     """The work that a schema makes has no bound, or a high one; its text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SchemaNode:
     """One schema in a schema; others are told by their number.
 
     Those ``here`` look at the same value; of each group ``below``, at most one at a value in it.
@@ -48,7 +48,7 @@ class Part:
     below: tuple[tuple[int, ...], ...]
 
 
-def parts_of(schema: Node) -> list[Part]:
+def parts_of(schema: Node) -> list[SchemaNode]:
     """Take a schema apart; it is the first part itself. Raises Unbounded."""
     nodes = _all_nodes(schema)
     numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -56,11 +56,11 @@ def parts_of(schema: Node) -> list[Part]:
 
     def number(node: Node) -> int:
         if id(node) not in numbers:
-            raise Unbounded("a $ref leads to where no schema stands")
+            raise SchemaTooComplex("a $ref leads to where no schema stands")
         return numbers[id(node)]
 
     return [
-        Part(
+        SchemaNode(
             own_steps=_own_steps(node),
             here=tuple(
                 number(part) for part in (*_schemas_at(node, _HERE), *_targets(node, references))
@@ -80,7 +80,9 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
         if isinstance(reference := node.get(key), str):
             found = references.find(reference)
             if found is None:
-                raise Unbounded("a $ref leads nowhere in it, or parts have ids or share a name")
+                raise SchemaTooComplex(
+                    "a $ref leads nowhere in it, or parts have ids or share a name"
+                )
             if isinstance(found[1], Mapping):
                 yield found[1]
 
@@ -91,7 +93,7 @@ def _all_nodes(schema: Node) -> list[Node]:
     for node in nodes:  # grows meanwhile
         nodes += _schemas_at(node, (*_HERE, *_ONE_OF_BELOW, *_EACH_BELOW, *_ASIDE))
         if len(nodes) > MAX_PARTS:
-            raise Unbounded(f"it has more than {MAX_PARTS} parts")
+            raise SchemaTooComplex(f"it has more than {MAX_PARTS} parts")
     return nodes
 
 
@@ -133,11 +135,11 @@ MAX_STEPS = 10_000_000
 MAX_DEPTH = 64
 """Levels of arguments, as in requests (contract §1)."""
 
-Steps = tuple[int, ...]
+CostByDepth = tuple[int, ...]
 """The most steps that each value of arguments takes, by their depth; the last holds for deeper."""
 
 
-def steps_of(schema: Mapping[str, Any]) -> Steps:
+def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
     """Count the steps of a schema, unfolded level by level. Raises Unbounded."""
     parts = parts_of(schema)
     found: list[int] = []
@@ -149,17 +151,17 @@ def steps_of(schema: Mapping[str, Any]) -> Steps:
             break
         below = level
     if found[0] > MAX_STEPS:
-        raise Unbounded(f"it takes more than {MAX_STEPS} steps to check an empty object")
+        raise SchemaTooComplex(f"it takes more than {MAX_STEPS} steps to check an empty object")
     return tuple(found)
 
 
-def effort_of(arguments: object, steps: Steps) -> int:
+def estimate_cost(arguments: object, steps: CostByDepth) -> int:
     """Give how many steps checking ``arguments`` takes at most."""
     size, depth = _measure(arguments)
     return size * steps[min(depth, len(steps) - 1)]
 
 
-def _unfolded(parts: Sequence[Part], below: Mapping[int, int]) -> dict[int, int]:
+def _unfolded(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
     """Count the steps of each part, where ``below`` has those of one level less."""
     level: dict[int, int] = {}
 
@@ -167,7 +169,7 @@ def _unfolded(parts: Sequence[Part], below: Mapping[int, int]) -> dict[int, int]
         if number in level:
             return level[number]
         if number in under:
-            raise Unbounded("a $ref leads back to itself for the same value")
+            raise SchemaTooComplex("a $ref leads back to itself for the same value")
         part = parts[number]
         steps = part.own_steps
         steps += sum(max((below.get(b, 0) for b in group), default=0) for group in part.below)
@@ -179,7 +181,7 @@ def _unfolded(parts: Sequence[Part], below: Mapping[int, int]) -> dict[int, int]
         for number in range(len(parts)):
             count(number, frozenset())
     except RecursionError:
-        raise Unbounded("a chain of $refs is too long") from None
+        raise SchemaTooComplex("a chain of $refs is too long") from None
     return level
 
 

@@ -42,7 +42,7 @@ SINCE = {
 }
 """The first draft that knows a keyword; in an earlier one it says nothing."""
 
-LAST_WITH_LONE_REF = 7
+LAST_DRAFT_REF_OVERRIDES_SIBLINGS = 7
 """Up to this draft nothing beside a ``$ref`` counts."""
 
 _DRAFT = re.compile(r"draft[-/](?:0([467])|(20(?:19-09|20-12)))")
@@ -63,7 +63,7 @@ def modern(node: Node, draft: int) -> dict[str, Any]:
     A reference beside which nothing counts (up to draft 7) stays with its annotations only. Names
     and definitions are left out: who follows a reference finds them in the original.
     """
-    if draft <= LAST_WITH_LONE_REF and isinstance(node.get("$ref"), str):
+    if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS and isinstance(node.get("$ref"), str):
         return {key: node[key] for key in node if key == "$ref" or key in ANNOTATIONS}
     left_out = NAMING | {"id"} if draft <= 4 else NAMING
     told = {

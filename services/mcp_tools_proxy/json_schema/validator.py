@@ -15,8 +15,14 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.json_schema.complexity import MAX_STEPS, Steps, Unbounded, effort_of, steps_of
-from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, told_first
+from mcp_tools_proxy.json_schema.complexity import (
+    MAX_STEPS,
+    CostByDepth,
+    SchemaTooComplex,
+    compile_cost,
+    estimate_cost,
+)
+from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, join_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_PROBLEM_CHARS = 300
@@ -52,13 +58,13 @@ class BrokenSchema(Exception):
 class ArgumentCheck:
     """Accepts the arguments of one tool, or raises InvalidArguments; see ``compile_check``."""
 
-    def __init__(self, validator: Validator, steps: Steps) -> None:
+    def __init__(self, validator: Validator, steps: CostByDepth) -> None:
         self._validator = validator
         self._steps = steps
 
     def __call__(self, arguments: JsonObject) -> None:
         """Raise InvalidArguments that names path and rule of what is wrong, never a value."""
-        if self._steps[-1] > CHEAP_STEPS and effort_of(arguments, self._steps) > MAX_STEPS:
+        if self._steps[-1] > CHEAP_STEPS and estimate_cost(arguments, self._steps) > MAX_STEPS:
             raise InvalidArguments(
                 "arguments: hold too many values, nested too deeply, to be checked against this "
                 "tool's inputSchema; send less at a time"
@@ -71,7 +77,7 @@ class ArgumentCheck:
             raise InvalidArguments(
                 "arguments: holds text that is not valid Unicode, or is nested too deeply"
             ) from None
-        told = told_first(problems, _told)
+        told = join_first(problems, _told)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
             told or "arguments: do not fit this tool's inputSchema",
@@ -80,7 +86,7 @@ class ArgumentCheck:
 
     def _problems(self, arguments: JsonObject) -> list[ValidationError]:
         """Give what is wrong, as far as it can be told in good time."""
-        effort = effort_of(arguments, self._steps)
+        effort = estimate_cost(arguments, self._steps)
         if min(effort, self._steps[-1]) > EXPLAINED_STEPS:
             return []
         if effort <= EXPLAINED_STEPS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
@@ -125,8 +131,8 @@ def _compiled(schema_json: bytes) -> ArgumentCheck:
         reason = str(error)[:MAX_PROBLEM_CHARS]
         raise BrokenSchema(f"its inputSchema cannot be compiled: {reason}") from None
     try:
-        steps = steps_of(from_json(schema_json))
-    except Unbounded as error:
+        steps = compile_cost(from_json(schema_json))
+    except SchemaTooComplex as error:
         raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
     return ArgumentCheck(validator, steps)
 

@@ -19,7 +19,7 @@ from mcp.types import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """What a log line may be, the least first (RFC 5424)."""
@@ -100,13 +100,15 @@ class SessionClient:
                 metadata=ServerMessageMetadata(related_request_id=self._request_id),
             )
         except NoBackChannelError:
-            raise AskFailed(
+            raise ClientRequestFailed(
                 INVALID_REQUEST, "the client cannot be asked anything over this connection"
             ) from None
         except MCPError as error:
-            raise AskFailed(error.code, error.message) from None
+            raise ClientRequestFailed(error.code, error.message) from None
         except ValidationError:
-            raise AskFailed(INTERNAL_ERROR, "the client's answer is not one of MCP") from None
+            raise ClientRequestFailed(
+                INTERNAL_ERROR, "the client's answer is not one of MCP"
+            ) from None
         return answer.model_dump(by_alias=True, mode="json")
 
     async def _tell_progress(self, params: Mapping[str, Any]) -> None:
@@ -165,8 +167,10 @@ class EnvelopeClient:
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise AskFailed."""
-        raise AskFailed(INVALID_REQUEST, "the client cannot be asked anything over this connection")
+        """Raise ClientRequestFailed."""
+        raise ClientRequestFailed(
+            INVALID_REQUEST, "the client cannot be asked anything over this connection"
+        )
 
 
 def is_wanted(level: object, least: str | None) -> bool:

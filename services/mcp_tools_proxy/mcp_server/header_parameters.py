@@ -3,11 +3,11 @@
 from mcp.shared.inbound import x_mcp_header_map
 
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.mcp_server.request import ASKING
+from mcp_tools_proxy.mcp_server.request import CURRENT_CALLER
 from mcp_tools_proxy.registry.registry import RegistryHolder
 
 
-class MirroredArguments:
+class HeaderParameters:
     """Knows the tools that mirror arguments: the SDK checks the headers of their calls.
 
     Most tools mirror none. The SDK would find that out by two walks through the schema at each
@@ -22,7 +22,7 @@ class MirroredArguments:
 
     def schema(self, tool: str) -> JsonObject | None:
         """Give the input schema of a tool that the one who asks may use, if it mirrors any."""
-        caller, registry = ASKING.get(), self._holder.current
+        caller, registry = CURRENT_CALLER.get(), self._holder.current
         schema = None if caller is None else registry.input_schema(tool, caller)
         if schema is None:
             return None

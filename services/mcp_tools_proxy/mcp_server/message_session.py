@@ -20,13 +20,13 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
 from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
-from mcp_tools_proxy.mcp_server.results import Json, refusal_of
+from mcp_tools_proxy.mcp_server.results import Json, unsupported_reason
 from mcp_tools_proxy.mcp_server.server import FacadeServer
-from mcp_tools_proxy.mcp_server.stateless import PlainRequest, answer_plain, find_plain
+from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
 
 MAX_OPEN_REQUESTS = 64
 """Requests of one session that are not answered yet; one more is refused."""
@@ -123,7 +123,7 @@ class Conversation:
             await self._refuse(id_, error)
 
     def _take(self, content: object) -> None:
-        plain = find_plain(content, self._server.answers) if self._may_be_plain else None
+        plain = parse_stateless(content, self._server.answers) if self._may_be_plain else None
         if plain is not None:
             self._check_room()
             self._begin(plain.id, plain.method)
@@ -158,20 +158,22 @@ class Conversation:
 
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN_REQUESTS:
-            raise NoRoom(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
+            raise CapacityExceeded(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
 
     def _hand_over(self, message: JSONRPCMessage) -> None:
         """Leave a message to the SDK."""
         try:
             self._unheard.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
-            raise NoRoom(f"{MAX_UNHEARD} messages wait to be looked at; send fewer") from None
+            raise CapacityExceeded(
+                f"{MAX_UNHEARD} messages wait to be looked at; send fewer"
+            ) from None
 
     def _begin(self, id_: RequestId, method: str) -> None:
         self._open[str(id_)] = method
         self._answered.clear()
 
-    async def _answer(self, request: PlainRequest) -> None:
+    async def _answer(self, request: StatelessRequest) -> None:
         """Answer a plain request, unless it is cancelled meanwhile."""
         answer: Json | None = None
 
@@ -180,7 +182,7 @@ class Conversation:
                 await self._send(message)
 
         try:
-            answer = await answer_plain(self._server, request, self._caller, tell=tell)
+            answer = await handle_stateless(self._server, request, self._caller, tell=tell)
             await self._send(answer)
         except Exception:
             log.exception("facade.answer_crashed", method=request.method)
@@ -190,7 +192,7 @@ class Conversation:
             self._close(request.id)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
-        await self._tell(SessionMessage(refusal_of(id_, error)))
+        await self._tell(SessionMessage(unsupported_reason(id_, error)))
 
     async def _tell(self, item: SessionMessage) -> None:
         message = item.message

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.execute import Executor
-from mcp_tools_proxy.mcp_server.request import Asked
+from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import (
     Json,
     completion_result,
@@ -39,7 +39,7 @@ class Methods:
     def __init__(self, registry: RegistryHolder, executor: Executor) -> None:
         self._registry = registry
         self._executor = executor
-        self._methods: Mapping[str, Callable[[Asked], Awaitable[Json]]] = {
+        self._methods: Mapping[str, Callable[[McpRequest], Awaitable[Json]]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "prompts/list": self._list_prompts,
@@ -53,47 +53,47 @@ class Methods:
     def __contains__(self, method: str) -> bool:
         return method in self._methods
 
-    async def answer(self, asked: Asked) -> Json:
+    async def answer(self, asked: McpRequest) -> Json:
         """Give the result of a method that is here, without its era's envelope. Raises MCPError."""
         try:
             return await self._methods[asked.method](asked)
         except ProxyError as error:
             raise protocol_error(error, asked.trace_id, modern=asked.modern) from None
 
-    async def _list_tools(self, asked: Asked) -> Json:
+    async def _list_tools(self, asked: McpRequest) -> Json:
         listed = await self._registry.current.mcp_tools(_whole(asked).caller)
         if asked.modern:
             return {"tools": listed.definitions}
         return {"tools": [_without_odd_output(tool) for tool in listed.definitions]}
 
-    async def _list_prompts(self, asked: Asked) -> Json:
+    async def _list_prompts(self, asked: McpRequest) -> Json:
         listed = await self._registry.current.mcp_prompts(_whole(asked).caller)
         return {"prompts": listed.definitions}
 
-    async def _list_resources(self, asked: Asked) -> Json:
+    async def _list_resources(self, asked: McpRequest) -> Json:
         listed = await self._registry.current.mcp_resources(_whole(asked).caller)
         return {"resources": listed.definitions}
 
-    async def _list_templates(self, asked: Asked) -> Json:
+    async def _list_templates(self, asked: McpRequest) -> Json:
         listed = await self._registry.current.mcp_templates(_whole(asked).caller)
         return {"resourceTemplates": listed.definitions}
 
-    async def _call_tool(self, asked: Asked) -> Json:
+    async def _call_tool(self, asked: McpRequest) -> Json:
         call = asked.call(Kind.TOOL, asked.text("name"), asked.mapping("arguments"))
         outcome = await self._executor.execute(call)
         return tool_result(outcome, call, modern=asked.modern)
 
-    async def _get_prompt(self, asked: Asked) -> Json:
+    async def _get_prompt(self, asked: McpRequest) -> Json:
         call = asked.call(Kind.PROMPT, asked.text("name"), asked.mapping("arguments"))
         outcome = await self._executor.execute(call)
         return prompt_result(outcome, call.trace_id, modern=asked.modern)
 
-    async def _read_resource(self, asked: Asked) -> Json:
+    async def _read_resource(self, asked: McpRequest) -> Json:
         call = asked.call(Kind.RESOURCE, asked.text("uri"), {})
         outcome = await self._executor.execute(call)
         return resource_result(outcome, call.trace_id, call.name, modern=asked.modern)
 
-    async def _complete(self, asked: Asked) -> Json:
+    async def _complete(self, asked: McpRequest) -> Json:
         kind, name = _reference(asked.mapping("ref"))
         arguments = {"argument": asked.mapping("argument")}
         if context := asked.mapping("context"):
@@ -103,7 +103,7 @@ class Methods:
         return completion_result(outcome, call.trace_id, modern=asked.modern)
 
 
-def _whole(asked: Asked) -> Asked:
+def _whole(asked: McpRequest) -> McpRequest:
     """Refuse a cursor: every list is given whole. Raises MCPError."""
     if asked.params.get("cursor") is not None:
         raise MCPError(INVALID_PARAMS, "no list has more pages; leave cursor out")

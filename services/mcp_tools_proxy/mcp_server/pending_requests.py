@@ -33,7 +33,7 @@ class _Out(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Unanswered:
+class PendingRequests:
     """Watches both ways of a connection, to tell when every answer was handed over."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from mcp_tools_proxy.domain.caller import Call, Caller, Kind, Resumed
+from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.mcp_server.clients import LEVELS, SessionClient
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
@@ -26,14 +26,14 @@ CallerOf = Callable[[Context], Caller]
 ClientOf = Callable[[object, str | None], Client]
 """Gives the client of a request: its progress token, and the least severe log line it wants."""
 
-ASKING: ContextVar[Caller | None] = ContextVar("asking", default=None)
+CURRENT_CALLER: ContextVar[Caller | None] = ContextVar("asking", default=None)
 """Who sends the HTTP request that is being served, for what the SDK asks before it calls us."""
 
 NO_HEADERS = Headers(raw=[])
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class McpRequest:
     """One request: ``params`` as they came, unchecked; ``modern`` is MCP 2026-07-28."""
 
     method: str
@@ -122,13 +122,13 @@ class Asked:
             resumed=self._resumed() if self.modern else None,
         )
 
-    def _resumed(self) -> Resumed | None:
+    def _resumed(self) -> InputResponses | None:
         if "inputResponses" not in self.params and "requestState" not in self.params:
             return None
         state = self.params.get("requestState")
         if state is not None and not isinstance(state, str):
             raise MCPError(INVALID_PARAMS, "requestState should be a string")
-        return Resumed(responses=self.mapping("inputResponses"), state=state)
+        return InputResponses(responses=self.mapping("inputResponses"), state=state)
 
     def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
         """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""

@@ -71,7 +71,7 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
         case Failed(error=error):
             _raise_if_for_the_client(error, call)
             return _failed(error, trace_id)
-        case Ok(asks_for_input=True):
+        case Ok(input_required=True):
             return dict(outcome.result)
         case Ok(spec=spec) if spec.server_id is None:
             text = {"type": "text", "text": outcome.result_json.decode()}
@@ -88,7 +88,7 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     """Make a prompts/get result: ``messages``, ``description``?, ``_meta``, and what its server has
     added. Raises MCPError."""
     result = _value_of(outcome, trace_id, modern=modern)
-    if outcome_asks(outcome):
+    if asks_client(outcome):
         return dict(result)
     return _kept(result) | {"_meta": _meta(result, trace_id)}
 
@@ -99,7 +99,7 @@ def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) 
     if isinstance(outcome, Failed):
         raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
     result = outcome.result
-    if outcome_asks(outcome):
+    if asks_client(outcome):
         return dict(result)
     return _kept(result) | {"_meta": _meta(result, trace_id)}
 
@@ -121,9 +121,9 @@ def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
         raise MCPError(code, error.message, details.get("data"))
 
 
-def outcome_asks(outcome: Outcome) -> bool:
+def asks_client(outcome: Outcome) -> bool:
     """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
-    return isinstance(outcome, Ok) and outcome.asks_for_input
+    return isinstance(outcome, Ok) and outcome.input_required
 
 
 def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: object) -> MCPError:
@@ -134,7 +134,7 @@ def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: ob
     return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
 
 
-def refusal_of(id_: RequestId, error: ProxyError) -> JSONRPCError:
+def unsupported_reason(id_: RequestId, error: ProxyError) -> JSONRPCError:
     """Make the answer to a request that is not taken."""
     told = protocol_error(error, new_trace_id(), modern=True).error
     if isinstance(error, InvalidRequest):

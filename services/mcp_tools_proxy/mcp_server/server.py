@@ -32,13 +32,13 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.header_parameters import MirroredArguments
+from mcp_tools_proxy.mcp_server.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
-from mcp_tools_proxy.mcp_server.notify.delivery import Telling
-from mcp_tools_proxy.mcp_server.notify.list_changes import Watching
-from mcp_tools_proxy.mcp_server.notify.listen_streams import Listening
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor
+from mcp_tools_proxy.mcp_server.notify.listen_streams import ListenStreams
 from mcp_tools_proxy.mcp_server.notify.session_subscriptions import Sessions, level_of, set_level
-from mcp_tools_proxy.mcp_server.request import Asked, CallerOf, Context
+from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.registry.registry import RegistryHolder
 
@@ -67,9 +67,9 @@ class FacadeServer(Server[Any]):
         max_streams_of_tenant: int,
     ) -> None:
         """``max_streams`` bounds the streams of changes that clients hold open."""
-        self._telling = Telling()
-        self.watching = Watching(registry, self._telling)
-        self.listening = Listening(
+        self._telling = Delivery()
+        self.watching = ListChangeMonitor(registry, self._telling)
+        self.listening = ListenStreams(
             self.watching,
             self._telling,
             subscriptions,
@@ -79,7 +79,7 @@ class FacadeServer(Server[Any]):
         self._sessions = Sessions(self.watching, subscriptions, self._telling)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
-        self._mirrored = MirroredArguments(registry)
+        self._mirrored = HeaderParameters(registry)
         super().__init__(
             name,
             version=version("mcp-tools-proxy"),
@@ -141,7 +141,7 @@ class FacadeServer(Server[Any]):
         """Tell whether calls of a tool mirror arguments in headers, for the one who asks now."""
         return self._mirrored.schema(tool) is not None
 
-    async def answer(self, asked: Asked) -> Json:
+    async def answer(self, asked: McpRequest) -> Json:
         """Give the result of a request, with its era's envelope. Raises MCPError."""
         try:
             result = await self._methods.answer(asked)
@@ -161,8 +161,8 @@ class FacadeServer(Server[Any]):
                 result |= {"ttlMs": 0, "cacheScope": "private"}
         return result | {"_meta": {**self._stamp, **meta}}
 
-    def _read(self, context: Context) -> Asked:
-        return Asked.read(context, self._caller_of(context), level_of(context))
+    def _read(self, context: Context) -> McpRequest:
+        return McpRequest.read(context, self._caller_of(context), level_of(context))
 
     async def _listen(
         self, context: Context, params: SubscriptionsListenRequestParams

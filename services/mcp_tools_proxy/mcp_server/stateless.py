@@ -16,13 +16,13 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, Tell
-from mcp_tools_proxy.mcp_server.request import NO_HEADERS, Asked
+from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import FacadeServer
 
 
 @dataclass(frozen=True, slots=True)
-class PlainRequest:
+class StatelessRequest:
     """A request whose envelope is as it should be; ``declared`` is what its client is capable of,
     as it came."""
 
@@ -32,11 +32,11 @@ class PlainRequest:
     declared: object
 
 
-def find_plain(
+def parse_stateless(
     content: object,
     answers: Callable[[str], bool],
     headers: Mapping[str, str] | None = None,
-) -> PlainRequest | None:
+) -> StatelessRequest | None:
     """Take parsed JSON as a plain request of a method that ``answers`` knows, None for any other.
 
     ``headers`` are those of HTTP, which have to agree with it, by their names in lower case.
@@ -52,13 +52,13 @@ def find_plain(
         } if answers(method):
             route = classify_inbound_request(content, headers=headers)
             if isinstance(route, InboundModernRoute):
-                return PlainRequest(id_, method, params, route.client_capabilities)
+                return StatelessRequest(id_, method, params, route.client_capabilities)
     return None
 
 
-async def answer_plain(
+async def handle_stateless(
     server: FacadeServer,
-    request: PlainRequest,
+    request: StatelessRequest,
     caller: Caller,
     *,
     tell: Tell | None = None,
@@ -66,7 +66,7 @@ async def answer_plain(
 ) -> Json:
     """Give the message that answers a plain request; ``tell`` sends what is said before it."""
     client_of = partial(EnvelopeClient, request.declared, tell)
-    asked = Asked.of(
+    asked = McpRequest.of(
         request.method, request.params, caller, client_of, modern=True, headers=headers
     )
     try:

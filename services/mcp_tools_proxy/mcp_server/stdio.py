@@ -12,7 +12,7 @@ import structlog
 from mcp.server.stdio import stdio_server
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.pending_requests import Unanswered
+from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
 from mcp_tools_proxy.mcp_server.server import FacadeServer
 from mcp_tools_proxy.mcp_server.stdio_lines import StrictLines
 from mcp_tools_proxy.web.body import BodyLimits
@@ -34,7 +34,7 @@ async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLi
     lines = await _Lines.open(limits.max_bytes)
     checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
     stdin = cast("anyio.AsyncFile[str]", checked)  # the SDK only iterates over it
-    unanswered = Unanswered()
+    unanswered = PendingRequests()
 
     async def stop_reading() -> None:
         await lifecycle.stopping()

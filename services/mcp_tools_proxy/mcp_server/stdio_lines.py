@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.mcp_server.results import refusal_of
+from mcp_tools_proxy.mcp_server.results import unsupported_reason
 from mcp_tools_proxy.wire.request_json import parse_request
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ class StrictLines:
                 return
             case {"method": str(), "id": int() | str() as id_}:
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await (await self.way_out).send(SessionMessage(refusal_of(id_, error)))
+                    await (await self.way_out).send(SessionMessage(unsupported_reason(id_, error)))
 
 
 def _content_of(line: bytes) -> object:

@@ -65,7 +65,7 @@ class ToolNameStyle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
+class NameConflict:
     """A tool whose bare name is not its alone; both places are those of references.
 
     ``other`` is None where one of our own tools has the name.
@@ -83,7 +83,7 @@ class ToolNaming:
     style: ToolNameStyle = ToolNameStyle.SERVER
     own_names: frozenset[str] = frozenset()
 
-    def clashes(self, tools: Sequence[Reference]) -> Iterator[Clash]:
+    def clashes(self, tools: Sequence[Reference]) -> Iterator[NameConflict]:
         """Tell which enabled references of a preset the style cannot name.
 
         A bare name has to be one tool's: no other bare name, no name of ours, and no full name or
@@ -105,16 +105,16 @@ class ToolNaming:
         for (_, name), place in pairs.items():
             other = full.get(name, bare.setdefault(name, place))
             if name in self.own_names:
-                yield Clash(place=place, name=name, other=None)
+                yield NameConflict(place=place, name=name, other=None)
             elif other != place:
-                yield Clash(place=place, name=name, other=other)
+                yield NameConflict(place=place, name=name, other=other)
 
 
 ANY_NAMES = ToolNaming()
 """Names the tools of every preset."""
 
 
-def looks_like_anothers(
+def impersonates_server(
     kind: Kind, server_id: str | None, name: str, servers: Container[str]
 ) -> bool:
     """Tell whether what a server calls a component is spelt like the full name of another server's

@@ -64,7 +64,7 @@ class CountingStorage(Storage):
             await self.add_many([(b.key, b.window_s, 1) for b in ended])
 
 
-class Counting:
+class BudgetCounter:
     """Fixed windows (T-09) of a storage; lets the storage's own exceptions through.
 
     ``limits`` counts: a charge is its storage's ``incr``, which opens a key's window. Its own

@@ -10,7 +10,7 @@ from typing import TypeVar
 import structlog
 from limits.errors import StorageError
 
-from mcp_tools_proxy.ratelimit.counter import Counting
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -75,7 +75,7 @@ class SharedStore:
 
     def __init__(
         self,
-        counting: Counting,
+        counting: BudgetCounter,
         *,
         name: str,
         connect: Callable[[int], Awaitable[None]],
@@ -98,7 +98,7 @@ class SharedStore:
     def __repr__(self) -> str:
         return f"<SharedStore {self._name} {'up' if self.up else 'down'}>"
 
-    async def attempt(self, operation: Callable[[Counting], Awaitable[T]], wait_s: float) -> T:
+    async def attempt(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
         Raises StoreDown when the store is known to be down (then without waiting), when it fails,

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budget, Budgets
-from mcp_tools_proxy.ratelimit.counter import Counting, Refusal
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter, Refusal
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
@@ -36,7 +36,12 @@ class Limiter:
     """
 
     def __init__(
-        self, budgets: Budgets, *, memory: Counting, shared: SharedStore | None, metrics: Metrics
+        self,
+        budgets: Budgets,
+        *,
+        memory: BudgetCounter,
+        shared: SharedStore | None,
+        metrics: Metrics,
     ) -> None:
         self._budgets = budgets
         self._memory = memory
@@ -103,7 +108,7 @@ class Limiter:
         if self._shared is not None:
             await self._shared.close()
 
-    async def _count(self, operation: Callable[[Counting], Awaitable[T]], wait_s: float) -> T:
+    async def _count(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
         """Count in the shared store, or else all over again in memory."""
         if self._shared is not None and self._shared.up and wait_s > 0:
             with contextlib.suppress(StoreDown):
@@ -123,12 +128,12 @@ def build_limiter(
 
     Does not connect. Raises ValueError, naming the variable, when the URL is of no use.
     """
-    memory = Counting(MemoryStorage())
+    memory = BudgetCounter(MemoryStorage())
     if storage_url is None:
         return Limiter(budgets, memory=memory, shared=None, metrics=metrics)
     opened = open_redis(storage_url)
     shared = SharedStore(
-        Counting(opened.storage),
+        BudgetCounter(opened.storage),
         name=opened.name,
         connect=opened.connect,
         disconnect=opened.disconnect,

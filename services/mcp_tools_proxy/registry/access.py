@@ -49,4 +49,4 @@ class Access:
         return Viewer(caller.agent, visibility, has_tenant)
 
 
-EVERYBODY = Access()
+UNRESTRICTED = Access()

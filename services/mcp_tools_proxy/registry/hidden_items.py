@@ -16,7 +16,7 @@ NEEDS_TASK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotShown:
+class HiddenItems:
     """Everything that the servers offer, and ``need_task``: server id and name of each tool that
     the preset allows and that can only be run as a task."""
 
@@ -43,7 +43,7 @@ class NotShown:
         }
 
 
-NOTHING = NotShown()
+NOTHING = HiddenItems()
 
 
 def _spellings(server_id: str, name: str) -> Iterator[str]:

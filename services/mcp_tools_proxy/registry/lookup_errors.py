@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.wire.messages import did_you_mean, nearest
+from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
@@ -45,7 +45,7 @@ def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> Not
     )
 
 
-def needs_a_tenant(kind: Kind, name: str) -> NotAllowed:
+def tenant_required(kind: Kind, name: str) -> NotAllowed:
     """Refuse what works on a tenant's documents to a caller without one."""
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
@@ -54,7 +54,7 @@ def needs_a_tenant(kind: Kind, name: str) -> NotAllowed:
     )
 
 
-def outside_the_preset(name: str) -> ToolNotAllowed:
+def not_in_preset(name: str) -> ToolNotAllowed:
     """Refuse a qualified tool name outside the view, whether or not it exists (contract §6)."""
     return ToolNotAllowed(
         f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
@@ -102,4 +102,4 @@ def _near(name: str, known: Iterable[str]) -> str | None:
     known = tuple(known)
     with_server = f":{name}"
     owned = next((candidate for candidate in known if candidate.endswith(with_server)), None)
-    return owned or nearest(name, known)
+    return owned or closest_match(name, known)

@@ -53,9 +53,9 @@ class McpLists(Generic[ItemT]):
 
     def names_for(self, viewer: Viewer) -> Iterable[str]:
         """Name what ``viewer`` may use, in the list's order."""
-        return (self._name_for(item, viewer) for item in self._table.seen_by(viewer))
+        return (self._name_for(item, viewer) for item in self._table.visible_to(viewer))
 
-    def shown_to(self, viewer: Viewer) -> Sequence[JsonObject]:
+    def definitions_for(self, viewer: Viewer) -> Sequence[JsonObject]:
         """List what ``viewer`` may use."""
         mask = self._table.mask_of(viewer)
         shown = self._lists.get(mask)
@@ -70,7 +70,7 @@ class McpLists(Generic[ItemT]):
         mask = self._table.mask_of(viewer)
         listed = self._takeable.get(mask)
         if listed is None:
-            shown = self.shown_to(viewer)
+            shown = self.definitions_for(viewer)
             listed = tuple(it for it in shown if self._key != "uri" or is_url(it.get("uri")))
             _keep(self._takeable, mask, listed)
         etag = self._etags.get(mask)
@@ -119,9 +119,11 @@ class McpListings:
         """Make the lists; what is no tool goes by its bare name where that means one item."""
         return cls(
             tools=McpLists(tools, key="name", name_for=_tool_namer(tools, tool_names)),
-            prompts=McpLists(prompts, key="name", name_for=_shortest(prompts)),
-            resources=McpLists(resources, key="uri", name_for=_shortest(resources)),
-            templates=McpLists(templates, key="uriTemplate", name_for=_shortest(templates)),
+            prompts=McpLists(prompts, key="name", name_for=_shortest_unique_name(prompts)),
+            resources=McpLists(resources, key="uri", name_for=_shortest_unique_name(resources)),
+            templates=McpLists(
+                templates, key="uriTemplate", name_for=_shortest_unique_name(templates)
+            ),
         )
 
 
@@ -144,7 +146,7 @@ def _tool_namer(table: Table[Tool], style: ToolNameStyle) -> NameFor[Tool]:
             return bare
 
 
-def _shortest(table: Table[ItemT]) -> NameFor[ItemT]:
+def _shortest_unique_name(table: Table[ItemT]) -> NameFor[ItemT]:
     """Name items by the shortest name that gets the viewer this very item."""
 
     def name_for(item: ItemT, viewer: Viewer) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.aliases import alias_of, looks_like_anothers, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, NOTHING_EXCLUDED, Exclusions, PresetScope
 from mcp_tools_proxy.registry.table import Viewer
 
@@ -56,7 +56,7 @@ class Expected:
     def _bare_names(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> Iterator[str]:
         """Give what the server may call the item that a caller names so."""
         prefix = qualified_name(server_id, "")
-        spelt = [name] if self._goes_bare(server_id, kind, name, viewer) else []
+        spelt = [name] if self._bare_name_allowed(server_id, kind, name, viewer) else []
         if name.startswith(prefix):
             spelt.append(name[len(prefix) :])
         yield from spelt
@@ -67,10 +67,10 @@ class Expected:
             for uri in spelt:
                 yield from self._templates(server_id, uri)
 
-    def _goes_bare(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
+    def _bare_name_allowed(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
         if kind is Kind.TOOL and viewer.agent is None and not self.bare_tools:
             return False
-        return not looks_like_anothers(kind, server_id, name, self.servers)
+        return not impersonates_server(kind, server_id, name, self.servers)
 
     def _templates(self, server_id: str, uri: str) -> Iterator[str]:
         """Give each template that the preset names and that begins like the URI."""

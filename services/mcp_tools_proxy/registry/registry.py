@@ -16,21 +16,21 @@ from mcp_tools_proxy.domain.component import (
 )
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, looks_like_anothers, qualified_name
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
-from mcp_tools_proxy.registry.access import EVERYBODY, Access
-from mcp_tools_proxy.registry.hidden_items import NOTHING, NotShown
+from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
+from mcp_tools_proxy.registry.hidden_items import NOTHING, HiddenItems
 from mcp_tools_proxy.registry.lookup_errors import (
     ambiguous,
-    needs_a_tenant,
     not_allowed,
     not_found,
-    outside_the_preset,
+    not_in_preset,
+    tenant_required,
 )
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.pending_offers import Expected
-from mcp_tools_proxy.registry.table import Described, ItemT, Table, Viewer
-from mcp_tools_proxy.registry.template_resolver import ThroughTemplates
+from mcp_tools_proxy.registry.table import HasSpec, ItemT, Table, Viewer
+from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 
 
@@ -47,11 +47,11 @@ class Registry:
     prompts: Table[Prompt]
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
-    through_templates: ThroughTemplates
+    through_templates: TemplateResolver
     listings: McpListings
-    access: Access = EVERYBODY
+    access: Access = UNRESTRICTED
     expected: Expected = field(default_factory=Expected)
-    not_shown: NotShown = NOTHING
+    not_shown: HiddenItems = NOTHING
 
     @classmethod
     def build(
@@ -61,10 +61,10 @@ class Registry:
         prompts: Iterable[Prompt] = (),
         resources: Iterable[Resource] = (),
         templates: Iterable[ResourceTemplate] = (),
-        access: Access = EVERYBODY,
+        access: Access = UNRESTRICTED,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         scope: PresetScope = NO_SCOPE,
-        not_shown: NotShown = NOTHING,
+        not_shown: HiddenItems = NOTHING,
     ) -> Self:
         """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
 
@@ -72,19 +72,19 @@ class Registry:
         two others server and name.
         """
 
-        def goes_bare(item: Described) -> bool:
+        def bare_name_allowed(item: HasSpec) -> bool:
             it = item.spec
-            return not looks_like_anothers(it.kind, it.server_id, it.bare_name, access.servers)
+            return not impersonates_server(it.kind, it.server_id, it.bare_name, access.servers)
 
         tool_table = Table(
             tools,
             names_of=lambda tool: (tool.spec.name, tool.spec.alias),
             first_shadows=False,
             bare_names=tool_names is ToolNameStyle.BARE,
-            goes_bare=goes_bare,
+            bare_name_allowed=bare_name_allowed,
         )
-        prompt_table = Table(prompts, names_of=_qualified, goes_bare=goes_bare)
-        resource_table = Table(resources, names_of=_qualified, goes_bare=goes_bare)
+        prompt_table = Table(prompts, names_of=_qualified, bare_name_allowed=bare_name_allowed)
+        resource_table = Table(resources, names_of=_qualified, bare_name_allowed=bare_name_allowed)
         template_table = Table(templates, names_of=_qualified)
         return cls(
             tools=tool_table,
@@ -92,7 +92,7 @@ class Registry:
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,
-            through_templates=ThroughTemplates(template_table, access.exclude),
+            through_templates=TemplateResolver(template_table, access.exclude),
             listings=McpListings.of(
                 tool_table, prompt_table, resource_table, template_table, tool_names
             ),
@@ -152,7 +152,7 @@ class Registry:
 
         Raises AgentNotFound, AgentRequired, as the other lists do.
         """
-        return [tool.spec for tool in self.tools.seen_by(self.access.viewer(caller))]
+        return [tool.spec for tool in self.tools.visible_to(self.access.viewer(caller))]
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
@@ -170,15 +170,15 @@ class Registry:
         One whose bare name means several to this caller is listed as ``server_id:name``; so are
         resources and templates.
         """
-        return self.listings.prompts.shown_to(self.access.viewer(caller))
+        return self.listings.prompts.definitions_for(self.access.viewer(caller))
 
     def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the resources that ``caller`` may read by their names, as MCP does."""
-        return self.listings.resources.shown_to(self.access.viewer(caller))
+        return self.listings.resources.definitions_for(self.access.viewer(caller))
 
     def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the templates whose URIs ``caller`` may read, as MCP does."""
-        return self.listings.templates.shown_to(self.access.viewer(caller))
+        return self.listings.templates.definitions_for(self.access.viewer(caller))
 
     async def mcp_tools(self, caller: Caller) -> McpList:
         """List as MCP does the tools that ``resolve`` would accept, under the names in force.
@@ -214,10 +214,10 @@ class Registry:
         self._check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
         server_id, _, tool_name = name.partition(":")
         if not (server_id and tool_name):
-            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.seen_by(viewer)))
+            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.visible_to(viewer)))
         if viewer.agent is not None:
             raise not_allowed(Kind.TOOL, name, viewer.agent, None)
-        raise outside_the_preset(name)
+        raise not_in_preset(name)
 
     def _prompt(self, name: str, viewer: Viewer) -> Prompt:
         prompt = _only(self.prompts.find(name, viewer), name)
@@ -248,7 +248,7 @@ class Registry:
         """Refuse what needs a tenant to who has none, and to an agent what its profile takes from
         it, or names. Raises NotAllowed."""
         if denial is Denial.TENANT:
-            raise needs_a_tenant(kind, name)
+            raise tenant_required(kind, name)
         if viewer.agent is None:
             return
         if denial is None and viewer.visibility.excluded.hits(kind, None, name):

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.component import ComponentSpec, Tool
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
 
-def without_clashes(
+def drop_name_conflicts(
     local: Iterable[Tool], remote: Iterable[Tool]
 ) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
     """Part ``remote`` into the tools that can stand beside ``local`` and those that cannot.
@@ -33,7 +33,7 @@ def without_clashes(
 EVERYTHING = Visibility()
 
 
-class Described(Protocol):
+class HasSpec(Protocol):
     """A component, or what gives components: a template."""
 
     @property
@@ -42,7 +42,7 @@ class Described(Protocol):
         ...
 
 
-ItemT = TypeVar("ItemT", bound=Described)
+ItemT = TypeVar("ItemT", bound=HasSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,11 @@ class Table(Generic[ItemT]):
         names_of: Callable[[ItemT], Iterable[str]],
         first_shadows: bool = True,
         bare_names: bool = True,
-        goes_bare: Callable[[ItemT], bool] = lambda _: True,
+        bare_name_allowed: Callable[[ItemT], bool] = lambda _: True,
     ) -> None:
-        """``names_of`` gives the names that are an item's alone; ``goes_bare`` tells whether it may
-        be used by its bare name.
+        """Build the table; ``names_of`` returns the names that are an item's alone.
+
+        ``bare_name_allowed`` returns whether an item may be used by its bare name.
 
         Without ``bare_names`` a caller without an agent names no item by its bare name. Raises
         ValueError when two items have one name.
@@ -94,7 +95,9 @@ class Table(Generic[ItemT]):
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
         self._by_bare_name = _grouped(
-            item for item in self.items if item.spec.server_id is not None and goes_bare(item)
+            item
+            for item in self.items
+            if item.spec.server_id is not None and bare_name_allowed(item)
         )
         self._bare_names = bare_names
         self._shadowed = frozenset(
@@ -138,7 +141,7 @@ class Table(Generic[ItemT]):
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
         return next((why for it in known if (why := viewer.denial(it.spec))), None)
 
-    def seen_by(self, viewer: Viewer) -> tuple[ItemT, ...]:
+    def visible_to(self, viewer: Viewer) -> tuple[ItemT, ...]:
         """List what ``viewer`` may use, in the view's order."""
         return tuple(compress(self.items, self.mask_of(viewer)))
 

@@ -8,7 +8,7 @@ from mcp_tools_proxy.policy.visibility import NOTHING_EXCLUDED, Denial, Exclusio
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
 
 
-class ThroughTemplates:
+class TemplateResolver:
     """Finds the resource that a template stands for; ``exclude`` is what nobody may see (A-01)."""
 
     def __init__(
@@ -23,7 +23,7 @@ class ThroughTemplates:
         The first template of a server counts, and without an agent the first server. A URI with a
         server's id in front is this server's, where it is nobody's as it stands, or several's.
         """
-        return self._find(self._templates.seen_by(viewer), uri, viewer)
+        return self._find(self._templates.visible_to(viewer), uri, viewer)
 
     def denial(self, uri: str, viewer: Viewer) -> Denial | None:
         """Say what refuses to ``viewer`` a URI that somebody may read; None where nothing does."""

@@ -19,7 +19,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     definition_of,
     list_warnings,
 )
-from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING, NotShown
+from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING, HiddenItems
 from mcp_tools_proxy.registry.table import Table, Viewer
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.text import quote
@@ -27,11 +27,11 @@ from mcp_tools_proxy.wire.text import quote
 AT_ONCE = 100
 """How many names are looked up before calls may go on."""
 
-VAIN_NAMES_TOLD = 100
+MAX_UNMATCHED_REPORTED = 100
 """How many names that lead to no tool are told one by one."""
 
 
-class WrittenTools:
+class SerializedTools:
     """The tools of one registry in one format, each as JSON once somebody asked for it."""
 
     def __init__(self, tools: Sequence[Tool], tool_format: ToolFormat) -> None:
@@ -70,7 +70,7 @@ class ToolList:
     only be run in a way that is not ours.
     """
 
-    written: WrittenTools
+    written: SerializedTools
     mask: bytes
     more_warnings: Sequence[ToolWarning] | None = None
 
@@ -134,10 +134,10 @@ class ToolList:
 class ToolLists:
     """The lists of one registry's tools, for whoever asks."""
 
-    def __init__(self, table: Table[Tool], not_shown: NotShown = NOTHING) -> None:
+    def __init__(self, table: Table[Tool], not_shown: HiddenItems = NOTHING) -> None:
         self._table = table
         self._not_shown = not_shown
-        self._written = {shape: WrittenTools(table.items, shape) for shape in ToolFormat}
+        self._written = {shape: SerializedTools(table.items, shape) for shape in ToolFormat}
 
     async def list_for(
         self, viewer: Viewer, tool_format: ToolFormat, names: Sequence[str] | None = None
@@ -205,7 +205,7 @@ def _needs_task(tool: str) -> ToolWarning:
 
 def _told(vain: Mapping[str, int]) -> Sequence[ToolWarning]:
     """Tell of names that lead to no tool, or to as many as ``vain`` says."""
-    told = [_warning(name, count) for name, count in islice(vain.items(), VAIN_NAMES_TOLD)]
+    told = [_warning(name, count) for name, count in islice(vain.items(), MAX_UNMATCHED_REPORTED)]
     if (left_out := len(vain) - len(told)) > 0:
         told.append(ToolWarning(message=f"{left_out} more names lead to no tool that you may run"))
     return told

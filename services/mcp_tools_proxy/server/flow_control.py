@@ -10,7 +10,7 @@ _SENDS_NO_MORE = getattr(select, "POLLRDHUP", 0)
 """Asks whether the client closed its side; elsewhere than on Linux only a reset is seen."""
 
 
-class HeldFlow(FlowControl):
+class PausableFlow(FlowControl):
     """uvicorn's flow control, with a hold: until ``release`` nobody else resumes reading.
 
     While nothing is read nothing says that the client has gone, so it is looked for every

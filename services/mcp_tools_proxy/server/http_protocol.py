@@ -8,7 +8,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mcp_tools_proxy.server.arrival_timer import ArrivalTimer
-from mcp_tools_proxy.server.flow_control import HeldFlow
+from mcp_tools_proxy.server.flow_control import PausableFlow
 from mcp_tools_proxy.server.unread_watch import UnreadWatch
 from mcp_tools_proxy.server.upgrade_header import parser_behind_head
 
@@ -78,7 +78,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self.flow: HeldFlow = HeldFlow(transport, on_gone=self._end_at_once, look_s=self.look_s)
+        self.flow: PausableFlow = PausableFlow(
+            transport, on_gone=self._end_at_once, look_s=self.look_s
+        )
         self._unread = UnreadWatch(transport, self.stall_timeout_s)
         self._arrival.start()
 

@@ -52,10 +52,10 @@ def nearest_values(
     """Return the values with those of other systems replaced, and a warning for each."""
     read = dict(values)
     warnings: list[SettingWarning] = []
-    for name, foreign, nearest, reason in _NEAREST_VALUES:
+    for name, foreign, closest_match, reason in _NEAREST_VALUES:
         written = str(values.get(name, "")).strip().lower()
         if written in foreign:
-            read[name] = nearest
+            read[name] = closest_match
             warnings.append(SettingWarning(variable(name), f"{written} {reason}"))
     return read, tuple(warnings)
 

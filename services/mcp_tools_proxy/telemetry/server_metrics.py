@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
-class ServerMeters:
+class ServerMetrics:
     """Counts what happens with one server, under its ``server`` label.
 
     Metrics that are there from the start show 0. ``close`` ends it: a session that is being
@@ -51,7 +51,7 @@ class ServerMeters:
         self._open = False
 
 
-def forget_server(metrics: Metrics, server_id: str) -> None:
+def remove_server(metrics: Metrics, server_id: str) -> None:
     """Remove what the metrics say of a server that is no longer configured."""
     for metric in (
         metrics.server_up,

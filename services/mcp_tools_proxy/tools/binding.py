@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, problem_of, told_first
+from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, join_first, problem_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ARGUMENTS = 100
@@ -63,7 +63,7 @@ class LocalTool(Generic[ArgumentsT]):
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        message = told_first(errors, self._problem)
+        message = join_first(errors, self._problem)
         names = [str(e["loc"][0])[:128] for e in errors[:MAX_PROBLEMS] if e["loc"]]
         return InvalidArguments(message, details={"arguments": list(dict.fromkeys(names))})
 

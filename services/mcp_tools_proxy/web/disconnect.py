@@ -14,7 +14,7 @@ WATCH_AFTER_S = 0.05
 much as a short call does."""
 
 
-async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
+async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """Give what ``work`` gives. Raises ClientDisconnect, with the work cancelled, if it must.
 
     The request's body has to be read before: what ``receive`` gives next is the disconnect.

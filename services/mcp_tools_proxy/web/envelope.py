@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
-from mcp_tools_proxy.web.identity_headers import challenge
+from mcp_tools_proxy.web.identity_headers import www_authenticate
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 JSON = "application/json"
@@ -59,7 +59,7 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
         if outcome.error.retry_after_s is not None:
             headers["Retry-After"] = str(math.ceil(outcome.error.retry_after_s))
         if isinstance(outcome.error, Unauthenticated):
-            headers["WWW-Authenticate"] = challenge(outcome.error)
+            headers["WWW-Authenticate"] = www_authenticate(outcome.error)
         headers |= _HEADERS_OF_CODE.get(outcome.error.code, {})
     return Response(envelope(outcome, trace_id), status, headers, JSON)
 

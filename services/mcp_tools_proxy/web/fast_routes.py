@@ -10,7 +10,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Front:
+class FastRouter:
     """Hands requests to the first of ``routes`` that they match, and all others to ``app``.
 
     Nobody is answered whose connection is gone.

@@ -23,7 +23,7 @@ MAX_REMEMBERED = 256
 """How many values of ``Host`` that were found good are remembered."""
 
 
-class Guard:
+class HostOriginGuard:
     """Lets requests through whose ``Host`` and ``Origin`` are known, as plain ASGI.
 
     ``hosts`` are names, with a port where only that one is meant; ``ANY_HOST`` means any.

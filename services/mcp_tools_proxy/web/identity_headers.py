@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
 TENANT_HEADER = "X-Tenant-Id"
@@ -17,7 +17,7 @@ _NAMES = {
 }
 
 
-def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
     """Give the value of ``Authorization`` and what the ``X-*-Id`` headers say.
 
     ``raw`` are the pairs as ASGI gives them, names in lower case. The values of ``X-*-Id`` are
@@ -33,11 +33,11 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
             raise _invalid(name, "is given twice; keep one")
         found[name] = value.strip(b" \t")  # which the parser leaves there (RFC 9110 §5.5)
     if not found:
-        return None, NOTHING_SAID
+        return None, NO_ASSERTION
     authorization = found.pop(AUTHORIZATION, None)
-    said = NOTHING_SAID
+    said = NO_ASSERTION
     if found:
-        said = Said(
+        said = AssertedIdentity(
             tenant_id=_identifier(TENANT_HEADER, found),
             user_id=_identifier(USER_HEADER, found),
             agent=_identifier(AGENT_HEADER, found),
@@ -45,7 +45,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Said]:
     return (None if authorization is None else authorization.decode("latin-1")), said
 
 
-def challenge(error: Unauthenticated) -> str:
+def www_authenticate(error: Unauthenticated) -> str:
     """Give the value of ``WWW-Authenticate`` that goes with it (RFC 6750 §3)."""
     return 'Bearer error="invalid_token"' if error.token_refused else "Bearer"
 

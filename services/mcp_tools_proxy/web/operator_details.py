@@ -2,7 +2,7 @@
 
 from starlette.types import Scope
 
-from mcp_tools_proxy.auth.authenticator import Identity, bearer_token
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
 from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.web.request_refusals import Refusals
@@ -14,7 +14,7 @@ class OperatorCheck:
     Where callers need no token everybody counts as one.
     """
 
-    def __init__(self, identity: Identity, refusals: Refusals) -> None:
+    def __init__(self, identity: Authenticator, refusals: Refusals) -> None:
         self._identity = identity
         self._refusals = refusals
 

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_tools_proxy.auth.authenticator import Identity, bearer_token
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
@@ -29,7 +29,7 @@ class TokenGate:
     """
 
     def __init__(
-        self, app: ASGIApp, *, identity: Identity, refusals: Refusals, answer: Answer
+        self, app: ASGIApp, *, identity: Authenticator, refusals: Refusals, answer: Answer
     ) -> None:
         self._app = app
         self._identity = identity

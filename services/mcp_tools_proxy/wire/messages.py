@@ -23,7 +23,7 @@ _TEXTS = {
 }
 
 
-def told_first(problems: Sequence[ProblemT], tell: Callable[[ProblemT], str]) -> str:
+def join_first(problems: Sequence[ProblemT], tell: Callable[[ProblemT], str]) -> str:
     """Tell the first problems, each in the words of ``tell``, and how many more there are."""
     left_out = len(problems) - MAX_PROBLEMS
     told = "; ".join(tell(problem) for problem in problems[:MAX_PROBLEMS])
@@ -50,7 +50,7 @@ COMPARED_CHARS = 64
 """How many known names a wrong one is compared with, and how much of it."""
 
 
-def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
+def closest_match(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Give the known name that is spelt most like ``name``, None when none is like it.
 
     ``least`` is how like it has to be, where 1 is the same.

@@ -64,7 +64,7 @@ _RESERVED = re.compile(
 )
 
 
-def passed_on(meta: Mapping[str, object]) -> dict[str, object]:
+def forwardable_meta(meta: Mapping[str, object]) -> dict[str, object]:
     """Give what of a caller's ``_meta`` goes on to a server.
 
     What MCP reserves (its prefixes, the progress token) does not, nor what is ours; W3C's trace

@@ -20,7 +20,7 @@ _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
 
 
-def is_straight(uri: str) -> bool:
+def is_normalized_path(uri: str) -> bool:
     """Tell whether ``uri`` leads nowhere else than it looks.
 
     One with a ``.`` or ``..`` in its path, encoded or not, is another URI once it is normalised

@@ -118,7 +118,7 @@ SCHEMAS = {
 }
 """Properties of those that take arguments; all are required."""
 
-ASKING: dict[str, Asking[t.CallToolResult]] = {
+CURRENT_CALLER: dict[str, Asking[t.CallToolResult]] = {
     "test_sampling": written("text", ""),
     "test_elicitation": filled_in("user", "", USER),
     "test_elicitation_sep1034_defaults": filled_in("defaults", "Check these", forms.DEFAULTS),

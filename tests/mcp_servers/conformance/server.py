@@ -9,7 +9,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp_servers.conformance import schemas
-from tests.mcp_servers.conformance.asking import ASKING, SCHEMAS, fill_in_prompt
+from tests.mcp_servers.conformance.asking import CURRENT_CALLER, SCHEMAS, fill_in_prompt
 from tests.mcp_servers.conformance.results import (
     BINARY,
     FIXED,
@@ -30,7 +30,7 @@ TOOL_TRIGGER = "test_trigger_tool_change"
 PROMPT_TRIGGER = "test_trigger_prompt_change"
 TOOLS = [
     *FIXED,
-    *ASKING,
+    *CURRENT_CALLER,
     *TELLING,
     TOOL_TRIGGER,
     PROMPT_TRIGGER,
@@ -52,7 +52,7 @@ class Fixture:
     def __init__(self, bus: InMemorySubscriptionBus) -> None:
         self._lists = Lists(bus)
         self._tools = {
-            **ASKING,
+            **CURRENT_CALLER,
             **TELLING,
             TOOL_TRIGGER: self._lists.change_tools,
             PROMPT_TRIGGER: self._lists.change_prompts,

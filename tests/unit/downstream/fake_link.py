@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged, PeerError
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, OnListChanged
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -115,11 +115,11 @@ class FakeLink:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
         if self._down.done():
-            raise LinkFault(self._down.result())
+            raise ConnectionFailure(self._down.result())
         try:
             answer = self._server.answer(method, params)
             return cast("dict[str, Any]", await self._within(answer, timeout_s))
@@ -130,10 +130,10 @@ class FakeLink:
     async def ping(self, *, timeout_s: float) -> None:
         self._server.pings += 1
         if self._down.done():
-            raise LinkFault(self._down.result())
+            raise ConnectionFailure(self._down.result())
         await self._within(self._server.ping(), timeout_s)
 
-    async def follow(self, watched: Watched) -> None:
+    async def follow(self, watched: ResourceSubscriptions) -> None:
         await asyncio.Event().wait()
 
     async def down(self) -> str:
@@ -146,7 +146,7 @@ class FakeLink:
                 await asyncio.wait({answering, self._down}, return_when="FIRST_COMPLETED")
                 if answering.done():
                     return answering.result()
-                raise LinkFault(self._down.result())
+                raise ConnectionFailure(self._down.result())
             finally:
                 answering.cancel()
 
@@ -175,4 +175,4 @@ def in_turn(*answers: Answer) -> Answer:
     return answer
 
 
-METHOD_NOT_FOUND = PeerError(-32601, "Method not found")
+METHOD_NOT_FOUND = JsonRpcError(-32601, "Method not found")

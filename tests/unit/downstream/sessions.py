@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, ServerState, Transport
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.server_metrics import ServerMeters
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from tests.unit.downstream.fake_link import FakeServer
 from tests.unit.downstream.virtual_time import clock
 
@@ -20,7 +20,7 @@ def make_config(server_id: str = "notes", **fields: Any) -> ServerConfig:
     )
 
 
-class Watched:
+class ResourceSubscriptions:
     """A session, how often it said that something changed, and its metrics."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Watched:
         self.session = Session(
             self.config,
             server.dial,
-            ServerMeters(self.metrics, self.config.server_id),
+            ServerMetrics(self.metrics, self.config.server_id),
             on_change=self._count,
             inherited=inherited,
             clock=clock,
@@ -51,9 +51,9 @@ class Watched:
 @asynccontextmanager
 async def running(
     server: FakeServer, *, ready: bool = True, inherited: Snapshot | None = None, **config: Any
-) -> AsyncIterator[Watched]:
+) -> AsyncIterator[ResourceSubscriptions]:
     """Run a session with ``server``; wait until it is ready, if it can be."""
-    watched = Watched(server, inherited=inherited, **config)
+    watched = ResourceSubscriptions(server, inherited=inherited, **config)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(watched.session.run())
         if ready:

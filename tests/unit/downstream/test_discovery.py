@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.snapshot import Dropped, Snapshot
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.unit.downstream.fake_link import (
     METHOD_NOT_FOUND,
@@ -121,7 +121,7 @@ async def test_a_list_that_the_server_does_not_know_is_not_offered(full: FakeSer
 @pytest.mark.requirement("P-15")
 async def test_one_failing_list_keeps_what_was_known_of_it(full: FakeServer) -> None:
     previous = await found(full)
-    full.answers["prompts/list"] = failing_with(PeerError(-32603, "boom"))
+    full.answers["prompts/list"] = failing_with(JsonRpcError(-32603, "boom"))
     full.lists["tools/list"] = [tool("new")]
     snapshot = await found(full, previous)
     assert ([*snapshot.tools], [*snapshot.prompts], snapshot.failed) == (
@@ -148,8 +148,8 @@ async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
 
 async def test_nothing_but_failing_lists_is_a_fault() -> None:
     server = FakeServer()
-    server.answers["tools/list"] = failing_with(LinkFault("garbage"))
-    with pytest.raises(LinkFault, match="tools: garbage"):
+    server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
+    with pytest.raises(ConnectionFailure, match="tools: garbage"):
         await found(server)
 
 
@@ -171,7 +171,7 @@ async def test_a_server_that_offers_nothing_is_fine() -> None:
 async def test_a_list_without_sense_or_end_is_a_fault(page: dict[str, Any], reason: str) -> None:
     server = FakeServer()
     server.answers["tools/list"] = answering(page)
-    with pytest.raises(LinkFault, match=reason):
+    with pytest.raises(ConnectionFailure, match=reason):
         await found(server)
 
 
@@ -182,7 +182,7 @@ async def test_endless_new_pages_end() -> None:
         return {"tools": [], "nextCursor": params.get("cursor", "") + "x"}
 
     server.answers["tools/list"] = next_page
-    with pytest.raises(LinkFault, match="pages"):
+    with pytest.raises(ConnectionFailure, match="pages"):
         await found(server)
 
 
@@ -195,7 +195,7 @@ async def test_slow_pages_are_bounded_together() -> None:
 
     server.answers["tools/list"] = next_page
     started = clock()
-    with pytest.raises(LinkFault, match="within 5 s"):
+    with pytest.raises(ConnectionFailure, match="within 5 s"):
         await found(server)
     assert clock() - started == pytest.approx(5.0)
 
@@ -204,7 +204,7 @@ async def test_a_bad_item_is_dropped_and_named_and_the_others_stay() -> None:
     snapshot = await found(FakeServer(tool("a"), tool("b", inputSchema=[]), tool("c")))
     assert ([*snapshot.tools], snapshot.dropped) == (
         ["a", "c"],
-        (Dropped(kind=Kind.TOOL, name="b", reason="its inputSchema is not an object"),),
+        (InvalidItem(kind=Kind.TOOL, name="b", reason="its inputSchema is not an object"),),
     )
 
 

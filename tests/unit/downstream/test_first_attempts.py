@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.domain.errors import ServerBusy, ServerUnavailable
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.unit.downstream.fake_link import FakeServer, tool
 from tests.unit.downstream.fleet import Fleet
 from tests.unit.downstream.sessions import make_config
@@ -30,7 +30,7 @@ async def test_it_is_over_when_the_server_is_there() -> None:
 
 async def test_an_attempt_that_fails_says_why_and_when_to_try_again() -> None:
     fleet = fleet_of_one()
-    fleet.servers["a"].refuses_with = LinkFault("connection refused")
+    fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     async with fleet.running() as pool:
         with pytest.raises(ServerUnavailable, match="connection refused") as raised:
             await pool.first_attempt("a", 0.0)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_S, MAX_ABANDONED, InFlight
 from mcp_tools_proxy.downstream.relay.call_relay import (
     LOG_LINE,
@@ -14,8 +14,8 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     MAX_NOTES,
     MAX_QUESTIONS,
     PROGRESS,
-    Hearing,
-    hearing_of,
+    CallRelay,
+    call_relay,
 )
 from tests.fakes import FakeClient
 from tests.unit.downstream.virtual_time import clock
@@ -30,10 +30,10 @@ async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, o
 
 
 @asynccontextmanager
-async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[Hearing]:
+async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
     """Let ``client`` hear of a request that runs."""
     async with (
-        hearing_of(client, "u") as hearing,
+        call_relay(client, "u") as hearing,
         asyncio.timeout(timeout_s) as timeout,
     ):
         with hearing.attached(timeout, is_pushed=True):
@@ -74,7 +74,7 @@ async def test_a_call_asks_a_hundred_questions_in_all() -> None:
     async with heard_by(client) as hearing:
         for _ in range(MAX_QUESTIONS):
             await hearing.question(*FORM)
-        with pytest.raises(AskFailed, match="too many questions"):
+        with pytest.raises(ClientRequestFailed, match="too many questions"):
             await hearing.question(*FORM)
     assert len(client.questions) == MAX_QUESTIONS
 
@@ -100,10 +100,10 @@ async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
 
 async def test_nothing_is_heard_when_the_request_is_over() -> None:
     client = FakeClient()
-    async with hearing_of(client, "u") as hearing:
+    async with call_relay(client, "u") as hearing:
         hearing.progress({"progress": 1}, 10)
         hearing.log_line(LINE, 10)
-        with pytest.raises(AskFailed):
+        with pytest.raises(ClientRequestFailed):
             await hearing.question(*FORM)
     assert (client.notes, client.questions) == ([], [])
 
@@ -118,7 +118,7 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
     None
 ):
     calls = InFlight()
-    async with hearing_of(FakeClient(), "u") as hearing:
+    async with call_relay(FakeClient(), "u") as hearing:
         given_up = calls.begin(hearing, "tools/call")
         calls.abandon(given_up)
         calls.end(given_up)
@@ -130,7 +130,7 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
 
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
-    async with hearing_of(FakeClient(), "u") as hearing:
+    async with call_relay(FakeClient(), "u") as hearing:
         given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
         for request_id in given_up:
             calls.abandon(request_id)

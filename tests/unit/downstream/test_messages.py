@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.messages import read_object
 
 
@@ -10,5 +10,5 @@ def test_a_number_beyond_a_float_is_read_as_null() -> None:
 
 @pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": Infinity}', b"[1e400]", b"1e400"])
 def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
-    with pytest.raises(LinkFault):
+    with pytest.raises(ConnectionFailure):
         read_object(data)

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.unit.downstream.fake_link import FakeLink, FakeServer, failing_with, tool
 from tests.unit.downstream.offering import offered
@@ -175,7 +175,7 @@ async def test_of_a_template_in_both_lists_that_of_the_templates_counts() -> Non
 async def test_templates_among_the_resources_outlive_a_list_that_fails() -> None:
     before = await found(offering(resources=[{"uri": "a://{x}", "name": "r"}]))
     server = offering(templates=[{"uriTemplate": "b://{x}", "name": "b"}])
-    server.answers["resources/list"] = failing_with(LinkFault("cut off"))
+    server.answers["resources/list"] = failing_with(ConnectionFailure("cut off"))
     after = await found(server, before)
     assert ([*after.templates], [*after.failed]) == (["a://{x}", "b://{x}"], ["resources"])
 

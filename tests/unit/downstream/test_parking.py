@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.domain.caller import Call, Resumed
+from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S
-from mcp_tools_proxy.downstream.relay.suspended_calls import HANDLE, Parking
+from mcp_tools_proxy.downstream.relay.suspended_calls import STATE_PREFIX, SuspendedCalls
 from tests.builders import make_call
 from tests.fakes import FakeClient
 
@@ -39,8 +39,8 @@ class Asking:
 
 
 @asynccontextmanager
-async def parking() -> AsyncIterator[Parking]:
-    found = Parking()
+async def parking() -> AsyncIterator[SuspendedCalls]:
+    found = SuspendedCalls()
     async with asyncio.TaskGroup() as tasks:
         found.open(tasks)
         yield found
@@ -52,11 +52,11 @@ async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
         first = await parked.run(calling(), TERMS, asking.run)
         await asyncio.sleep(MAX_ASKING_S + 1)
         second = await parked.run(calling(), TERMS, other.run)
-        resumed = Resumed(responses={}, state=first["requestState"])
+        resumed = InputResponses(responses={}, state=first["requestState"])
         with pytest.raises(ToolFailed):
             await parked.resume(calling(), resumed, TERMS)
         answers = {key: {"action": "accept"} for key in second["inputRequests"]}
-        resumed = Resumed(responses=answers, state=second["requestState"])
+        resumed = InputResponses(responses=answers, state=second["requestState"])
         result = await parked.resume(calling(), resumed, TERMS)
     assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
 
@@ -64,23 +64,23 @@ async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
 async def test_a_handle_cannot_be_guessed() -> None:
     async with parking() as parked:
         handles = {(await parked.run(calling(), TERMS, Asking().run))["requestState"] for _ in "ab"}
-        assert {len(handle) for handle in handles} == {len(HANDLE) + 43}
+        assert {len(handle) for handle in handles} == {len(STATE_PREFIX) + 43}
         assert len(handles) == 2
         await asyncio.sleep(MAX_ASKING_S + 1)
         with pytest.raises(ToolFailed):
-            await parked.resume(calling(), Resumed(responses={}, state="x"), TERMS)
+            await parked.resume(calling(), InputResponses(responses={}, state="x"), TERMS)
 
 
 async def test_answers_that_are_none_are_asked_for_again() -> None:
     async with parking() as parked:
         asked = await parked.run(calling(), TERMS, Asking().run)
         responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
-        resumed = Resumed(responses=responses, state=asked["requestState"])
+        resumed = InputResponses(responses=responses, state=asked["requestState"])
         again = await parked.resume(calling(), resumed, TERMS)
         assert again["inputRequests"] == asked["inputRequests"]
         await asyncio.sleep(MAX_ASKING_S + 1)
         with pytest.raises(ToolFailed):
-            await parked.resume(calling(), Resumed(responses={}), TERMS)
+            await parked.resume(calling(), InputResponses(responses={}), TERMS)
 
 
 async def test_who_waits_when_the_service_stops_is_told_so() -> None:

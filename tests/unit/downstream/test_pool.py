@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.server import ServerState
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.unit.downstream.fake_link import Answer, FakeServer, hang, tool
 from tests.unit.downstream.fleet import Fleet
 from tests.unit.downstream.sessions import call, make_config, until
@@ -14,7 +14,7 @@ from tests.unit.downstream.virtual_time import clock
 @pytest.mark.requirement("F-24")
 async def test_one_dead_server_holds_no_other_up() -> None:
     fleet = Fleet(a=FakeServer(tool("x")), b=FakeServer(tool("y")))
-    fleet.servers["a"].refuses_with = LinkFault("connection refused")
+    fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     fleet.apply(a="1", b="1")
     async with fleet.running() as pool:
         assert (await pool.settled(10), [*pool.snapshots]) == (True, ["b"])

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolFailed,
 )
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from tests.unit.downstream.fake_link import FakeServer, answering, failing_with
 from tests.unit.downstream.offering import offered, use
 
@@ -97,14 +97,14 @@ async def test_a_template_matches_its_uris(library: FakeServer, uri: str, matche
 async def test_a_resource_that_the_server_does_not_know_is_not_found(
     library: FakeServer, code: int
 ) -> None:
-    library.answers["resources/read"] = failing_with(PeerError(code, "no such resource"))
+    library.answers["resources/read"] = failing_with(JsonRpcError(code, "no such resource"))
     async with offered(library) as (components, _):
         with pytest.raises(ResourceNotFound):
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
 
 
 async def test_reading_is_repeated_when_nothing_came_back(library: FakeServer) -> None:
-    library.answers["resources/read"] = failing_with(LinkFault("connection reset"))
+    library.answers["resources/read"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(library) as (components, _):
         with pytest.raises(ServerUnavailable):
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")
@@ -112,7 +112,7 @@ async def test_reading_is_repeated_when_nothing_came_back(library: FakeServer) -
 
 
 async def test_a_failing_prompt_is_a_failure(library: FakeServer) -> None:
-    library.answers["prompts/get"] = failing_with(PeerError(-32602, "no"))
+    library.answers["prompts/get"] = failing_with(JsonRpcError(-32602, "no"))
     async with offered(library) as (components, _):
         with pytest.raises(ToolFailed, match='prompt "hello" failed'):
             await use(
@@ -128,7 +128,7 @@ async def test_an_undecodable_resource_is_a_failure(library: FakeServer) -> None
 
 
 async def test_any_other_error_of_a_resource_is_a_failure(library: FakeServer) -> None:
-    library.answers["resources/read"] = failing_with(PeerError(-32603, "boom"))
+    library.answers["resources/read"] = failing_with(JsonRpcError(-32603, "boom"))
     async with offered(library) as (components, _):
         with pytest.raises(ToolFailed, match="error -32603"):
             await use(components.resources[0], kind=Kind.RESOURCE, name="test://a")

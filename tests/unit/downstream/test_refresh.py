@@ -3,12 +3,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.unit.downstream.fake_link import FakeServer, failing_with, hang, tool
-from tests.unit.downstream.sessions import Watched, running, until
+from tests.unit.downstream.sessions import ResourceSubscriptions, running, until
 
 
-def tools_of(watched: Watched) -> list[str]:
+def tools_of(watched: ResourceSubscriptions) -> list[str]:
     return list(watched.session.snapshot.tools) if watched.session.snapshot else []
 
 
@@ -77,7 +77,7 @@ async def test_a_failed_refresh_keeps_the_last_good_and_shows_its_age() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
         before = watched.session.status.discovered_at
-        server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+        server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
         server.link.lists_changed()
         await until(lambda: watched.session.status.stale)
         status = watched.session.status
@@ -91,7 +91,7 @@ async def test_a_failed_refresh_keeps_the_last_good_and_shows_its_age() -> None:
 async def test_a_failed_refresh_is_counted_and_shown_as_stale() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
-        server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+        server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
         server.link.lists_changed()
         await until(lambda: watched.session.status.stale)
         assert (
@@ -104,7 +104,7 @@ async def test_a_failed_refresh_is_counted_and_shown_as_stale() -> None:
 async def test_a_good_refresh_after_a_failed_one_is_fresh_again() -> None:
     server = FakeServer(tool("a"))
     async with running(server) as watched:
-        server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+        server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
         server.link.lists_changed()
         await until(lambda: watched.session.status.stale)
         del server.answers["tools/list"]
@@ -116,7 +116,7 @@ async def test_a_good_refresh_after_a_failed_one_is_fresh_again() -> None:
 async def test_a_failed_refresh_is_tried_again_by_itself() -> None:
     server = FakeServer(tool("a"))
     async with running(server, refresh_interval_s=0.0) as watched:
-        server.answers["tools/list"] = failing_with(LinkFault("garbage"))
+        server.answers["tools/list"] = failing_with(ConnectionFailure("garbage"))
         server.link.lists_changed()
         await until(lambda: watched.session.status.stale)
         del server.answers["tools/list"]
@@ -145,7 +145,7 @@ async def test_a_dropped_item_is_logged_once_for_a_change() -> None:
 async def test_a_list_that_keeps_failing_is_logged_once() -> None:
     server = FakeServer(tool("a"))
     server.capabilities = {"tools": {}, "prompts": {}}
-    server.answers["prompts/list"] = failing_with(LinkFault("garbage"))
+    server.answers["prompts/list"] = failing_with(ConnectionFailure("garbage"))
     with capture_logs() as logs:
         async with running(server):
             await asyncio.sleep(100)
@@ -167,7 +167,7 @@ async def test_each_change_of_state_is_one_line(event: str) -> None:
     server = FakeServer(tool("a"))
     with capture_logs() as logs:
         async with running(server):
-            server.refuses_with = LinkFault("connection refused")
+            server.refuses_with = ConnectionFailure("connection refused")
             server.link.lose()
             await until(lambda: len(server.dials) == 2)
             await asyncio.sleep(0)

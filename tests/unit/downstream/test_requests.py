@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolTimeout,
 )
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from tests.unit.downstream.fake_link import (
     Answer,
     FakeServer,
@@ -58,7 +58,7 @@ async def test_the_server_gets_what_is_left_of_the_deadline() -> None:
 
 async def test_a_call_after_a_failed_attempt_fails_at_once_and_says_why_and_when() -> None:
     server = FakeServer()
-    server.refuses_with = LinkFault("connection refused")
+    server.refuses_with = ConnectionFailure("connection refused")
     async with running(server, ready=False) as watched:
         await until(lambda: len(server.dials) == 4)
         started = clock()
@@ -88,7 +88,9 @@ async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
 
 async def test_calls_wait_while_a_cut_off_link_is_looked_at() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = in_turn(failing_with(LinkFault("cut off")), answering(DONE))
+    server.answers["tools/call"] = in_turn(
+        failing_with(ConnectionFailure("cut off")), answering(DONE)
+    )
     server.ping = _pong_after(2.0)
     async with running(server) as watched:
         with pytest.raises(ServerUnavailable):
@@ -112,7 +114,7 @@ async def test_calls_do_not_wait_while_a_slow_link_is_looked_at() -> None:
 
 async def test_a_cut_off_call_says_which_server_and_why() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = failing_with(LinkFault("connection reset"))
+    server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
         with pytest.raises(ServerUnavailable, match="notes is unavailable: connection reset"):
             await call(watched.session)
@@ -120,7 +122,7 @@ async def test_a_cut_off_call_says_which_server_and_why() -> None:
 
 async def test_a_call_that_changes_things_is_never_sent_twice() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = failing_with(LinkFault("connection reset"))
+    server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
         with pytest.raises(ServerUnavailable):
             await call(watched.session)
@@ -129,7 +131,7 @@ async def test_a_call_that_changes_things_is_never_sent_twice() -> None:
 
 async def test_a_repeatable_call_is_sent_once_more() -> None:
     server = FakeServer(tool("add"))
-    fault = failing_with(LinkFault("connection reset"))
+    fault = failing_with(ConnectionFailure("connection reset"))
     server.answers["tools/call"] = in_turn(fault, answering(DONE))
     async with running(server) as watched:
         assert await call(watched.session, repeatable=True) == DONE
@@ -137,7 +139,7 @@ async def test_a_repeatable_call_is_sent_once_more() -> None:
 
 async def test_a_repeatable_call_is_not_sent_a_third_time() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = failing_with(LinkFault("connection reset"))
+    server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with running(server) as watched:
         with pytest.raises(ServerUnavailable):
             await call(watched.session, repeatable=True)
@@ -192,7 +194,7 @@ async def test_a_cancelled_caller_cancels_its_request_and_frees_its_place() -> N
 
 async def test_an_answer_too_large_says_the_limit() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = failing_with(AnswerTooLarge(1000))
+    server.answers["tools/call"] = failing_with(ResponseTooLarge(1000))
     async with running(server) as watched:
         with pytest.raises(ResultTooLarge, match="over 1000 bytes"):
             await call(watched.session)
@@ -200,9 +202,9 @@ async def test_an_answer_too_large_says_the_limit() -> None:
 
 async def test_the_servers_own_error_comes_through_and_raises_no_suspicion() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = failing_with(PeerError(-32603, "boom"))
+    server.answers["tools/call"] = failing_with(JsonRpcError(-32603, "boom"))
     async with running(server) as watched:
-        with pytest.raises(PeerError):
+        with pytest.raises(JsonRpcError):
             await call(watched.session)
         await asyncio.sleep(1)
     assert server.pings == 0

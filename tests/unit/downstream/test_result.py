@@ -7,8 +7,8 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
-    asks_for_input,
     failure_of,
+    input_required,
     normalise_prompt_result,
     normalise_resource_result,
     normalise_tool_result,
@@ -226,7 +226,7 @@ def test_a_long_failure_is_cut_in_the_message() -> None:
 
 
 def test_a_request_for_input_is_told_from_a_result() -> None:
-    assert (asks_for_input({"resultType": "input_required"}), asks_for_input({"content": []})) == (
+    assert (input_required({"resultType": "input_required"}), input_required({"content": []})) == (
         True,
         False,
     )

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.server import ServerState, Transport
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from tests.unit.downstream.fake_link import (
     Answer,
     FakeServer,
@@ -19,7 +19,7 @@ from tests.unit.downstream.fake_link import (
     in_turn,
     tool,
 )
-from tests.unit.downstream.sessions import Watched, call, running, until
+from tests.unit.downstream.sessions import ResourceSubscriptions, call, running, until
 from tests.unit.downstream.virtual_time import clock
 
 DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
@@ -69,7 +69,7 @@ async def test_a_session_ends_when_all_its_links_are_closed() -> None:
 
 async def test_pauses_grow_up_to_thirty_seconds() -> None:
     server = FakeServer()
-    server.refuses_with = LinkFault("connection refused")
+    server.refuses_with = ConnectionFailure("connection refused")
     async with running(server, ready=False):
         await until(lambda: len(server.dials) == 12)
     pauses = [later - sooner for sooner, later in zip(server.dials, server.dials[1:], strict=False)]
@@ -87,7 +87,7 @@ async def test_a_server_that_dies_after_each_connect_is_dialled_less_and_less_of
 
 async def test_a_failed_server_comes_back_by_itself() -> None:
     server = FakeServer(tool("add"))
-    server.refusals = [LinkFault("connection refused")] * 5
+    server.refusals = [ConnectionFailure("connection refused")] * 5
     async with running(server) as watched:
         assert await call(watched.session) == DONE
 
@@ -113,7 +113,7 @@ async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
 async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_down() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
-        server.refuses_with = LinkFault("connection refused")
+        server.refuses_with = ConnectionFailure("connection refused")
         server.link.lose()
         await until(lambda: watched.session.status.last_error == "connection refused")
         status, snapshot = watched.session.status, watched.session.snapshot
@@ -128,7 +128,7 @@ async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_dow
 async def test_the_metrics_tell_that_a_server_is_down() -> None:
     server = FakeServer(tool("add"))
     async with running(server) as watched:
-        server.refuses_with = LinkFault("connection refused")
+        server.refuses_with = ConnectionFailure("connection refused")
         server.link.lose()
         await until(lambda: len(server.dials) == 2)
         assert (
@@ -187,10 +187,12 @@ async def test_a_link_that_gives_no_sign_of_life_is_replaced() -> None:
 
 async def test_an_error_is_a_sign_of_life_as_well() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = in_turn(failing_with(LinkFault("garbage")), answering(DONE))
+    server.answers["tools/call"] = in_turn(
+        failing_with(ConnectionFailure("garbage")), answering(DONE)
+    )
 
     async def unknown() -> None:
-        raise PeerError(-32601, "Method not found")
+        raise JsonRpcError(-32601, "Method not found")
 
     server.ping = unknown
     async with running(server) as watched:
@@ -211,7 +213,7 @@ async def test_inherited_knowledge_is_stale_until_the_first_discovery() -> None:
         assert watched.changes == 1
 
 
-async def _outcome(watched: Watched) -> str:
+async def _outcome(watched: ResourceSubscriptions) -> str:
     try:
         await call(watched.session)
     except ToolTimeout as error:

@@ -7,14 +7,14 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.client import NOBODY, Client
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,
     ServerUnavailable,
     ToolFailed,
 )
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY
 from tests.fakes import FakeClient
@@ -138,7 +138,7 @@ async def test_an_error_result_is_a_failure_that_keeps_its_content() -> None:
 
 @pytest.mark.requirement("F-21")
 async def test_the_servers_own_error_is_a_failure_with_its_words_quoted() -> None:
-    error = await failure(failing_with(PeerError(-32603, "bad\nthings")))
+    error = await failure(failing_with(JsonRpcError(-32603, "bad\nthings")))
     assert (error.message, error.details) == (
         r'notes:add failed: its server answered with error -32603: "bad\nthings"',
         {"code": -32603},
@@ -150,7 +150,7 @@ async def test_a_server_that_asks_for_input_fails_the_call() -> None:
     assert (type(error), "asks for more input" in error.message) == (ToolFailed, True)
 
 
-@pytest.mark.parametrize("client", [NOBODY, FakeClient()], ids=["nobody", "older-era"])
+@pytest.mark.parametrize("client", [NULL_CLIENT, FakeClient()], ids=["nobody", "older-era"])
 async def test_a_server_that_only_wants_its_state_again_is_asked_after_a_pause(
     client: Client,
 ) -> None:
@@ -185,7 +185,7 @@ async def test_a_server_that_wants_its_state_again_for_ever_fails_the_call() -> 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
 async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
     server = FakeServer(tool("add", annotations={hint: True}))
-    server.answers["tools/call"] = failing_with(LinkFault("connection reset"))
+    server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(server) as (components, _):
         with pytest.raises(ServerUnavailable):
             await use(components.tools[0])
@@ -195,7 +195,7 @@ async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
 @pytest.mark.parametrize("annotations", [{}, {"readOnlyHint": False}, {"readOnlyHint": "yes"}])
 async def test_any_other_tool_is_not_repeated(annotations: dict[str, Any]) -> None:
     server = FakeServer(tool("add", annotations=annotations))
-    server.answers["tools/call"] = failing_with(LinkFault("connection reset"))
+    server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
     async with offered(server) as (components, _):
         with pytest.raises(ServerUnavailable):
             await use(components.tools[0])
@@ -222,7 +222,7 @@ async def test_an_undecodable_result_is_logged_without_its_text() -> None:
     ("answer", "last"),
     [
         (answering(TEXT), "downstream.response"),
-        (failing_with(PeerError(-1, "hunter2")), "downstream.response.error"),
+        (failing_with(JsonRpcError(-1, "hunter2")), "downstream.response.error"),
     ],
 )
 async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(

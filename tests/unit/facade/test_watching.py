@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.notify.delivery import Telling
-from mcp_tools_proxy.mcp_server.notify.list_changes import Lists, Watching
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.bounds import BOUND_S
 from tests.builders import make_caller
@@ -17,9 +17,9 @@ ONE, TWO = (Registry.build([FakeTool(name=name)]) for name in ("one", "two"))
 
 
 @asynccontextmanager
-async def watched(holder: RegistryHolder) -> AsyncIterator[Watching]:
-    telling = Telling()
-    watching = Watching(holder, telling)
+async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
+    telling = Delivery()
+    watching = ListChangeMonitor(holder, telling)
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(it.run()) for it in (telling, watching)]
         yield watching

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mcp_tools_proxy.config.active import ConfigFolder, InForce
+from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Problem
@@ -30,10 +30,10 @@ class Looking:
             ),
             pinned=active,
         )
-        self.now = InForce()
+        self.now = ActiveConfig()
         self.look()
 
-    def look(self) -> InForce:
+    def look(self) -> ActiveConfig:
         """Look once more."""
         self.now = self.files.look(self.now)
         return self.now

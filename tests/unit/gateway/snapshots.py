@@ -14,7 +14,7 @@ from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope, Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
-from mcp_tools_proxy.registry.table import without_clashes
+from mcp_tools_proxy.registry.table import drop_name_conflicts
 from tests.builders import make_caller, make_snapshot
 from tests.fakes import FakeTool, fake_components
 
@@ -51,7 +51,7 @@ class Case:
         """Build it with MCP lists that name tools in a style."""
         exclude = {server_id: Exclusions(it) for server_id, it in self.exclude.items()}
         made = fake_components(filter_capabilities(self.snapshots, self.preset, exclude))
-        tools, _ = without_clashes([LOCAL], made.tools)
+        tools, _ = drop_name_conflicts([LOCAL], made.tools)
         scope = None if self.agents_preset is None else PresetScope.of(self.agents_preset)
         return Registry.build(
             [LOCAL, *tools],

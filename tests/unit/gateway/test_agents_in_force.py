@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.active import InForce
+from mcp_tools_proxy.config.active import ActiveConfig
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from tests.bounds import BOUND_S
 from tests.builders import make_caller
@@ -190,7 +190,7 @@ def test_a_warning_of_an_unknown_server_is_over_once_mcp_json_has_it(tmp_path: P
 def test_no_server_is_unknown_while_mcp_json_never_could_be_read(tmp_path: Path) -> None:
     it = Looking(tmp_path, make_agent("a", client_ids=["gamma"]))
     it.spoil("mcp.json")
-    it.now = InForce()
+    it.now = ActiveConfig()
     assert it.look().warnings == ()
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Principal, Said
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
 
 BEARER = "Bearer good"
 
@@ -34,23 +34,26 @@ def proving(
     user_id: str | None = None,
     roles: tuple[str, ...] = (),
     agents: frozenset[str] | None = None,
-) -> Identity:
+) -> Authenticator:
     """Make an identity for which ``good`` stands for what is given."""
-    return Identity(
+    return Authenticator(
         OneToken(Principal(tenant_id=tenant_id, user_id=user_id, roles=roles, agents=agents))
     )
 
 
 async def test_without_a_verifier_what_is_said_is_believed() -> None:
-    said = Said(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
-    assert await Identity().identify(None, said) == Caller(
+    said = AssertedIdentity(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
+    assert await Authenticator().identify(None, said) == Caller(
         tenant_id="acme", user_id="u", roles=("r",), agent="reader"
     )
 
 
 async def test_parts_complete_each_other() -> None:
-    caller = await Identity().identify(
-        None, Said(tenant_id="acme"), NOTHING_SAID, Said(user_id="u", tenant_id="acme")
+    caller = await Authenticator().identify(
+        None,
+        AssertedIdentity(tenant_id="acme"),
+        NO_ASSERTION,
+        AssertedIdentity(user_id="u", tenant_id="acme"),
     )
     assert (caller.tenant_id, caller.user_id) == ("acme", "u")
 
@@ -58,26 +61,28 @@ async def test_parts_complete_each_other() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (Said(tenant_id="a"), Said(tenant_id="b")),
-        (Said(user_id="a"), Said(user_id="b")),
-        (Said(agent="a"), Said(agent="b")),
-        (Said(roles=("a",)), Said(roles=("b",))),
+        (AssertedIdentity(tenant_id="a"), AssertedIdentity(tenant_id="b")),
+        (AssertedIdentity(user_id="a"), AssertedIdentity(user_id="b")),
+        (AssertedIdentity(agent="a"), AssertedIdentity(agent="b")),
+        (AssertedIdentity(roles=("a",)), AssertedIdentity(roles=("b",))),
     ],
 )
-async def test_two_parts_that_differ_are_forbidden(one: Said, other: Said) -> None:
+async def test_two_parts_that_differ_are_forbidden(
+    one: AssertedIdentity, other: AssertedIdentity
+) -> None:
     with pytest.raises(Forbidden):
-        await Identity().identify(None, one, other)
+        await Authenticator().identify(None, one, other)
 
 
 async def test_without_a_verifier_a_token_means_nothing() -> None:
-    caller = await Identity().identify(BEARER, Said(tenant_id="other"))
+    caller = await Authenticator().identify(BEARER, AssertedIdentity(tenant_id="other"))
     assert caller.tenant_id == "other"
 
 
 @pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic good", "good"])
 async def test_who_sends_no_token_is_told_that_one_is_needed(value: str | None) -> None:
     with pytest.raises(Unauthenticated) as caught:
-        await proving().identify(value, Said(tenant_id="acme"))
+        await proving().identify(value, AssertedIdentity(tenant_id="acme"))
     assert caught.value.token_refused is False
 
 
@@ -87,21 +92,23 @@ async def test_the_scheme_is_read_in_any_case(value: str) -> None:
 
 
 async def test_the_tenant_is_the_tokens() -> None:
-    assert (await proving().identify(BEARER, Said(tenant_id="acme"))).tenant_id == "acme"
+    assert (
+        await proving().identify(BEARER, AssertedIdentity(tenant_id="acme"))
+    ).tenant_id == "acme"
 
 
 async def test_another_tenant_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving().identify(BEARER, Said(tenant_id="rival"))
+        await proving().identify(BEARER, AssertedIdentity(tenant_id="rival"))
 
 
 async def test_a_token_of_no_tenant_acts_for_none() -> None:
     with pytest.raises(Forbidden):
-        await proving(tenant_id=None).identify(BEARER, Said(tenant_id="acme"))
+        await proving(tenant_id=None).identify(BEARER, AssertedIdentity(tenant_id="acme"))
 
 
 async def test_a_token_without_a_user_takes_the_one_that_is_said() -> None:
-    assert (await proving().identify(BEARER, Said(user_id="u"))).user_id == "u"
+    assert (await proving().identify(BEARER, AssertedIdentity(user_id="u"))).user_id == "u"
 
 
 async def test_the_tokens_user_wins() -> None:
@@ -110,17 +117,17 @@ async def test_the_tokens_user_wins() -> None:
 
 async def test_another_user_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving(user_id="u").identify(BEARER, Said(user_id="v"))
+        await proving(user_id="u").identify(BEARER, AssertedIdentity(user_id="v"))
 
 
 async def test_roles_are_the_tokens() -> None:
-    caller = await proving(roles=("a", "b")).identify(BEARER, Said(roles=("a",)))
+    caller = await proving(roles=("a", "b")).identify(BEARER, AssertedIdentity(roles=("a",)))
     assert caller.roles == ("a", "b")
 
 
 async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving(roles=("a",)).identify(BEARER, Said(roles=("a", "b")))
+        await proving(roles=("a",)).identify(BEARER, AssertedIdentity(roles=("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +143,7 @@ async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
 async def test_the_agent_is_one_that_the_token_is_for(
     agents: frozenset[str] | None, said: str | None, agent: str | None
 ) -> None:
-    caller = await proving(agents=agents).identify(BEARER, Said(agent=said))
+    caller = await proving(agents=agents).identify(BEARER, AssertedIdentity(agent=said))
     assert caller.agent == agent
 
 
@@ -153,7 +160,7 @@ async def test_an_agent_that_the_token_is_not_for_is_forbidden(
     agents: frozenset[str], said: str | None
 ) -> None:
     with pytest.raises(Forbidden):
-        await proving(agents=agents).identify(BEARER, Said(agent=said))
+        await proving(agents=agents).identify(BEARER, AssertedIdentity(agent=said))
 
 
 async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:
@@ -163,5 +170,5 @@ async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:
 
 async def test_no_message_names_what_the_token_stands_for() -> None:
     with pytest.raises(Forbidden) as caught:
-        await proving(tenant_id="hush").identify(BEARER, Said(tenant_id="rival"))
+        await proving(tenant_id="hush").identify(BEARER, AssertedIdentity(tenant_id="rival"))
     assert "hush" not in caught.value.message

@@ -8,9 +8,9 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.gateway.check.agents import (
     EntryFindings,
+    describe_agent_view,
     findings_of_agents,
     findings_of_entries,
-    sight_of,
 )
 from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
 from mcp_tools_proxy.registry.access import Access
@@ -94,7 +94,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
     client_ids: list[str] | None,
 ) -> None:
     registry = registry_of(agents_of(reader=[]), client_ids=client_ids)
-    seen = sight_of(registry, "reader").seen
+    seen = describe_agent_view(registry, "reader").seen
     calls = [make_call(it.name.replace("{rest}", "x"), kind=it.kind, agent="reader") for it in seen]
     specs = [registry.resolve(call).spec for call in calls]
     assert len({(it.kind, it.server_id, it.bare_name) for it in specs}) == len(seen)
@@ -102,7 +102,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
 
 @pytest.mark.requirement("A-10")
 def test_what_several_servers_offer_is_named_with_the_server() -> None:
-    seen = sight_of(registry_of(agents_of(reader=[])), "reader").seen
+    seen = describe_agent_view(registry_of(agents_of(reader=[])), "reader").seen
     assert [it.name for it in seen if it.kind is not Kind.TOOL] == [
         *("a:hello", "b:hello", "a:u://1", "b:u://1"),
         "n://{rest}",
@@ -111,7 +111,7 @@ def test_what_several_servers_offer_is_named_with_the_server() -> None:
 
 def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
     registry = registry_of(agents_of(reader=["local", "search"]), client_ids=["a"])
-    hidden = sight_of(registry, "reader").hidden
+    hidden = describe_agent_view(registry, "reader").hidden
     assert [(it.spec.server_id, it.spec.bare_name, it.denial.value) for it in hidden] == [
         (None, "local", "exclude_components"),
         ("a", "search", "exclude_components"),

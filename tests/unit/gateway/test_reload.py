@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.registry.table import without_clashes
+from mcp_tools_proxy.registry.table import drop_name_conflicts
 from tests.bounds import BOUND_S
 from tests.builders import make_snapshot
 from tests.fakes import FakeComponents, FakeTool, fake_components
@@ -272,4 +272,4 @@ def test_a_remote_tool_never_takes_a_name_or_an_alias_that_is_taken(name: str, a
     local = FakeTool(name="local")
     one = FakeTool(name="a:one", alias="a__one", server_id="a")
     twin = FakeTool(name=name, alias=alias, server_id="a")
-    assert without_clashes([local], [one, twin]) == ((one,), (twin,))
+    assert drop_name_conflicts([local], [one, twin]) == ((one,), (twin,))

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
-from mcp_tools_proxy.registry.tool_lists import ToolLists, WrittenTools
+from mcp_tools_proxy.registry.tool_lists import SerializedTools, ToolLists
 from tests.fakes import FakeTool
 
 SMALL = [FakeTool(name=f"s:t{n}", alias=f"s__t{n}", server_id="s") for n in range(6)]
@@ -49,7 +49,7 @@ async def test_a_list_of_no_tools_is_empty(tool_format: ToolFormat) -> None:
 
 
 async def test_only_what_somebody_asked_for_is_written() -> None:
-    written = WrittenTools(SMALL, ToolFormat.OPENAI)
+    written = SerializedTools(SMALL, ToolFormat.OPENAI)
     await written.write(b"\x01\x00\x00\x01\x00\x00")
     assert [bool(json) for json in written.json] == [True, False, False, True, False, False]
 

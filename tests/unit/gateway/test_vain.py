@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
-from mcp_tools_proxy.config.unmatched_exclusions import MAX_HINTS, vain_entries
+from mcp_tools_proxy.config.unmatched_exclusions import MAX_HINTS, find_unmatched_exclusions
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, Configuration
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.domain.snapshot import Dropped, Snapshot
+from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
 from tests.builders import make_snapshot
 
 NOTES = make_snapshot(
@@ -37,7 +37,7 @@ def told(
         )
         for server_id in BOTH
     }
-    problems = vain_entries(
+    problems = find_unmatched_exclusions(
         agents=Agents(profiles={"other": AgentProfile(name="other"), "reader": profile}),
         configuration=Configuration(
             servers=servers, exclude={key: tuple(it) for key, it in (exclude or {}).items()}
@@ -105,7 +105,7 @@ def test_an_entry_that_is_like_nothing_has_no_effect() -> None:
 
 
 def test_what_a_server_offers_and_cannot_be_used_is_something() -> None:
-    broken = Dropped(kind=Kind.TOOL, name="broken", reason="its schema is none")
+    broken = InvalidItem(kind=Kind.TOOL, name="broken", reason="its schema is none")
     assert told("broken", found={**BOTH, "notes": Snapshot(dropped=(broken,))}) == {}
 
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.auth.jwks_file import FileKeys
-from mcp_tools_proxy.auth.jwks_url import LOOK_AGAIN_S, MAX_BYTES, UrlKeys
+from mcp_tools_proxy.auth.jwks_file import JwksFile
+from mcp_tools_proxy.auth.jwks_url import LOOK_AGAIN_S, MAX_BYTES, JwksUrl
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.bounds import BOUND_S
 from tests.descriptors import none_left
@@ -54,8 +54,8 @@ async def no_sleep(_seconds: float) -> None:
     await asyncio.Event().wait()
 
 
-def keys_from(issuer: Issuer, clock: Clock | None = None, *, timeout_s: float = 5.0) -> UrlKeys:
-    return UrlKeys(
+def keys_from(issuer: Issuer, clock: Clock | None = None, *, timeout_s: float = 5.0) -> JwksUrl:
+    return JwksUrl(
         URL,
         ALGORITHMS,
         transport=httpx.MockTransport(issuer),
@@ -156,8 +156,8 @@ async def test_neither_log_nor_state_shows_the_url() -> None:
 
 
 @asynccontextmanager
-async def followed(path: Path) -> AsyncIterator[FileKeys]:
-    keys = FileKeys(path, ALGORITHMS)
+async def followed(path: Path) -> AsyncIterator[JwksFile]:
+    keys = JwksFile(path, ALGORITHMS)
     await keys.load()
     async with anyio.create_task_group() as group:
         group.start_soon(keys.run)

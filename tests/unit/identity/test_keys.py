@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.auth.jwks import MAX_KEYS, NotAKeySet, parse_key_set
+from mcp_tools_proxy.auth.jwks import MAX_KEYS, InvalidJwks, parse_key_set
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.signing import Json, SigningKey, key_set, make_key
 
@@ -111,5 +111,5 @@ def test_a_key_without_a_kid_is_for_tokens_without_one() -> None:
     ids=range(8),
 )
 def test_what_is_no_key_set_is_refused(data: bytes) -> None:
-    with pytest.raises(NotAKeySet):
+    with pytest.raises(InvalidJwks):
         parse_key_set(data, ALGORITHMS)

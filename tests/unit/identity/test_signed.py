@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from mcp_tools_proxy.auth.claims import ClaimNames
 from mcp_tools_proxy.auth.jwks import KeySet, parse_key_set
-from mcp_tools_proxy.auth.jwt_verifier import MAX_REMEMBERED, JwtRules, SignedTokens
+from mcp_tools_proxy.auth.jwt_verifier import MAX_REMEMBERED, JwtRules, JwtVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
@@ -72,7 +72,7 @@ def checking(
     *,
     algorithms: tuple[str, ...] = ALGORITHMS,
     clock: Clock | None = None,
-) -> SignedTokens:
+) -> JwtVerifier:
     rules = JwtRules(
         issuer=ISSUER,
         audiences=(AUDIENCE, "another"),
@@ -80,10 +80,10 @@ def checking(
         leeway_s=10,
         claims=ClaimNames(),
     )
-    return SignedTokens(source or Keys(KEY), rules, clock=clock or Clock())
+    return JwtVerifier(source or Keys(KEY), rules, clock=clock or Clock())
 
 
-async def refusal(tokens: SignedTokens, token: str) -> Unauthenticated:
+async def refusal(tokens: JwtVerifier, token: str) -> Unauthenticated:
     with pytest.raises(Unauthenticated) as caught:
         await tokens.verify(token)
     return caught.value

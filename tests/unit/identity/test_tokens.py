@@ -10,7 +10,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.auth.token_file_verifier import FileTokens
+from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import new_token, sha256_of
 from mcp_tools_proxy.auth.token_store import add_token, remove_entry
 from mcp_tools_proxy.domain.errors import Unauthenticated
@@ -33,14 +33,14 @@ def make_token(path: Path, *, expires: datetime | None = None) -> tuple[str, str
     return token, entry.id
 
 
-async def loaded(path: Path) -> FileTokens:
-    tokens = FileTokens(path, clock=lambda: NOW)
+async def loaded(path: Path) -> TokenFileVerifier:
+    tokens = TokenFileVerifier(path, clock=lambda: NOW)
     await tokens.load()
     return tokens
 
 
 @asynccontextmanager
-async def followed(path: Path) -> AsyncIterator[FileTokens]:
+async def followed(path: Path) -> AsyncIterator[TokenFileVerifier]:
     tokens = await loaded(path)
     async with anyio.create_task_group() as group:
         group.start_soon(tokens.run)
@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.02)
 
 
-async def is_good(tokens: FileTokens, token: str) -> bool:
+async def is_good(tokens: TokenFileVerifier, token: str) -> bool:
     try:
         await tokens.verify(token)
     except Unauthenticated:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mcp_tools_proxy.json_schema.model_api.adapt import shown_schema
+from mcp_tools_proxy.json_schema.model_api.adapt import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]
@@ -15,14 +15,14 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
 def shown(schema: Schema, rules: SchemaRules = ANTHROPIC) -> Schema:
     """Show a schema of which nothing needs to be loosened."""
-    result = shown_schema(schema, rules)
+    result = adapt_schema(schema, rules)
     assert result.warnings == ()
     return dict(result.schema)
 
 
-def loosened(schema: Schema, rules: SchemaRules = ANTHROPIC) -> tuple[Schema, str]:
+def relaxed(schema: Schema, rules: SchemaRules = ANTHROPIC) -> tuple[Schema, str]:
     """Show a schema of which one thing is loosened; give what the warning says."""
-    result = shown_schema(schema, rules)
+    result = adapt_schema(schema, rules)
     (warning,) = result.warnings
     return dict(result.schema), warning
 

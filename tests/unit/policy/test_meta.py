@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, passed_on
+from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 
 
 @pytest.mark.requirement("W-12")
@@ -10,7 +10,7 @@ from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, passed_on
     "key", ["plain", "com.example/a", "com.example.mcp/a", "mcpish/a", "progressTokens"]
 )
 def test_a_callers_own_key_is_passed_on(key: str) -> None:
-    assert passed_on({key: [1]}) == {key: [1]}
+    assert forwardable_meta({key: [1]}) == {key: [1]}
 
 
 @pytest.mark.requirement("W-12")
@@ -27,4 +27,4 @@ def test_a_callers_own_key_is_passed_on(key: str) -> None:
     ],
 )
 def test_what_mcp_reserves_and_what_is_ours_is_not_passed_on(key: str) -> None:
-    assert passed_on({key: "theirs"}) == {}
+    assert forwardable_meta({key: "theirs"}) == {}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.json_schema.model_api.adapt import MAX_WARNINGS, shown_schema
+from mcp_tools_proxy.json_schema.model_api.adapt import MAX_WARNINGS, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.convert import MAX_DEPTH
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 from tests.unit.policy.showing import (
@@ -14,7 +14,7 @@ from tests.unit.policy.showing import (
     DRAFT_2020,
     Schema,
     argument,
-    loosened,
+    relaxed,
     shown,
     with_argument,
 )
@@ -39,7 +39,7 @@ TYPICAL: Schema = {
 
 @BOTH
 def test_a_schema_that_needs_nothing_is_the_very_same_object(rules: SchemaRules) -> None:
-    assert shown_schema(TYPICAL, rules).schema is TYPICAL
+    assert adapt_schema(TYPICAL, rules).schema is TYPICAL
 
 
 @BOTH
@@ -86,41 +86,41 @@ def test_what_is_data_is_not_read_as_a_schema() -> None:
     data = {"type": "array", "$ref": "nowhere", "items": [1], "dependencies": True}
     argument_schema = {"enum": [data], "default": data, "examples": [data], "const": data}
     whole = with_argument(argument_schema)
-    assert shown_schema(whole, ANTHROPIC).schema is whole
+    assert adapt_schema(whole, ANTHROPIC).schema is whole
 
 
 class TestVendors:
     @pytest.mark.parametrize("name", ["a b", "filter[x]", "ключ", "", "a" * 65, "$top"])
     def test_anthropic_is_not_shown_an_argument_it_has_no_name_for(self, name: str) -> None:
         whole = {"type": "object", "properties": {"a": {}, name: {}}, "additionalProperties": False}
-        schema, warning = loosened(whole)
+        schema, warning = relaxed(whole)
         assert schema == {**whole, "properties": {"a": {}}}
         assert "is left out" in warning
 
     def test_a_required_argument_without_a_name_is_told_of(self) -> None:
         whole = {"type": "object", "properties": {"a b": {}, "c": {}}, "required": ["a b", "c"]}
-        schema, warning = loosened(whole)
+        schema, warning = relaxed(whole)
         assert schema["required"] == ["c"]
         assert "no call through it can be complete" in warning
 
     def test_names_inside_an_argument_are_free(self) -> None:
         whole = with_argument({"type": "object", "properties": {"a b": {}}})
-        assert shown_schema(whole, ANTHROPIC).schema is whole
+        assert adapt_schema(whole, ANTHROPIC).schema is whole
 
     @pytest.mark.parametrize("pattern", [r"^\p{L}$", r"(?<name>a)", "^(?!undefined$)", "(?<=a)b"])
     def test_openai_is_not_shown_a_pattern_it_cannot_read(self, pattern: str) -> None:
-        schema, warning = loosened(with_argument({"pattern": pattern}), OPENAI)
+        schema, warning = relaxed(with_argument({"pattern": pattern}), OPENAI)
         assert argument(schema) == {}
         assert '"#/properties/a/pattern"' in warning
 
     def test_names_by_an_unreadable_pattern_are_free(self) -> None:
         inner = {"patternProperties": {"(?!a)": {}, "b": {}}, "additionalProperties": False}
-        assert argument(loosened(with_argument(inner), OPENAI)[0]) == {
+        assert argument(relaxed(with_argument(inner), OPENAI)[0]) == {
             "patternProperties": {"b": {}}
         }
 
     def test_a_pattern_that_may_mean_something_else_one_day_raises_no_warning(self) -> None:
-        assert shown_schema(with_argument({"pattern": "[[a]"}), OPENAI).warnings == ()
+        assert adapt_schema(with_argument({"pattern": "[[a]"}), OPENAI).warnings == ()
 
     @pytest.mark.parametrize(
         ("around", "expected"),
@@ -143,7 +143,7 @@ class TestVendors:
         self, around: Schema, expected: Schema
     ) -> None:
         definitions = {"x": {"pattern": "(?=a)"}}
-        result = shown_schema(with_argument(around, **{"$defs": definitions}), OPENAI)
+        result = adapt_schema(with_argument(around, **{"$defs": definitions}), OPENAI)
         assert argument(dict(result.schema)) == expected
         assert len(result.warnings) > 1
 
@@ -152,7 +152,7 @@ def test_what_is_nested_too_deeply_is_shown_as_anything() -> None:
     deep: Schema = {"items": True}
     for _ in range(10 * MAX_DEPTH):
         deep = {"items": deep}
-    result = shown_schema(with_argument(deep), ANTHROPIC)
+    result = adapt_schema(with_argument(deep), ANTHROPIC)
     assert "nested too deeply" in result.warnings[0]
     assert json.dumps(result.schema).count("items") == MAX_DEPTH
 
@@ -161,20 +161,20 @@ def test_what_changes_make_too_deep_is_shown_as_any_object() -> None:
     deep: Schema = {"pattern": "(?=a)"}
     for _ in range(MAX_DEPTH - 2):
         deep = {"oneOf": [deep, {"type": "string"}], "anyOf": [{"minLength": 1}]}
-    schema, warning = loosened(with_argument(deep), OPENAI)
+    schema, warning = relaxed(with_argument(deep), OPENAI)
     assert schema == {"type": "object", "properties": {}}
     assert "nested too deeply" in warning
 
 
 def test_of_many_changes_the_first_are_told_and_how_many_more_there_are() -> None:
     properties = {f"a{i}": {"pattern": "(?=a)"} for i in range(MAX_WARNINGS + 3)}
-    warnings = shown_schema({"type": "object", "properties": properties}, OPENAI).warnings
+    warnings = adapt_schema({"type": "object", "properties": properties}, OPENAI).warnings
     assert len(warnings) == MAX_WARNINGS + 1
     assert "3 more" in warnings[-1]
 
 
 def test_a_place_in_a_warning_is_quoted() -> None:
     schema = {"type": "object", "properties": {'"\n' + "x" * 300: {"pattern": "(?=a)"}}}
-    (warning,) = shown_schema(schema, OPENAI).warnings
+    (warning,) = adapt_schema(schema, OPENAI).warnings
     assert "\\n" in warning
     assert len(warning) < 300

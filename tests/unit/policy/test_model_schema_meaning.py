@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationError, Validator, meta, validator_for
 
-from mcp_tools_proxy.json_schema.model_api.adapt import ShownSchema, shown_schema
+from mcp_tools_proxy.json_schema.model_api.adapt import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 
 Schema = dict[str, Any]
@@ -155,7 +155,7 @@ def tool_schemas(draw: st.DrawFn) -> Schema:
 
 
 def accepts_no_less(
-    result: ShownSchema, original: Validator, rules: SchemaRules, arguments: list[Schema]
+    result: AdaptedSchema, original: Validator, rules: SchemaRules, arguments: list[Schema]
 ) -> bool:
     """Tell whether what is shown accepts the arguments that the original does.
 
@@ -179,10 +179,10 @@ def test_a_shown_schema_is_acceptable_and_accepts_no_less(
 ) -> None:
     original = compiled(schema)
     before = copy.deepcopy(schema)
-    result = shown_schema(schema, rules)
+    result = adapt_schema(schema, rules)
     assert schema == before
     assert refusals_of(dict(result.schema), rules) == []
-    assert shown_schema(result.schema, rules).schema is result.schema
+    assert adapt_schema(result.schema, rules).schema is result.schema
     assert accepts_no_less(result, original, rules, arguments)
 
 
@@ -198,6 +198,6 @@ def test_what_would_be_acceptable_keeps_the_meaning_of_its_draft(
 ) -> None:
     """Hardly any schema that is drawn needs nothing; one that was shown does, but for its draft."""
     compiled(schema)
-    acceptable = {**shown_schema(schema, rules).schema, "$schema": draft}
+    acceptable = {**adapt_schema(schema, rules).schema, "$schema": draft}
     original = compiled(acceptable)
-    assert accepts_no_less(shown_schema(acceptable, rules), original, rules, arguments)
+    assert accepts_no_less(adapt_schema(acceptable, rules), original, rules, arguments)

@@ -3,9 +3,9 @@
 import pytest
 from pydantic_core import to_json
 
-from mcp_tools_proxy.json_schema.model_api.adapt import shown_schema
+from mcp_tools_proxy.json_schema.model_api.adapt import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
-from tests.unit.policy.showing import Schema, argument, loosened, shown, with_argument
+from tests.unit.policy.showing import Schema, argument, relaxed, shown, with_argument
 
 
 def test_one_alternative_is_no_alternative() -> None:
@@ -96,7 +96,7 @@ def test_two_parts_say_together_what_both_say(one: Schema, other: Schema, joined
     ],
 )
 def test_what_one_object_cannot_say_is_left_out(one: Schema, other: Schema, joined: str) -> None:
-    schema, _ = loosened({"type": "object", **one, "allOf": [other]})
+    schema, _ = relaxed({"type": "object", **one, "allOf": [other]})
     assert (
         schema
         == {
@@ -117,13 +117,13 @@ def test_closed_alternatives_are_one_closed_object(others: list[object], expecte
         {"required": [name], "additionalProperties": o}
         for name, o in zip("ab", others, strict=True)
     ]
-    schema, _ = loosened({"type": "object", "oneOf": branches})
+    schema, _ = relaxed({"type": "object", "oneOf": branches})
     assert schema == {"type": "object", "additionalProperties": expected}
 
 
 def test_an_object_whose_alternatives_are_merged_allows_what_they_evaluate() -> None:
     branches = [{"additionalProperties": True}, {"required": ["a"]}]
-    schema, _ = loosened({"type": "object", "anyOf": branches, "unevaluatedProperties": False})
+    schema, _ = relaxed({"type": "object", "anyOf": branches, "unevaluatedProperties": False})
     assert schema == {"type": "object"}
 
 
@@ -131,7 +131,7 @@ def test_an_object_whose_alternatives_are_merged_allows_what_they_evaluate() -> 
 def test_alternatives_become_one_object_with_all_properties(key: str) -> None:
     one = {"properties": {"a": {"type": "string"}, "b": {}}, "required": ["a", "b"]}
     other = {"properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    schema, warning = loosened({"type": "object", key: [one, other]})
+    schema, warning = relaxed({"type": "object", key: [one, other]})
     assert schema == {
         "type": "object",
         "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "b": {}},
@@ -142,13 +142,13 @@ def test_alternatives_become_one_object_with_all_properties(key: str) -> None:
 
 def test_alternatives_that_only_require_are_left_out() -> None:
     whole = with_argument({"type": "string"})
-    schema, _ = loosened({**whole, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
+    schema, _ = relaxed({**whole, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
     assert schema == whole
 
 
 def test_what_one_alternative_leaves_free_is_shown_and_stays_free() -> None:
     branches = [with_argument({"type": "string"}), {"required": ["b"]}]
-    schema, _ = loosened({"type": "object", "anyOf": branches})
+    schema, _ = relaxed({"type": "object", "anyOf": branches})
     assert argument(schema) == {"anyOf": [{"type": "string"}, {}]}
 
 
@@ -156,7 +156,7 @@ def test_what_one_alternative_leaves_free_is_shown_and_stays_free() -> None:
 def test_openai_takes_no_bare_condition_at_the_top(key: str) -> None:
     condition = {"not": {"required": ["b"]}, "enum": [{"a": 1}], "const": {"a": 1}}[key]
     whole = with_argument({}, **{key: condition})
-    schema, warning = loosened(whole, OPENAI)
+    schema, warning = relaxed(whole, OPENAI)
     assert (schema, shown(whole, ANTHROPIC)) == (with_argument({}), whole)
     assert f'"#/{key}"' in warning
 
@@ -167,12 +167,12 @@ def test_alternatives_of_alternatives_end() -> None:
         for i in range(1_000)
     }
     whole = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**definitions, "d1000": {}}}
-    assert loosened(whole, OPENAI)[0] == {"type": "object", "properties": {}}
+    assert relaxed(whole, OPENAI)[0] == {"type": "object", "properties": {}}
 
 
 def test_an_alternative_that_is_the_whole_ends() -> None:
     whole = with_argument({}, anyOf=[{"$ref": "#"}, {"required": ["b"]}])
-    assert loosened(whole)[0] == with_argument({})
+    assert relaxed(whole)[0] == with_argument({})
 
 
 def parts(count: int, **more: object) -> list[Schema]:
@@ -193,7 +193,7 @@ def parts(count: int, **more: object) -> list[Schema]:
     ],
 )
 def test_what_is_too_large_to_be_joined_is_left_out(whole: Schema, rules: SchemaRules) -> None:
-    result = shown_schema({"type": "object", **whole}, rules)
+    result = adapt_schema({"type": "object", **whole}, rules)
     assert 'inputSchema: "#" is too large to be joined; some parts are left out' in result.warnings
     assert len(to_json(result.schema)) < 2 * len(to_json(whole))
 
@@ -221,4 +221,4 @@ def test_alternatives_of_many_others_are_no_deeper_than_what_writes_them_takes()
         for i in range(80)
     }
     whole = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**definitions, "d80": {}}}
-    assert to_json({"tools": [{"function": {"parameters": loosened(whole)[0]}}]})
+    assert to_json({"tools": [{"function": {"parameters": relaxed(whole)[0]}}]})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.wire.messages import COMPARED_CHARS, COMPARED_NAMES, nearest
+from mcp_tools_proxy.wire.messages import COMPARED_CHARS, COMPARED_NAMES, closest_match
 
 
 @pytest.mark.parametrize(
@@ -10,16 +10,19 @@ from mcp_tools_proxy.wire.messages import COMPARED_CHARS, COMPARED_NAMES, neares
     [("note", "notes"), ("Notes", "notes"), ("tikets", "tickets"), ("weather", None), ("", None)],
 )
 def test_the_name_most_like_it_is_given(name: str, meant: str | None) -> None:
-    assert nearest(name, ["tickets", "notes"]) == meant
+    assert closest_match(name, ["tickets", "notes"]) == meant
 
 
 def test_nothing_is_like_a_name_where_nothing_is_known() -> None:
-    assert nearest("notes", ()) is None
+    assert closest_match("notes", ()) is None
 
 
 def test_only_the_first_names_are_compared() -> None:
     many = [f"{index}" for index in range(COMPARED_NAMES)]
-    assert (nearest("note", [*many, "notes"]), nearest("note", [*many[1:], "notes"])) == (
+    assert (
+        closest_match("note", [*many, "notes"]),
+        closest_match("note", [*many[1:], "notes"]),
+    ) == (
         None,
         "notes",
     )
@@ -27,4 +30,4 @@ def test_only_the_first_names_are_compared() -> None:
 
 def test_a_long_name_is_never_given() -> None:
     long = "n" * (COMPARED_CHARS + 1)
-    assert (nearest(long, [long]), nearest(long, [long[1:]])) == (None, long[1:])
+    assert (closest_match(long, [long]), closest_match(long, [long[1:]])) == (None, long[1:])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.configuration import Reference
 from mcp_tools_proxy.policy.aliases import (
-    Clash,
+    NameConflict,
     ToolNameStyle,
     ToolNaming,
     alias_of,
@@ -48,16 +48,16 @@ def test_names_of_one_enabled_tool_each_are_taken(tools: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(
     ("tools", "clash"),
     [
-        (("a/x", "b/x"), Clash(place=1, name="x", other=0)),
-        (("-a/x", "a/x", "a/x", "b/x"), Clash(place=3, name="x", other=1)),
-        (("a/local",), Clash(place=0, name="local", other=None)),
-        (("a/x", "b/a:x"), Clash(place=1, name="a:x", other=0)),
-        (("b/a__x", "a/x"), Clash(place=0, name="a__x", other=1)),
-        (("a/drop all", f"b/{HASHED}"), Clash(place=1, name=HASHED, other=0)),
+        (("a/x", "b/x"), NameConflict(place=1, name="x", other=0)),
+        (("-a/x", "a/x", "a/x", "b/x"), NameConflict(place=3, name="x", other=1)),
+        (("a/local",), NameConflict(place=0, name="local", other=None)),
+        (("a/x", "b/a:x"), NameConflict(place=1, name="a:x", other=0)),
+        (("b/a__x", "a/x"), NameConflict(place=0, name="a__x", other=1)),
+        (("a/drop all", f"b/{HASHED}"), NameConflict(place=1, name=HASHED, other=0)),
     ],
 )
 def test_a_name_that_something_else_has_is_told_with_its_place(
-    tools: tuple[str, ...], clash: Clash
+    tools: tuple[str, ...], clash: NameConflict
 ) -> None:
     assert [*BARE.clashes(refs(*tools))] == [clash]
 

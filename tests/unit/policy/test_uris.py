@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.wire.uris import is_straight
+from mcp_tools_proxy.wire.uris import is_normalized_path
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from mcp_tools_proxy.wire.uris import is_straight
     ],
 )
 def test_a_plain_uri_is_straight(uri: str) -> None:
-    assert is_straight(uri)
+    assert is_normalized_path(uri)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_plain_uri_is_straight(uri: str) -> None:
     ],
 )
 def test_a_uri_that_leads_elsewhere_is_not(uri: str) -> None:
-    assert not is_straight(uri)
+    assert not is_normalized_path(uri)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
 from mcp_tools_proxy.ratelimit.failover import CALLS_AT_A_TIME, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
@@ -76,14 +76,14 @@ class Rig:
         self.connected: list[int] = []
         self.disconnected = 0
         self.shared = SharedStore(
-            Counting(self.storage),
+            BudgetCounter(self.storage),
             name="redis://store:6379/0",
             connect=self._connect,
             disconnect=self._disconnect,
             metrics=self.metrics,
             sleep=self.sleeper,
         )
-        memory = Counting(MemoryStorage())
+        memory = BudgetCounter(MemoryStorage())
         self.limiter = Limiter(BUDGETS, memory=memory, shared=self.shared, metrics=self.metrics)
 
     async def _connect(self, count: int) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import Counting, CountingStorage
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -38,7 +38,7 @@ def budgets(
 
 def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None = None) -> Limiter:
     clock = clock or Clock()
-    memory = Counting(MemoryStorage(clock=clock))
+    memory = BudgetCounter(MemoryStorage(clock=clock))
     return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
 
 
@@ -193,7 +193,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
             return await super().incr(key, expiry, amount)
 
     storage = Late(clock=clock)
-    memory = Counting(storage)
+    memory = BudgetCounter(storage)
     limit = Limiter(budgets(document_calls=2), memory=memory, shared=None, metrics=Metrics())
     assert [await passed(limit, [("a", "b")]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
 

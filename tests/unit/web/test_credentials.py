@@ -3,26 +3,29 @@
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.web.identity_headers import read_headers
 
 
 def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
     authorization, said = read_headers([(b"accept", b"*/*")])
-    assert (authorization, said is NOTHING_SAID) == (None, True)
+    assert (authorization, said is NO_ASSERTION) == (None, True)
 
 
 def test_each_header_is_one_thing_that_is_said() -> None:
     headers = [(b"x-tenant-id", b"acme"), (b"x-user-id", b"u"), (b"x-agent-id", b"reader")]
-    assert read_headers(headers) == (None, Said(tenant_id="acme", user_id="u", agent="reader"))
+    assert read_headers(headers) == (
+        None,
+        AssertedIdentity(tenant_id="acme", user_id="u", agent="reader"),
+    )
 
 
 def test_authorization_is_given_as_it_is() -> None:
-    assert read_headers([(b"authorization", b"Bearer \xe4")]) == ("Bearer \xe4", NOTHING_SAID)
+    assert read_headers([(b"authorization", b"Bearer \xe4")]) == ("Bearer \xe4", NO_ASSERTION)
 
 
 def test_a_value_is_utf_8() -> None:
-    assert read_headers([(b"x-tenant-id", "ООО".encode())])[1] == Said(tenant_id="ООО")
+    assert read_headers([(b"x-tenant-id", "ООО".encode())])[1] == AssertedIdentity(tenant_id="ООО")
 
 
 @pytest.mark.parametrize(

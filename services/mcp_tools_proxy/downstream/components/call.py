@@ -20,13 +20,13 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.components.content import encodable
-from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, asks_for_input
-from mcp_tools_proxy.downstream.connection import PeerError
-from mcp_tools_proxy.downstream.relay.input_rounds import declared_all, request_for
+from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, input_required
+from mcp_tools_proxy.downstream.connection import JsonRpcError
+from mcp_tools_proxy.downstream.relay.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
-from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, passed_on
+from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 
 BLOCKS = ("content", "messages", "contents")
 """The fields that have the parts of a tool's, a prompt's and a resource's answer."""
@@ -66,7 +66,7 @@ class Exchange:
         params: dict[str, Any],
         *,
         read: Callable[[Any], Result],
-        refuse: Callable[[PeerError], ProxyError],
+        refuse: Callable[[JsonRpcError], ProxyError],
     ) -> Result:
         """Send one request for ``call`` and return what ``read`` makes of the raw answer.
 
@@ -85,15 +85,15 @@ class Exchange:
         started = self.session.clock()
         code, raw = InternalError.code, None
         try:
-            raw = await request_for(
+            raw = await send_with_rounds(
                 call, self.session, method, params, idempotent=self.spec.idempotent
             )
             max_bytes = self.session.config.max_result_bytes
             _check_count(raw, max_bytes)
-            answer = self._asking(raw, call) if asks_for_input(raw) else read(raw)
+            answer = self._asking(raw, call) if input_required(raw) else read(raw)
             result = replace(answer, max_bytes=max_bytes)
             code = "OK"
-        except PeerError as error:
+        except JsonRpcError as error:
             refusal = refuse(error)
             code = refusal.code
             raise refusal from None
@@ -112,14 +112,14 @@ class Exchange:
 
     def _asking(self, raw: dict[str, Any], call: Call) -> Result:
         """Give a question to the client that will come back with the answers. Raises ToolFailed."""
-        if not (call.client.resumes and declared_all(call.client, raw)):
+        if not (call.client.resumes and supports_all(call.client, raw)):
             name, kind = quote(self.spec.name), call.kind.value
             raise ToolFailed(
                 f"{name} asks for more input while it runs, which cannot be given here; "
                 f"pass all it needs as arguments, or use another {kind}"
             )
         value = encodable(raw)
-        return Result(value=value, tokens=estimate_tokens(len(to_json(value))), asks_for_input=True)
+        return Result(value=value, tokens=estimate_tokens(len(to_json(value))), input_required=True)
 
     def _told(self, call: Call) -> dict[str, object]:
         told: dict[str, object] = {
@@ -160,11 +160,11 @@ def meta_of(call: Call) -> dict[str, object]:
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
         meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
     if call.meta:
-        meta = {**encodable(passed_on(call.meta)), **meta}
+        meta = {**encodable(forwardable_meta(call.meta)), **meta}
     return meta
 
 
-def refused(name: str, error: PeerError) -> ToolFailed:
+def refused(name: str, error: JsonRpcError) -> ToolFailed:
     """Make the error of a server that answered with one; its own words are quoted and cut."""
     said = quote(error.message, MESSAGE_CHARS)
     details: dict[str, object] = {"code": error.code}

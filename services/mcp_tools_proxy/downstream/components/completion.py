@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, NamesNoD
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.components.content import encodable
-from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 CAPABILITY = "completions"
@@ -58,7 +58,7 @@ class Completion(NamesNoDocument):
     def _read(self, raw: dict[str, Any]) -> Result:
         return decoded(_result_of(encodable(raw)), self._shown, "a completion")
 
-    def _refuse(self, error: PeerError) -> ProxyError:
+    def _refuse(self, error: JsonRpcError) -> ProxyError:
         return refused(self._shown, error)
 
     @property

@@ -92,7 +92,7 @@ def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
     return ToolFailed(f"{name} failed: {said}", details=details)
 
 
-def asks_for_input(raw: object) -> bool:
+def input_required(raw: object) -> bool:
     """Tell whether an answer asks for input instead of being a result."""
     return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 

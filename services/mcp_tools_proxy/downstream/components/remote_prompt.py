@@ -11,9 +11,9 @@ from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
-from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.session import Session
-from mcp_tools_proxy.wire.messages import told_first
+from mcp_tools_proxy.wire.messages import join_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_NAMES = 20
@@ -52,7 +52,7 @@ class RemotePrompt(NamesNoDocument):
             *(f"{quote(n)} should be a string" for n in self._not_strings(arguments)),
         ]
         if problems:
-            raise InvalidArguments(told_first(problems, str))
+            raise InvalidArguments(join_first(problems, str))
         return arguments
 
     @property
@@ -75,7 +75,7 @@ class RemotePrompt(NamesNoDocument):
         result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
         return decoded(result, self._shown, "a prompt's messages")
 
-    def _refuse(self, error: PeerError) -> ProxyError:
+    def _refuse(self, error: JsonRpcError) -> ProxyError:
         return refused(self._shown, error)
 
     @property

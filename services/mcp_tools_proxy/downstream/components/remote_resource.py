@@ -17,10 +17,10 @@ from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
-from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
-from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_straight
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """How servers say that they have no such resource, of old and since MCP 2026-07-28."""
@@ -62,14 +62,14 @@ class RemoteResource(NamesNoDocument):
         """Subscribe to it at its server, once for all who do. Raises ProxyError."""
         try:
             return await self.exchange.session.watch(self.uri, on_update, tenant_id)
-        except PeerError as error:
+        except JsonRpcError as error:
             raise self._refuse(error) from None
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
         return decoded(result, self._shown, "a resource's contents")
 
-    def _refuse(self, error: PeerError) -> ProxyError:
+    def _refuse(self, error: JsonRpcError) -> ProxyError:
         if error.code in NOT_FOUND_CODES:
             server_id = self.spec.server_id
             return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")
@@ -110,6 +110,6 @@ class RemoteTemplate:
         One that is too long or has ``..`` never is.
         """
         matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
-        if matched is None or not is_straight(uri):
+        if matched is None or not is_normalized_path(uri):
             return None
         return replace(self.resource, uri=uri)

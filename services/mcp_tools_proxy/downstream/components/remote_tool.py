@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, refused, shape_of, type_of
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
-from mcp_tools_proxy.downstream.connection import PeerError
+from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
@@ -94,7 +94,7 @@ class RemoteTool(NamesNoDocument):
             details={"bytes": size, "max_result_bytes": limit},
         )
 
-    def _refuse(self, error: PeerError) -> ProxyError:
+    def _refuse(self, error: JsonRpcError) -> ProxyError:
         return refused(self.spec.name, error)
 
 

@@ -9,8 +9,8 @@ from mcp.types import METHOD_NOT_FOUND
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import JsonObject
-from mcp_tools_proxy.domain.snapshot import Check, Dropped, Ignored, Snapshot
-from mcp_tools_proxy.downstream.connection import Link, LinkFault, PeerError
+from mcp_tools_proxy.domain.snapshot import Check, Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import (
     CATEGORIES,
     Category,
@@ -45,18 +45,18 @@ class _Listing:
 
     items: Mapping[str, JsonObject]
     checks: Mapping[str, Check] = field(default_factory=dict)
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     need_task: frozenset[str] = frozenset()
     failed: str | None = None
 
 
-async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -> Snapshot:
+async def discover(link: Connection, previous: Snapshot | None, *, timeout_s: float) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
     A category that the server did not declare is not asked for. Each list takes at most
     ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
-    ``previous``, and ``failed`` says why. Raises LinkFault when every list failed.
+    ``previous``, and ``failed`` says why. Raises ConnectionFailure when every list failed.
     """
     asked = [c for c in CATEGORIES if link.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
@@ -67,7 +67,7 @@ async def discover(link: Link, previous: Snapshot | None, *, timeout_s: float) -
     listings = {key: task.result() for key, task in listing.items()}
     failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
     if failed and len(failed) == len(listings):
-        raise LinkFault("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
+        raise ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
     resources, templates = _parted(items["resources"], items["resource_templates"])
     if "resources" in failed:  # those that came as resources are known from the last time only
@@ -99,12 +99,12 @@ def _parted(
 
 
 async def _list_category(
-    link: Link, category: Category, known: Snapshot, timeout_s: float
+    link: Connection, category: Category, known: Snapshot, timeout_s: float
 ) -> _Listing:
     try:
         async with asyncio.timeout(timeout_s):
             items = await _list_pages(link, category, timeout_s)
-    except PeerError as error:
+    except JsonRpcError as error:
         if error.code == METHOD_NOT_FOUND:
             return _Listing(items={})
         return _as_before(known, category, reason_of(error, timeout_s=timeout_s))
@@ -113,8 +113,8 @@ async def _list_category(
     return await _sort_out(category, items)
 
 
-async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[object]:
-    """Fetch all pages of one list. Raises LinkFault for a list without sense or end."""
+async def _list_pages(link: Connection, category: Category, timeout_s: float) -> list[object]:
+    """Fetch all pages of one list. Raises ConnectionFailure for a list without sense or end."""
     items: list[object] = []
     cursors: set[str] = set()
     params: dict[str, Any] = {}
@@ -122,17 +122,19 @@ async def _list_pages(link: Link, category: Category, timeout_s: float) -> list[
         page = await link.request(category.method, params, timeout_s=timeout_s)
         listed, cursor = page.get(category.field), page.get("nextCursor")
         if not isinstance(listed, list):
-            raise LinkFault(f"its answer to {category.method} has no list of {category.field}")
+            raise ConnectionFailure(
+                f"its answer to {category.method} has no list of {category.field}"
+            )
         items.extend(listed)
         if len(items) > MAX_ITEMS:
-            raise LinkFault(f"it lists more than {MAX_ITEMS} items")
+            raise ConnectionFailure(f"it lists more than {MAX_ITEMS} items")
         if not isinstance(cursor, str) or not cursor:
             return items
         if cursor in cursors:
-            raise LinkFault("its pages go round in circles: a cursor came twice")
+            raise ConnectionFailure("its pages go round in circles: a cursor came twice")
         cursors.add(cursor)
         params = {"cursor": cursor}
-    raise LinkFault(f"it lists more than {MAX_PAGES} pages")
+    raise ConnectionFailure(f"it lists more than {MAX_PAGES} pages")
 
 
 async def _sort_out(category: Category, items: list[object]) -> _Listing:
@@ -161,7 +163,7 @@ class _Found:
         self._category = category
         self._items: dict[str, JsonObject] = {}
         self._checks: dict[str, Check] = {}
-        self._dropped: list[Dropped] = []
+        self._dropped: list[InvalidItem] = []
         self._ignored: list[Ignored] = []
         self._need_task: set[str] = set()
 
@@ -182,7 +184,7 @@ class _Found:
         if needs_task:
             self._need_task.add(str(cast("JsonObject", listed)["name"]))
         self._dropped.append(
-            Dropped(
+            InvalidItem(
                 kind=self._category.kind,
                 name=_shown(listed, number),
                 reason=str(unusable),

@@ -8,7 +8,7 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import Link, LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.mcp_client.http.clients import Web
 from mcp_tools_proxy.downstream.mcp_client.http.sse import open_sse
@@ -22,7 +22,7 @@ _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Attempt:
     """One way to connect; without ``probe`` the server is asked for the older eras at once."""
 
     transport: Transport
@@ -38,7 +38,7 @@ class Dialer(AsyncResource):
 
     def __init__(self) -> None:
         self._web = Web()
-        self._worked: dict[str, tuple[ServerConfig, _Way]] = {}
+        self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
 
     def __repr__(self) -> str:
         return f"<Dialer knows {len(self._worked)} servers>"
@@ -50,7 +50,7 @@ class Dialer(AsyncResource):
     @asynccontextmanager
     async def dial(
         self, config: ServerConfig, on_list_changed: OnListChanged
-    ) -> AsyncIterator[Link]:
+    ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
         with first_cause():
             async with AsyncExitStack() as stack:
@@ -58,21 +58,21 @@ class Dialer(AsyncResource):
 
     async def _connect(
         self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
-    ) -> Link:
+    ) -> Connection:
         """Enter the first way that works. Raises the fault of the one that got furthest."""
         known, way = self._worked.pop(config.server_id, (None, None))
-        ways = _ways(config.transport)
+        ways = _attempts(config.transport)
         if way is not None and known == config:
             ways = [way, *(other for other in ways if other != way)]
-        furthest: LinkFault | None = None
+        furthest: ConnectionFailure | None = None
         refused: set[Transport] = set()
         for way in ways:
             if way.transport in refused:
                 continue
             try:
                 link = await stack.enter_async_context(self._open(config, way, on_list_changed))
-            except LinkFault as fault:
-                if furthest is None and not _calls_for_another_way(fault):
+            except ConnectionFailure as fault:
+                if furthest is None and not _should_try_next(fault):
                     raise
                 furthest = max(furthest or fault, fault, key=_progress_of)
                 if not isinstance(fault, Ended):
@@ -80,19 +80,19 @@ class Dialer(AsyncResource):
             else:
                 self._worked[config.server_id] = (config, way)
                 return link
-        raise furthest or LinkFault("there is no way to connect to this server")
+        raise furthest or ConnectionFailure("there is no way to connect to this server")
 
     @asynccontextmanager
     async def _open(
-        self, config: ServerConfig, way: _Way, on_list_changed: OnListChanged
-    ) -> AsyncIterator[Link]:
+        self, config: ServerConfig, way: _Attempt, on_list_changed: OnListChanged
+    ) -> AsyncIterator[Connection]:
         with first_cause():
             async with AsyncExitStack() as stack:
                 wire = await self._wire(stack, config, way.transport, on_list_changed)
                 talk = converse(wire, config, on_list_changed, probe=way.probe)
                 try:
                     link = await stack.enter_async_context(talk)
-                except LinkFault as fault:
+                except ConnectionFailure as fault:
                     if isinstance(wire, StreamWire) and wire.ended:
                         raise Ended(await wire.down()) from fault
                     raise
@@ -127,18 +127,18 @@ class Dialer(AsyncResource):
         )
 
 
-def _ways(transport: Transport) -> list[_Way]:
+def _attempts(transport: Transport) -> list[_Attempt]:
     """Give what to try, in order: a server may die of being asked in the newer way."""
     match transport:
         case Transport.STREAMABLE_HTTP:
-            return [_Way(transport)]
+            return [_Attempt(transport)]
         case Transport.HTTP:
-            return [_Way(Transport.STREAMABLE_HTTP), *_ways(Transport.SSE)]
+            return [_Attempt(Transport.STREAMABLE_HTTP), *_attempts(Transport.SSE)]
         case _:
-            return [_Way(transport), _Way(transport, probe=False)]
+            return [_Attempt(transport), _Attempt(transport, probe=False)]
 
 
-def _progress_of(fault: LinkFault) -> int:
+def _progress_of(fault: ConnectionFailure) -> int:
     """Rank how far an attempt got: to no connection, to a refusal, to a conversation."""
     match fault:
         case Unreachable():
@@ -151,7 +151,7 @@ def _progress_of(fault: LinkFault) -> int:
             return 3
 
 
-def _calls_for_another_way(fault: LinkFault) -> bool:
+def _should_try_next(fault: ConnectionFailure) -> bool:
     return isinstance(fault, Ended) or (
         isinstance(fault, Refused) and fault.status in _NOT_STREAMABLE
     )

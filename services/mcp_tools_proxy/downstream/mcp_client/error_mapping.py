@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What a failed exchange raises; the TimeoutError of a bounded one is an OSError."""
@@ -34,18 +34,18 @@ _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
 
-class Unreachable(LinkFault):
+class Unreachable(ConnectionFailure):
     """No connection could be made: nobody listens there."""
 
     def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
         super().__init__(reason, for_operators=for_operators, sent=False)
 
 
-class Ended(LinkFault):
+class Ended(ConnectionFailure):
     """The server ended the conversation before it was negotiated."""
 
 
-class Refused(LinkFault):
+class Refused(ConnectionFailure):
     """The server answered with an HTTP status that is no answer, and without a JSON-RPC error.
 
     ``more`` is what operators are told beside that, such as where a redirect points.
@@ -57,44 +57,44 @@ class Refused(LinkFault):
         self.status = status
 
 
-def says_nothing_of_the_era(fault: Exception) -> bool:
+def is_era_independent(fault: Exception) -> bool:
     """Tell whether asking in another way would meet the same ``fault``."""
     return isinstance(fault, Unreachable) or (
         isinstance(fault, Refused) and (fault.status in _FINAL or 300 <= fault.status < 400)
     )
 
 
-def as_mcp_error(fault: PeerError | LinkFault | AnswerTooLarge) -> MCPError:
+def as_mcp_error(fault: JsonRpcError | ConnectionFailure | ResponseTooLarge) -> MCPError:
     """Wrap ``fault`` for its way through the SDK."""
-    if isinstance(fault, PeerError):
+    if isinstance(fault, JsonRpcError):
         return MCPError(fault.code, fault.message, fault.data)
     return MCPError(CONNECTION_CLOSED, str(fault), fault)
 
 
-def from_mcp_error(error: MCPError) -> PeerError | LinkFault | AnswerTooLarge:
+def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | ResponseTooLarge:
     """Give what ``as_mcp_error`` wrapped, or what the server's error is to us."""
-    if isinstance(error.data, LinkFault | AnswerTooLarge):
+    if isinstance(error.data, ConnectionFailure | ResponseTooLarge):
         return error.data
     if error.code == CONNECTION_CLOSED and error.message == _CLOSED_TEXT:
-        return LinkFault(CONNECTION_LOST)
-    return PeerError(error.code, error.message, error.data)
+        return ConnectionFailure(CONNECTION_LOST)
+    return JsonRpcError(error.code, error.message, error.data)
 
 
-def peer_error(error: object) -> PeerError:
+def peer_error(error: object) -> JsonRpcError:
     """Read the ``error`` of a JSON-RPC answer, however odd it is."""
     if not isinstance(error, dict):
-        return PeerError(INTERNAL_ERROR, "the server answered with an error that says nothing")
+        return JsonRpcError(INTERNAL_ERROR, "the server answered with an error that says nothing")
     code, message = error.get("code"), error.get("message")
     if type(code) is not int or abs(code) >= _CODES_END:  # a bool is an int, too
         code = INTERNAL_ERROR
-    return PeerError(
+    return JsonRpcError(
         code,
         message if isinstance(message, str) else "",
         error.get("data"),
     )
 
 
-def from_aiohttp(error: Exception) -> LinkFault:
+def from_aiohttp(error: Exception) -> ConnectionFailure:
     """Say what a failed exchange was; the exception's own text may hold the address."""
     if isinstance(error, _NOT_CONNECTED):
         return _not_connected(error)
@@ -102,22 +102,24 @@ def from_aiohttp(error: Exception) -> LinkFault:
         case aiohttp.WSServerHandshakeError():
             return Refused(error.status)
         case aiohttp.ServerDisconnectedError():
-            return LinkFault("the server closed the connection without an answer")
+            return ConnectionFailure("the server closed the connection without an answer")
         case ContentEncodingError():
-            return LinkFault("the server's answer is compressed in a way that cannot be read")
+            return ConnectionFailure(
+                "the server's answer is compressed in a way that cannot be read"
+            )
         case TimeoutError():
-            return LinkFault("the server did not answer in time")
+            return ConnectionFailure("the server did not answer in time")
         case aiohttp.ClientPayloadError() | OSError():
-            return LinkFault("the server broke its answer off")
+            return ConnectionFailure("the server broke its answer off")
         case ValueError():
-            return LinkFault("the server's url or headers are not usable; see mcp.json")
+            return ConnectionFailure("the server's url or headers are not usable; see mcp.json")
         case _:
-            return LinkFault("the server's answer is not HTTP as it should be")
+            return ConnectionFailure("the server's answer is not HTTP as it should be")
 
 
 def _not_connected(
     error: aiohttp.ClientConnectorError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError,
-) -> LinkFault:
+) -> ConnectionFailure:
     match error:
         case aiohttp.ConnectionTimeoutError():
             return Unreachable("no connection to the server: nothing at its address answers")
@@ -131,7 +133,7 @@ def _not_connected(
             return Unreachable("the server's host name is not known")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         reason = "no connection to the server: this process has too many files open"
-        return LinkFault(reason, sent=False)
+        return ConnectionFailure(reason, sent=False)
     return Unreachable("no connection to the server: it refused, or nothing listens there")
 
 

@@ -9,8 +9,8 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.types import INVALID_REQUEST
 
-from mcp_tools_proxy.domain.client import AskFailed
-from mcp_tools_proxy.downstream.relay.call_relay import LOG_LINE, PROGRESS, Hearing
+from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.downstream.relay.call_relay import LOG_LINE, PROGRESS, CallRelay
 
 FIRST_ID = 1000
 """Apart from the ids that the SDK gives to what it asks itself."""
@@ -27,7 +27,7 @@ LATE_S = 10.0
 CALLS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that somebody's call makes; the others are our own."""
 
-_SOMEBODY = object()
+_ANONYMOUS_OWNER = object()
 """Whose a call is of which nobody hears."""
 
 CANCELLED = "notifications/cancelled"
@@ -43,14 +43,14 @@ class Question:
     id: int | str
     method: str
     params: Mapping[str, Any]
-    whom: Hearing | None
+    whom: CallRelay | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A request: the client that hears of it, and whose call it is; None is nobody's."""
 
-    hearing: Hearing | None
+    hearing: CallRelay | None
     whose: object
 
 
@@ -75,11 +75,11 @@ class InFlight:
         self._running: dict[int, _Running] = {}
         self._ended: dict[object, float] = {}
         """When the last call of each user ended, the first one first, for LATE_S."""
-        self._by_token: dict[int, Hearing] = {}
+        self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
         self._is_counting = True
         self._answers = 0
-        self._asked: dict[tuple[Hearing | None, int | str], anyio.CancelScope] = {}
+        self._asked: dict[tuple[CallRelay | None, int | str], anyio.CancelScope] = {}
 
     def __repr__(self) -> str:
         return (
@@ -87,10 +87,10 @@ class InFlight:
             f"asked={len(self._asked)}>"
         )
 
-    def begin(self, hearing: Hearing | None, method: str) -> int:
+    def begin(self, hearing: CallRelay | None, method: str) -> int:
         """Take note of a request, and give it an id."""
         self._last_id += 1
-        whose: object = _SOMEBODY if method in CALLS else None
+        whose: object = _ANONYMOUS_OWNER if method in CALLS else None
         if hearing is not None:
             whose = hearing.whose
             self._by_token[hearing.token] = hearing
@@ -125,7 +125,7 @@ class InFlight:
         if self._abandoned and isinstance(request_id, int):
             self._abandoned.discard(request_id)
 
-    def sole(self) -> Hearing | None:
+    def sole(self) -> CallRelay | None:
         """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
         if len(self._running) != 1 or self._abandoned or not self._is_counting:
             return None
@@ -133,7 +133,9 @@ class InFlight:
         self._forget()
         return running.hearing if self._ended.keys() <= {running.whose} else None
 
-    def hear(self, method: str, params: Mapping[str, Any], size: int, whom: Hearing | None) -> None:
+    def hear(
+        self, method: str, params: Mapping[str, Any], size: int, whom: CallRelay | None
+    ) -> None:
         """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""
         if method == UPDATED:
             if isinstance(uri := params.get("uri"), str):
@@ -172,14 +174,14 @@ class InFlight:
             self._asked[whom, request_id] = withdrawn
             try:
                 return {"id": request_id, "result": await _put(question)}
-            except AskFailed as failure:
+            except ClientRequestFailed as failure:
                 error = {"code": failure.code, "message": failure.message}
                 return {"id": request_id, "error": error}
             finally:
                 self._asked.pop((whom, request_id), None)
         return None
 
-    def withdraw(self, request_id: object, whom: Hearing | None = None) -> None:
+    def withdraw(self, request_id: object, whom: CallRelay | None = None) -> None:
         """The server wants no answer to its question any more, to that of one call if given."""
         for (asked, question_id), scope in self._asked.items():
             if question_id == request_id and whom in (None, asked):
@@ -188,7 +190,7 @@ class InFlight:
 
 async def _put(question: Question) -> Mapping[str, object]:
     if question.whom is None:
-        raise AskFailed(
+        raise ClientRequestFailed(
             INVALID_REQUEST,
             "nobody can be asked: the question belongs to no call, to one of several, "
             "or to one whose caller takes no questions",

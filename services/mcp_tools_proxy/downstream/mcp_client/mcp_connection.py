@@ -33,14 +33,14 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
-from mcp_tools_proxy.aiokits.reconnect import keep_open
+from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import NotAnObject, OnListChanged
+from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_s
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
-from mcp_tools_proxy.downstream.subscriptions.sync import follow_by_requests, follow_by_stream
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.subscriptions.sync import sync_by_requests, sync_by_stream
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=version("mcp-tools-proxy"))
 
@@ -63,12 +63,13 @@ class Wire(Dispatcher[TransportContext], Protocol):
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: Hearing | None,
+        hearing: CallRelay | None,
         /,
     ) -> dict[str, Any]:
-        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge.
+        """Send one request and give its result.
 
-        What the server says and asks meanwhile goes to ``hearing``, as far as it concerns it.
+        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge. What the server says and asks
+        meanwhile goes to ``hearing``, as far as it concerns it.
         """
         ...
 
@@ -88,7 +89,10 @@ class Wire(Dispatcher[TransportContext], Protocol):
 async def converse(
     wire: Wire, config: ServerConfig, on_list_changed: OnListChanged, *, probe: bool
 ) -> AsyncIterator["Conversation"]:
-    """Negotiate over ``wire`` and yield the link. Raises PeerError, LinkFault, AnswerTooLarge."""
+    """Negotiate over ``wire`` and yield the link.
+
+    Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
+    """
     session = ClientSession(
         dispatcher=wire,
         client_info=CLIENT_INFO,
@@ -142,7 +146,7 @@ class Conversation:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``; see Link."""
         headers = self._headers
@@ -159,7 +163,7 @@ class Conversation:
                 else:
                     with hearing.attached(timeout, is_pushed=not self.modern):
                         result = await self._wire.exchange(method, params, headers, hearing)
-        except NotAnObject as fault:
+        except ResultNotAnObject as fault:
             if method != "tools/call":
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
@@ -171,13 +175,13 @@ class Conversation:
         """Ask for a sign of life; the newer era has no ping, and must know ``server/discover``."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
-    async def follow(self, watched: Watched) -> None:
+    async def follow(self, watched: ResourceSubscriptions) -> None:
         """Subscribe to what is watched, in the way of the era; see Link."""
         self._wire.on_updated(watched.updated)
         if self.modern:
-            await follow_by_stream(self._session, watched)
+            await sync_by_stream(self._session, watched)
         else:
-            await follow_by_requests(self, watched)
+            await sync_by_requests(self, watched)
 
     async def down(self) -> str:
         """Wait until the link is lost for good, and say why."""
@@ -241,4 +245,4 @@ async def _listen(
             return True
         return True
 
-    await keep_open(live, on_gap=on_list_changed)
+    await reconnect_forever(live, on_gap=on_list_changed)

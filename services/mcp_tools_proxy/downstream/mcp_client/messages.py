@@ -14,10 +14,14 @@ from mcp.types import (
 )
 from pydantic_core import from_json
 
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault, NotAnObject
+from mcp_tools_proxy.downstream.connection import (
+    ConnectionFailure,
+    ResponseTooLarge,
+    ResultNotAnObject,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED
-from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
+from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -34,15 +38,18 @@ _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """Parse one JSON object. Raises LinkFault; NaN and Infinity are no JSON, 1e400 is null."""
+    """Parse one JSON object.
+
+    Raises ConnectionFailure; NaN and Infinity are no JSON, 1e400 is null.
+    """
     try:
         value: object = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
     except ValueError:
-        raise LinkFault("the server's answer is not JSON") from None
+        raise ConnectionFailure("the server's answer is not JSON") from None
     if may_overflow(data):
         value = without_infinity(value)
     if not isinstance(value, dict):
-        raise LinkFault("the server's answer is JSON, but no JSON-RPC message")
+        raise ConnectionFailure("the server's answer is JSON, but no JSON-RPC message")
     return value
 
 
@@ -52,22 +59,23 @@ def is_answer(message: dict[str, Any]) -> bool:
 
 
 def take_result(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
-    """Return the answer's result. Raises PeerError; LinkFault when it is no answer to this request,
-    NotAnObject when its result is something else.
+    """Return the answer's result.
 
-    An error without an id is one: the server could not even read the request.
+    Raises JsonRpcError; ConnectionFailure when it is no answer to this request, ResultNotAnObject
+    when its result is something else. An error without an id is one: the server could not even read
+    the request.
     """
     if "error" in message and message.get("id") is None:
         raise peer_error(message["error"])
     if str(message.get("id")) != str(request_id):
-        raise LinkFault("the server answered another request than the one it was sent")
+        raise ConnectionFailure("the server answered another request than the one it was sent")
     if "error" in message:
         raise peer_error(message["error"])
     if "result" not in message:
-        raise LinkFault("the server's answer has neither a result nor an error")
+        raise ConnectionFailure("the server's answer has neither a result nor an error")
     result = message["result"]
     if not isinstance(result, dict):
-        raise NotAnObject(result)
+        raise ResultNotAnObject(result)
     return result
 
 
@@ -75,52 +83,56 @@ def to_session_message(data: bytes, *, cut: bool = False) -> SessionMessage | No
     """Read one message of a stream; None for what means nothing to us.
 
     A message too large to be read, or broken, is the failure of the request that it answers.
-    Raises LinkFault when nothing tells which request that is: it is garbage.
+    Raises ConnectionFailure when nothing tells which request that is: it is garbage.
     """
     if cut:
-        return _failed(data, AnswerTooLarge(MAX_ANSWER_BYTES))
+        return _failed(data, ResponseTooLarge(MAX_ANSWER_BYTES))
     try:
         message = read_object(data)
         return _message(message)
-    except LinkFault as fault:
+    except ConnectionFailure as fault:
         return _failed(data, fault)
 
 
 def _message(message: dict[str, Any]) -> SessionMessage | None:
     method, request_id, params = message.get("method"), message.get("id"), message.get("params")
     if message.get("jsonrpc") != "2.0" or not (params is None or isinstance(params, dict)):
-        raise LinkFault("the server's answer is JSON, but no JSON-RPC message")
+        raise ConnectionFailure("the server's answer is JSON, but no JSON-RPC message")
     if isinstance(method, str):
         if request_id is None:
             heard = method in HEARD
             note = JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
             return SessionMessage(note) if heard else None
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
-            raise LinkFault("the server's request has no id that can be answered")
-        asked = params if method in QUESTIONS else None
+            raise ConnectionFailure("the server's request has no id that can be answered")
+        asked = params if method in CLIENT_REQUESTS else None
         return SessionMessage(
             JSONRPCRequest.model_construct(
                 jsonrpc="2.0", id=request_id, method=method, params=asked
             )
         )
     if request_id is None:
-        raise LinkFault("the server's answer does not say what it answers")
+        raise ConnectionFailure("the server's answer does not say what it answers")
     if "error" in message:
         error = peer_error(message["error"])
         return _error(request_id, error.code, error.message, error.data)
     try:
         result = take_result(message, request_id)
-    except NotAnObject as fault:
+    except ResultNotAnObject as fault:
         return _error(request_id, CONNECTION_CLOSED, str(fault), fault)
     answer = JSONRPCResponse.model_construct(jsonrpc="2.0", id=request_id, result=result)
     return SessionMessage(answer)
 
 
-def _failed(data: bytes, fault: LinkFault | AnswerTooLarge) -> SessionMessage:
+def _failed(data: bytes, fault: ConnectionFailure | ResponseTooLarge) -> SessionMessage:
     """Make ``fault`` the answer to the request whose answer ``data`` should have been."""
     found = _OUR_ID.search(data) if b'"jsonrpc"' in data else None
     if found is None:
-        raise fault if isinstance(fault, LinkFault) else LinkFault("a message is too large")
+        raise (
+            fault
+            if isinstance(fault, ConnectionFailure)
+            else ConnectionFailure("a message is too large")
+        )
     return _error(int(found[1]), CONNECTION_CLOSED, str(fault), fault)
 
 

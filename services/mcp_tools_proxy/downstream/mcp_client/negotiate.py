@@ -19,10 +19,10 @@ from mcp.types.version import (
 )
 from pydantic import ValidationError
 
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     from_mcp_error,
-    says_nothing_of_the_era,
+    is_era_independent,
 )
 
 LONGEST_PROBE_S = 5.0
@@ -36,7 +36,7 @@ def probe_s(connect_timeout_s: float) -> float:
 async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bool) -> None:
     """Agree on a version with the server; without ``probe``, ask for the older eras only.
 
-    Raises PeerError, LinkFault, AnswerTooLarge.
+    Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
     """
     try:
         try:
@@ -50,10 +50,10 @@ async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bo
                 raise
     except MCPError as error:
         if error.code == REQUEST_TIMEOUT:
-            raise LinkFault("the server did not answer the handshake in time") from None
+            raise ConnectionFailure("the server did not answer the handshake in time") from None
         raise from_mcp_error(error) from None
     except (ValidationError, RuntimeError):  # of ``initialize``: its result, its version
-        raise LinkFault("the server's handshake is not one of MCP as we know it") from None
+        raise ConnectionFailure("the server's handshake is not one of MCP as we know it") from None
 
 
 async def _discover(session: ClientSession, version: str, timeout_s: float) -> bool:
@@ -76,7 +76,7 @@ async def _discover(session: ClientSession, version: str, timeout_s: float) -> b
 
 def _is_final(error: MCPError) -> bool:
     """Tell whether ``initialize`` could not do better."""
-    if says_nothing_of_the_era(from_mcp_error(error)):
+    if is_era_independent(from_mcp_error(error)):
         return True
     named = _versions_named(error)
     return bool(named) and (

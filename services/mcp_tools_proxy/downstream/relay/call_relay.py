@@ -19,9 +19,9 @@ from mcp.types import (
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.pausable_timeout import TimeLimit
-from mcp_tools_proxy.domain.client import AskFailed, Client
+from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.downstream.components.content import encodable
-from mcp_tools_proxy.downstream.relay.client_request_rules import declared, refusal_of
+from mcp_tools_proxy.downstream.relay.client_request_rules import declared, unsupported_reason
 
 PROGRESS = "notifications/progress"
 LOG_LINE = "notifications/message"
@@ -47,7 +47,7 @@ _tokens = itertools.count(1)
 log = structlog.get_logger()
 
 
-class Hearing:
+class CallRelay:
     """The client of one call, as the links see it; ``whose`` is the user that the call is for.
 
     Notes are handed on in order, by a task of ``tasks`` while there are any.
@@ -70,7 +70,7 @@ class Hearing:
         self._ends_at: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Hearing notes={len(self._notes)} questions={len(self._open)}>"
+        return f"<CallRelay notes={len(self._notes)} questions={len(self._open)}>"
 
     # For the conversation
 
@@ -117,12 +117,12 @@ class Hearing:
             self._tell(LOG_LINE, params, size)
 
     async def question(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
-        """Ask what the server asks while the request runs. Raises AskFailed."""
+        """Ask what the server asks while the request runs. Raises ClientRequestFailed."""
         limit = self._limit
         if limit is None or not self._is_pushed:
-            raise AskFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
+            raise ClientRequestFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
         if self._client.resumes:
-            raise AskFailed(
+            raise ClientRequestFailed(
                 METHOD_NOT_FOUND,
                 "the client of this call can only be asked as in MCP 2026-07-28, by input_required",
             )
@@ -144,36 +144,36 @@ class Hearing:
             self._ends_at = asyncio.get_running_loop().time() + MAX_ASKING_S
         return self._ends_at
 
-    def refusal(self, method: object, params: Mapping[str, Any]) -> AskFailed | None:
+    def refusal(self, method: object, params: Mapping[str, Any]) -> ClientRequestFailed | None:
         """Say why the client cannot be asked this now; None when it can."""
         if len(self._open) >= MAX_OPEN_QUESTIONS or self.questions >= MAX_QUESTIONS:
-            return AskFailed(INVALID_REQUEST, "this call has asked too many questions")
-        return refusal_of(method, params, self.capabilities)
+            return ClientRequestFailed(INVALID_REQUEST, "this call has asked too many questions")
+        return unsupported_reason(method, params, self.capabilities)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
         """Ask the client what ``refusal`` has nothing against; give its raw result.
 
-        Raises AskFailed, also when the request ends meanwhile.
+        Raises ClientRequestFailed, also when the request ends meanwhile.
         """
         self.questions += 1
         with anyio.CancelScope() as scope:
             self._open.add(scope)
             try:
                 answer = await self._client.ask(method, params)
-            except AskFailed:
+            except ClientRequestFailed:
                 raise
             except Exception:
                 log.exception("client.ask_failed", method=method)
-                raise AskFailed(INTERNAL_ERROR, "the client could not be asked") from None
+                raise ClientRequestFailed(INTERNAL_ERROR, "the client could not be asked") from None
             else:
                 return cast("Mapping[str, object]", encodable(answer))
             finally:
                 self._open.discard(scope)
-        raise AskFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
+        raise ClientRequestFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
 
     # For the exchange
 
-    async def said_all(self) -> None:
+    async def flush(self) -> None:
         """Wait until the client has all notes, at most LAST_NOTES_S; then drop what is left."""
         if self._delivery is not None and not self._delivery.done():
             await asyncio.wait([self._delivery], timeout=LAST_NOTES_S)
@@ -202,13 +202,13 @@ class Hearing:
 
 
 @asynccontextmanager
-async def hearing_of(client: Client, whose: object) -> AsyncIterator[Hearing]:
+async def call_relay(client: Client, whose: object) -> AsyncIterator[CallRelay]:
     """Let ``client`` hear of one call of ``whose``; at the end it has heard what came before."""
     with first_cause():
         async with asyncio.TaskGroup() as tasks:
-            hearing = Hearing(client, whose, tasks)
+            hearing = CallRelay(client, whose, tasks)
             yield hearing
-            await hearing.said_all()
+            await hearing.flush()
 
 
 def _is_number(value: object) -> bool:

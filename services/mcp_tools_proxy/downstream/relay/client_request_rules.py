@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.client import AskFailed
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 
 ELICITATION = "elicitation/create"
 SAMPLING = "sampling/createMessage"
@@ -14,7 +14,7 @@ ROOTS = "roots/list"
 CAPABILITY_OF = {ELICITATION: "elicitation", SAMPLING: "sampling", ROOTS: "roots"}
 """What a client declares that takes the question."""
 
-QUESTIONS = frozenset(CAPABILITY_OF)
+CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
 MAX_QUESTION_BYTES = 1024 * 1024
 """What one question may have as JSON."""
@@ -25,27 +25,31 @@ def declared(capabilities: Mapping[str, object]) -> dict[str, object]:
     return {name: capabilities[name] for name in CAPABILITY_OF.values() if name in capabilities}
 
 
-def refusal_of(
+def unsupported_reason(
     method: object, params: Mapping[str, object], capabilities: Mapping[str, object]
-) -> AskFailed | None:
+) -> ClientRequestFailed | None:
     """Say why a client with these ``capabilities`` cannot be asked; None when it can.
 
     The codes are those that MCP gives the cases.
     """
     name = CAPABILITY_OF.get(method) if isinstance(method, str) else None
     if name is None:
-        return AskFailed(METHOD_NOT_FOUND, "a client cannot be asked this")
+        return ClientRequestFailed(METHOD_NOT_FOUND, "a client cannot be asked this")
     if name not in capabilities:
-        return AskFailed(METHOD_NOT_FOUND, f"the client of this call did not declare {name}")
+        return ClientRequestFailed(
+            METHOD_NOT_FOUND, f"the client of this call did not declare {name}"
+        )
     missing = _missing_part(name, params, capabilities[name])
     if missing is not None:
-        return AskFailed(INVALID_PARAMS, f"the client of this call did not declare {missing}")
+        return ClientRequestFailed(
+            INVALID_PARAMS, f"the client of this call did not declare {missing}"
+        )
     try:
         size = len(to_json(params))
     except ValueError:
-        return AskFailed(INVALID_PARAMS, "the question has text that is not Unicode")
+        return ClientRequestFailed(INVALID_PARAMS, "the question has text that is not Unicode")
     if size > MAX_QUESTION_BYTES:
-        return AskFailed(
+        return ClientRequestFailed(
             INVALID_PARAMS, f"the question is {size} bytes, the limit is {MAX_QUESTION_BYTES}"
         )
     return None

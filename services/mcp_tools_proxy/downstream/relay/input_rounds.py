@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from mcp_tools_proxy.domain.caller import Call, Resumed
-from mcp_tools_proxy.domain.client import NOBODY, AskFailed, Client
+from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
-from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, asks_for_input
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S, Hearing, hearing_of
-from mcp_tools_proxy.downstream.relay.client_request_rules import declared, refusal_of
-from mcp_tools_proxy.downstream.relay.suspended_calls import HANDLE
+from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, input_required
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S, CallRelay, call_relay
+from mcp_tools_proxy.downstream.relay.client_request_rules import declared, unsupported_reason
+from mcp_tools_proxy.downstream.relay.suspended_calls import STATE_PREFIX
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 
@@ -32,12 +32,12 @@ _Questions = dict[str, tuple[object, Mapping[str, Any]]]
 """Method and params of each question of one answer, by its key."""
 
 
-async def request_for(
+async def send_with_rounds(
     call: Call, session: Session, method: str, params: dict[str, Any], *, idempotent: bool
 ) -> Any:
     """Send a call's request, and return the raw result; ``params`` is what it has of its own.
 
-    An ``idempotent`` one is sent once more when nothing came back. The result ``asks_for_input``
+    An ``idempotent`` one is sent once more when nothing came back. The result ``input_required``
     only where the call's client ``resumes``, or cannot be asked. Raises what ``Session.request``
     raises; ToolFailed, ToolTimeout when the client did not answer.
     """
@@ -50,16 +50,16 @@ async def request_for(
         tenant_id=call.caller.tenant_id,
         waited_s=call.waited_s,
     )
-    if client is NOBODY and resumed is None:
+    if client is NULL_CLIENT and resumed is None:
         return await request.answer(client, None, repeatable=idempotent)
-    legacy, terms = session.current.is_legacy, _terms(call, session, method, params)
+    legacy, terms = session.current.is_legacy, _resume_key(call, session, method, params)
     if resumed is not None:
-        if legacy or (resumed.state or "").startswith(HANDLE):
+        if legacy or (resumed.state or "").startswith(STATE_PREFIX):
             return await session.parking.resume(call, resumed, terms)
-        params |= _resuming(resumed)
+        params |= _response_fields(resumed)
 
     async def send(asked: Client) -> Any:
-        async with hearing_of(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
+        async with call_relay(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
             return await request.answer(asked, hearing, repeatable=idempotent and resumed is None)
 
     if client.resumes and legacy and declared(client.capabilities):
@@ -79,7 +79,7 @@ class _Request:
     waited_s: float = field(kw_only=True)
     """How much of the time of its first round is over already."""
 
-    async def answer(self, client: Client, hearing: Hearing | None, *, repeatable: bool) -> Any:
+    async def answer(self, client: Client, hearing: CallRelay | None, *, repeatable: bool) -> Any:
         """Send it until it has a result, or one that asks what ``client`` has to be given."""
         raw = await self.session.request(
             self.method,
@@ -91,7 +91,7 @@ class _Request:
             waited_s=self.waited_s,
         )
         rounds, pause_s = 0, FIRST_PAUSE_S
-        while asks_for_input(raw) and not client.resumes:
+        while input_required(raw) and not client.resumes:
             questions, state = _questions_of(raw), _state_of(raw)
             if not _can_go_on(questions, state, hearing):
                 return raw
@@ -104,12 +104,12 @@ class _Request:
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-            raw = await self._send_again(Resumed(responses=answers, state=state), hearing)
+            raw = await self._send_again(InputResponses(responses=answers, state=state), hearing)
         return raw
 
-    async def _send_again(self, resumed: Resumed, hearing: Hearing | None) -> Any:
+    async def _send_again(self, resumed: InputResponses, hearing: CallRelay | None) -> Any:
         """Send the next round. What fails now fails after the server had the first one."""
-        params = {**self.params, **_resuming(resumed)}
+        params = {**self.params, **_response_fields(resumed)}
         try:
             return await self.session.request(
                 self.method,
@@ -124,7 +124,7 @@ class _Request:
             raise
 
 
-def _terms(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
+def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
     """Give what has to be the same for a call to be taken up again."""
     caller = call.caller
     asked = {key: value for key, value in params.items() if key != "_meta"}
@@ -132,7 +132,7 @@ def _terms(call: Call, session: Session, method: str, params: Mapping[str, Any])
     return whose, method, asked
 
 
-def _resuming(resumed: Resumed) -> dict[str, Any]:
+def _response_fields(resumed: InputResponses) -> dict[str, Any]:
     """Make the fields of a request that is sent again with answers."""
     fields: dict[str, Any] = {}
     if resumed.responses:
@@ -156,15 +156,16 @@ def _questions_of(raw: Mapping[str, Any]) -> _Questions | None:
     return found
 
 
-def declared_all(client: Client, raw: Mapping[str, Any]) -> bool:
+def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
     """Tell whether a client declared everything that a server's answer asks for."""
     questions, capabilities = _questions_of(raw), declared(client.capabilities)
     return questions is not None and all(
-        refusal_of(method, params, capabilities) is None for method, params in questions.values()
+        unsupported_reason(method, params, capabilities) is None
+        for method, params in questions.values()
     )
 
 
-def _can_go_on(questions: _Questions | None, state: str | None, hearing: Hearing | None) -> bool:
+def _can_go_on(questions: _Questions | None, state: str | None, hearing: CallRelay | None) -> bool:
     """Tell whether the next round has something to bring: answers, or at least the state.
 
     The same request without either could do its work twice.
@@ -176,7 +177,7 @@ def _can_go_on(questions: _Questions | None, state: str | None, hearing: Hearing
     return all(hearing.refusal(method, params) is None for method, params in questions.values())
 
 
-async def _answered(questions: _Questions, hearing: Hearing) -> dict[str, object]:
+async def _answered(questions: _Questions, hearing: CallRelay) -> dict[str, object]:
     """Ask the client one question after the other. Raises ToolFailed, ToolTimeout."""
     answers: dict[str, object] = {}
     try:
@@ -193,13 +194,13 @@ def _state_of(raw: Mapping[str, Any]) -> str | None:
     return state if isinstance(state, str) else None
 
 
-async def _ask(hearing: Hearing, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+async def _ask(hearing: CallRelay, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
     refusal = hearing.refusal(method, params)
     try:
         if refusal is not None:
             raise refusal
         return await hearing.ask(method, params)
-    except AskFailed as failure:
+    except ClientRequestFailed as failure:
         said = quote(failure.message, MESSAGE_CHARS)
         raise ToolFailed(
             f"the server asked the client for input, and got error {failure.code}: {said}",

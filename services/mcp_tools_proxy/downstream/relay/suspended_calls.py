@@ -12,14 +12,14 @@ from typing import Any
 
 from mcp.types import INVALID_REQUEST
 
-from mcp_tools_proxy.domain.caller import Call, Resumed
-from mcp_tools_proxy.domain.client import AskFailed, Client
+from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.components.normalize import INPUT_REQUIRED
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S
 
-HANDLE = "mcp-tools-proxy/parked:"
+STATE_PREFIX = "mcp-tools-proxy/parked:"
 """What a ``requestState`` of ours begins with; none of these is ever sent to a server."""
 
 MAX_PARKED = 1000
@@ -30,7 +30,7 @@ Run = Callable[[Client], Awaitable[Any]]
 """Makes the whole request for a client that can be asked at any time; gives the raw result."""
 
 
-class ParkedCall:
+class SuspendedCall:
     """A call that runs by itself: the Client of its request, whoever is there for it now.
 
     ``terms`` is what has to be the same for whoever comes back: caller, server, request.
@@ -63,7 +63,7 @@ class ParkedCall:
             await self._client.notify(method, params)
 
     async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Wait for the answer that the client comes back with. Raises AskFailed."""
+        """Wait for the answer that the client comes back with. Raises ClientRequestFailed."""
         self._count += 1
         key = f"question-{self._count}"
         self._questions[key] = (method, params)
@@ -124,7 +124,9 @@ class ParkedCall:
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(
-                    AskFailed(INVALID_REQUEST, "too many calls wait for their clients' answers")
+                    ClientRequestFailed(
+                        INVALID_REQUEST, "too many calls wait for their clients' answers"
+                    )
                 )
         self._questions.clear()
 
@@ -134,15 +136,15 @@ class ParkedCall:
             self.task.cancel()
 
 
-class Parking:
+class SuspendedCalls:
     """The calls that wait for their clients to come back, each under a handle for one use."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
-        self._parked: dict[str, ParkedCall] = {}
+        self._parked: dict[str, SuspendedCall] = {}
 
     def __repr__(self) -> str:
-        return f"<Parking {len(self._parked)} calls>"
+        return f"<SuspendedCalls {len(self._parked)} calls>"
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Run calls in ``tasks`` from now on."""
@@ -153,13 +155,13 @@ class Parking:
 
         Raises what the request raises.
         """
-        parked = ParkedCall(call.client, terms, call.caller.tenant_id)
+        parked = SuspendedCall(call.client, terms, call.caller.tenant_id)
         if self._tasks is None:
             return await run(parked)
         parked.task = self._tasks.create_task(parked.work(run))
         return await self._outcome(parked, call.client)
 
-    async def resume(self, call: Call, resumed: Resumed, terms: object) -> Any:
+    async def resume(self, call: Call, resumed: InputResponses, terms: object) -> Any:
         """Go on with a call. Raises ToolFailed when nothing waits, and as ``run`` does."""
         self._sweep()
         handle = resumed.state or ""
@@ -172,17 +174,17 @@ class Parking:
         parked.answer(resumed.responses)
         return await self._outcome(parked, call.client)
 
-    async def _outcome(self, parked: ParkedCall, client: Client) -> Any:
+    async def _outcome(self, parked: SuspendedCall, client: Client) -> Any:
         while not await parked.wait(client):
             self._sweep()
-            if self._has_room(parked.tenant_id):
-                handle = HANDLE + secrets.token_urlsafe(32)
+            if self._has_capacity(parked.tenant_id):
+                handle = STATE_PREFIX + secrets.token_urlsafe(32)
                 self._parked[handle] = parked
                 return parked.question(handle)
             parked.refuse()
         return parked.result
 
-    def _has_room(self, tenant_id: str) -> bool:
+    def _has_capacity(self, tenant_id: str) -> bool:
         theirs = sum(parked.tenant_id == tenant_id for parked in self._parked.values())
         return len(self._parked) < MAX_PARKED and theirs < MAX_PARKED_OF_TENANT
 

@@ -28,7 +28,7 @@ class _Watch:
     refusal: Exception | None = None
 
 
-class Watched:
+class ResourceSubscriptions:
     """The listeners to one server's resources, by URI; each link subscribes to what is here."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Watched:
         """How many resources each tenant watches."""
 
     def __repr__(self) -> str:
-        return f"<Watched {len(self._watches)} resources>"
+        return f"<ResourceSubscriptions {len(self._watches)} resources>"
 
     @property
     def uris(self) -> frozenset[str]:

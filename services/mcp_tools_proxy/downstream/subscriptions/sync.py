@@ -10,11 +10,11 @@ from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from mcp_tools_proxy.aiokits.reconnect import keep_open
-from mcp_tools_proxy.downstream.connection import Link, PeerError
+from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
+from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
 from mcp_tools_proxy.downstream.errors import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import Watched
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 
 ANSWER_S = 10.0
 """How long a server may take to subscribe."""
@@ -25,10 +25,10 @@ RETRY_S = 5.0
 COALESCE_S = 0.05
 """How long changes are collected before another stream is opened for them."""
 
-_NOT_TAKEN = PeerError(INVALID_PARAMS, "the server does not tell of this resource's updates")
+_NOT_TAKEN = JsonRpcError(INVALID_PARAMS, "the server does not tell of this resource's updates")
 
 
-async def follow_by_requests(link: Link, watched: Watched) -> None:
+async def sync_by_requests(link: Connection, watched: ResourceSubscriptions) -> None:
     """Subscribe and unsubscribe one by one (up to 2025-11-25), until cancelled."""
     missed = watched.decided()
     subscribed: set[str] = set()
@@ -37,7 +37,7 @@ async def follow_by_requests(link: Link, watched: Watched) -> None:
         for uri in watched.uris - subscribed:
             try:
                 await link.request("resources/subscribe", {"uri": uri}, timeout_s=ANSWER_S)
-            except PeerError as refusal:
+            except JsonRpcError as refusal:
                 watched.decide(uri, refusal)
             except FAULTS:
                 pause_s = RETRY_S
@@ -54,7 +54,7 @@ async def follow_by_requests(link: Link, watched: Watched) -> None:
                 await change.wait()
 
 
-async def follow_by_stream(session: ClientSession, watched: Watched) -> None:
+async def sync_by_stream(session: ClientSession, watched: ResourceSubscriptions) -> None:
     """Hold one stream of updates open (2026-07-28), another one for each change; until cancelled.
 
     The next one is open before the one before is closed, so that nothing is missed.
@@ -83,7 +83,7 @@ class _Stream:
     """A stream of the updates of ``uris``; ``decided`` is called once the server has answered."""
 
     session: ClientSession
-    watched: Watched
+    watched: ResourceSubscriptions
     uris: list[str]
     scope: anyio.CancelScope
     decided: Callable[[], None]
@@ -91,7 +91,7 @@ class _Stream:
     async def hold(self) -> None:
         """Hold it open until its scope is cancelled, or the server refuses it."""
         with self.scope:
-            await keep_open(self._live, on_gap=lambda: self.watched.tell(self.uris))
+            await reconnect_forever(self._live, on_gap=lambda: self.watched.tell(self.uris))
 
     async def _live(self, opened: Callable[[], None]) -> bool:
         """Live one life of it. The updates themselves are heard where they arrive."""
@@ -106,7 +106,7 @@ class _Stream:
                     pass
         except MCPError as error:
             refusal = from_mcp_error(error)
-            if isinstance(refusal, PeerError):
+            if isinstance(refusal, JsonRpcError):
                 for uri in self.uris:
                     self.watched.decide(uri, refusal)
                 self.decided()

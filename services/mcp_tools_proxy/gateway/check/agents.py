@@ -68,7 +68,7 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class AgentView:
     """Everything that one agent sees, and all that is hidden from it."""
 
     agent: str
@@ -96,11 +96,11 @@ def findings_of_agents(registry: Registry, agents: Agents) -> tuple[AgentFinding
     return tuple(map(findings_of, agents.profiles.values()))
 
 
-def sight_of(registry: Registry, agent: str) -> Sight:
+def describe_agent_view(registry: Registry, agent: str) -> AgentView:
     """List what an agent sees, and what it does not see of what there is, and why."""
     caller = _caller(agent)
     viewer = registry.access.viewer(caller)
-    return Sight(
+    return AgentView(
         agent=agent,
         seen=(
             *(

@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.config.active import ConfigFolder, InForce, each_once
+from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder, each_once
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_AGENTS,
     NO_FILE,
 )
-from mcp_tools_proxy.config.unmatched_exclusions import vain_entries
+from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.domain.snapshot import Dropped, Ignored, Snapshot
+from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.check.agents import (
     AgentFindings,
+    AgentView,
     EntryFindings,
-    Sight,
+    describe_agent_view,
     findings_of_agents,
     findings_of_entries,
-    sight_of,
 )
 from mcp_tools_proxy.gateway.check.findings import Finding, findings_of
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
@@ -78,16 +78,16 @@ class Findings:
 
     servers: tuple[ServerStatus, ...]
     offers: tuple[tuple[Kind, str, str], ...]
-    dropped: tuple[tuple[str, Dropped], ...]
+    dropped: tuple[tuple[str, InvalidItem], ...]
     ignored: tuple[tuple[str, Ignored], ...]
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     agents: tuple[AgentFindings, ...] = ()
     entries: tuple[EntryFindings, ...] = ()
-    sight: Sight | None = None
+    sight: AgentView | None = None
     """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
-    loosened: tuple[tuple[str, str, str], ...] = ()
+    relaxed: tuple[tuple[str, str, str], ...] = ()
     """What model APIs cannot be told of the active preset's tools: format, tool, what."""
     without_agent: str | None = None
     """Whether calls that name no agent are taken, and why; None where there are no agents."""
@@ -115,7 +115,7 @@ class Findings:
 
 def read_files(folder: ConfigFolder) -> Files:
     """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
-    found = folder.look(InForce())
+    found = folder.look(ActiveConfig())
     listing = folder.listing()
     loaded = [folder.load(summary.preset_id) for summary in listing.presets]
     warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
@@ -172,8 +172,8 @@ def build_findings(
         warnings=each_once(files.warnings, _vain(files, snapshots, registry)),
         agents=findings_of_agents(registry, agents),
         entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
-        sight=None if agent is None else sight_of(registry, agent),
-        loosened=tuple(
+        sight=None if agent is None else describe_agent_view(registry, agent),
+        relaxed=tuple(
             (tool_format.value, tool.spec.name, warning)
             for tool_format in ToolFormat
             for tool in registry.tools.items
@@ -191,7 +191,7 @@ def _vain(
     files: Files, snapshots: Mapping[str, Snapshot], registry: Registry
 ) -> tuple[Problem, ...]:
     specs = (tool.spec for tool in registry.tools.items)
-    return vain_entries(
+    return find_unmatched_exclusions(
         agents=files.agents,
         configuration=files.configuration,
         snapshots=snapshots,

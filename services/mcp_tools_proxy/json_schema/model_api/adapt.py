@@ -13,7 +13,7 @@ from typing import Any
 from mcp_tools_proxy.domain.component import JsonObject
 from mcp_tools_proxy.json_schema.keywords import (
     DRAFT_2020,
-    LAST_WITH_LONE_REF,
+    LAST_DRAFT_REF_OVERRIDES_SIBLINGS,
     LISTS,
     MAY_BE_BOOLEAN,
     NAMING,
@@ -23,8 +23,8 @@ from mcp_tools_proxy.json_schema.keywords import (
     Node,
     draft_of,
 )
-from mcp_tools_proxy.json_schema.model_api.convert import Conversion, Schema, allows_arrays
-from mcp_tools_proxy.json_schema.model_api.flatten import TopLevel
+from mcp_tools_proxy.json_schema.model_api.convert import Schema, SchemaConverter, allows_arrays
+from mcp_tools_proxy.json_schema.model_api.flatten import TopLevelFlattener
 from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
 from mcp_tools_proxy.wire.text import quote
 
@@ -47,21 +47,21 @@ _OBJECT: Schema = {"type": "object"}
 _TO_REWRITE = {
     draft: _REWRITTEN
     | {key for key, since in SINCE.items() if since > draft}
-    | ({"$ref", "id"} if draft <= LAST_WITH_LONE_REF else set())
+    | ({"$ref", "id"} if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS else set())
     for draft in (4, 6, 7, 2019, DRAFT_2020)
 }
 """What a schema of a draft may not hold to be shown as it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSchema:
+class AdaptedSchema:
     """A schema as an API takes it; ``warnings`` say where it accepts more than the original."""
 
     schema: JsonObject
     warnings: tuple[str, ...] = ()
 
 
-def shown_schema(schema: JsonObject, rules: SchemaRules) -> ShownSchema:
+def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
     """Show ``schema``, which validators accept in its draft, by the rules of an API.
 
     Gives the very same object when it is acceptable as it stands. The result is a schema of
@@ -70,12 +70,12 @@ def shown_schema(schema: JsonObject, rules: SchemaRules) -> ShownSchema:
     bare = schema
     if "$schema" in schema:
         bare = {key: value for key, value in schema.items() if key != "$schema"}
-    if _is_acceptable(bare, rules, draft_of(schema)):
-        return ShownSchema(bare)
-    conversion = Conversion(schema, rules)
+    if _needs_no_change(bare, rules, draft_of(schema)):
+        return AdaptedSchema(bare)
+    conversion = SchemaConverter(schema, rules)
     if conversion.warnings and conversion.has_references:
-        conversion = Conversion(schema, rules, trusts_references=False)
-    top = TopLevel(conversion.definitions)
+        conversion = SchemaConverter(schema, rules, trusts_references=False)
+    top = TopLevelFlattener(conversion.definitions)
     whole = top.joined(conversion.top)
     warnings = [*conversion.warnings, *top.warnings]
     warnings += [
@@ -85,7 +85,7 @@ def shown_schema(schema: JsonObject, rules: SchemaRules) -> ShownSchema:
     ]
     whole = {key: value for key, value in whole.items() if key not in rules.refused_at_top}
     whole = whole | _OBJECT if "type" in whole else _OBJECT | whole
-    _leave_out_arguments(whole, rules, warnings)
+    _drop_invalid_property_names(whole, rules, warnings)
     if rules.needs_properties:
         whole.setdefault("properties", {})
     if used := _used_definitions(whole, conversion.definitions):
@@ -93,10 +93,10 @@ def shown_schema(schema: JsonObject, rules: SchemaRules) -> ShownSchema:
     if _is_too_deep(whole):
         whole = _OBJECT | ({"properties": {}} if rules.needs_properties else {})
         warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
-    return ShownSchema(whole, _told(warnings))
+    return AdaptedSchema(whole, _told(warnings))
 
 
-def _is_acceptable(schema: Node, rules: SchemaRules, draft: int) -> bool:
+def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
     """Tell whether nothing has to change; one walk without recursion."""
     if not _is_acceptable_on_top(schema, rules):
         return False
@@ -154,7 +154,7 @@ def _held(key: str, value: Any) -> Any:
     return () if key in MAY_BE_BOOLEAN and isinstance(value, bool) else (value,)
 
 
-def _leave_out_arguments(whole: Schema, rules: SchemaRules, warnings: list[str]) -> None:
+def _drop_invalid_property_names(whole: Schema, rules: SchemaRules, warnings: list[str]) -> None:
     """Leave out the properties that the API has no name for."""
     properties = whole.get("properties", {})
     unnameable = dict.fromkeys(name for name in properties if not rules.takes_argument(name))

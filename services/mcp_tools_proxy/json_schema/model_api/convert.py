@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 MAX_NAME_CHARS = 48
 """Of a definition; a number may follow."""
 
-_TURNED_AROUND_BY = {
+_NEGATING_KEYWORDS = {
     "not": "not",
     "if": "if",
     "then": "if",
@@ -40,7 +40,7 @@ _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.-]+")
 Schema = dict[str, Any]
 
 
-class Conversion:
+class SchemaConverter:
     """Rewrites one document; what it had to loosen is told in ``warnings``.
 
     Every reference then leads to ``#/$defs/…``; ``definitions`` holds what they lead to, each once,
@@ -77,17 +77,17 @@ class Conversion:
             self._tell(path, "is nested too deeply, so it is shown as anything")
             return {}, False
         told: Schema = {}
-        loosened: set[str] = set()
+        relaxed: set[str] = set()
         for key, value in modern(node, self._draft).items():
             told[key], exact = self._convert_value(key, value, f"{path}/{key}", depth)
             if not exact:
-                loosened.add(key)
-        self._follow(told, path, loosened)
-        self._check_patterns(told, path, loosened)
-        self._loosen_around(told, path, loosened)
+                relaxed.add(key)
+        self._follow(told, path, relaxed)
+        self._check_patterns(told, path, relaxed)
+        self._loosen_around(told, path, relaxed)
         if self._rules.needs_items and "items" not in told and allows_arrays(told):
             told["items"] = {}
-        return told, not loosened
+        return told, not relaxed
 
     def _convert_value(self, key: str, value: Any, path: str, depth: int) -> tuple[Any, bool]:
         if key in MAY_BE_BOOLEAN and isinstance(value, bool):
@@ -102,14 +102,14 @@ class Conversion:
             return [v for v, _ in found], all(exact for _, exact in found)
         return value, True
 
-    def _follow(self, told: Schema, path: str, loosened: set[str]) -> None:
+    def _follow(self, told: Schema, path: str, relaxed: set[str]) -> None:
         if "$ref" not in told:
             return
         found = self._references.find(told["$ref"])
         if found is None:
             reference = told.pop("$ref")
             self._tell(path, f"refers to {quote(str(reference))}, which is not in it, and is loose")
-            loosened.add("$ref")
+            relaxed.add("$ref")
             return
         place, target = found
         if place not in self._names:
@@ -117,7 +117,7 @@ class Conversion:
             self._waiting.append((place, target))
         told["$ref"] = f"#/$defs/{self._names[place]}"
         if not self._trusts_references:
-            loosened.add("$ref")
+            relaxed.add("$ref")
 
     def _free_name(self, place: str) -> str:
         last = place.rpartition("/")[2] if "/" in place else place
@@ -129,11 +129,11 @@ class Conversion:
         self._taken.add(name)
         return name
 
-    def _check_patterns(self, told: Schema, path: str, loosened: set[str]) -> None:
+    def _check_patterns(self, told: Schema, path: str, relaxed: set[str]) -> None:
         """Leave out what the API cannot compile; other names are then free as well."""
         if "pattern" in told and not self._rules.takes_pattern(told["pattern"]):
             self._tell_pattern(f"{path}/pattern", told.pop("pattern"))
-            loosened.add("pattern")
+            relaxed.add("pattern")
         table = told.get("patternProperties")
         if not isinstance(table, Mapping):
             return
@@ -145,15 +145,15 @@ class Conversion:
                 self._tell_pattern(f"{path}/patternProperties", key)
         told["patternProperties"] = usable
         told.pop("additionalProperties", None)
-        loosened.add("patternProperties")
+        relaxed.add("patternProperties")
 
-    def _loosen_around(self, told: Schema, path: str, loosened: set[str]) -> None:
+    def _loosen_around(self, told: Schema, path: str, relaxed: set[str]) -> None:
         """Loosen the keywords that would refuse more where a part of theirs accepts more."""
-        for key, part in _TURNED_AROUND_BY.items():
-            if key in told and (part in loosened or (part is None and loosened)):
+        for key, part in _NEGATING_KEYWORDS.items():
+            if key in told and (part in relaxed or (part is None and relaxed)):
                 del told[key]
                 self._tell(f"{path}/{key}", "is left out, as it depends on a part that is loose")
-        if "oneOf" in loosened:
+        if "oneOf" in relaxed:
             branches = told.pop("oneOf")
             if "anyOf" in told:
                 told["allOf"] = [*told.get("allOf", ()), {"anyOf": branches}]

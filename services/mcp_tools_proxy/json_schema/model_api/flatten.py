@@ -28,7 +28,7 @@ _CONDITION = ("if", "then", "else")
 
 
 @dataclass(slots=True)
-class TopLevel:
+class TopLevelFlattener:
     """Joins what a converted schema asks of the arguments as a whole.
 
     ``allOf`` and references are joined without loss wherever JSON Schema lets one object say it;
@@ -44,7 +44,7 @@ class TopLevel:
 
     def joined(self, schema: Schema, seen: frozenset[str] = frozenset()) -> Schema:
         """Give ``schema`` without $ref, allOf, anyOf and oneOf; ``seen`` are its ancestors."""
-        parts, choices, seen = self._taken_apart(schema, seen)
+        parts, choices, seen = self._decompose(schema, seen)
         telling = [part for part in parts if not part.keys() <= ANNOTATIONS | {"type", "$comment"}]
         alone = len(telling) == 1 and not choices
         whole = parts[0]
@@ -57,7 +57,7 @@ class TopLevel:
             self._tell(f"#/{key}", "is shown as one object with the properties of all alternatives")
         return whole
 
-    def _taken_apart(
+    def _decompose(
         self, schema: Schema, seen: frozenset[str]
     ) -> tuple[list[Schema], list[tuple[str, list[Schema]]], frozenset[str]]:
         """Give the parts that all have to hold, and the choices among several."""
@@ -96,7 +96,7 @@ class TopLevel:
         self._tell("#", "holds unevaluatedProperties in a part of it, which is left out")
         return {key: part[key] for key in part if key != "unevaluatedProperties"}
 
-    def _has_room(self, schemas: Iterable[Schema], names: int) -> bool:
+    def _has_capacity(self, schemas: Iterable[Schema], names: int) -> bool:
         """Count the work of comparing ``schemas``, each of which has to do with ``names`` names."""
         for schema in schemas:
             if self._work > MAX_WORK:
@@ -107,7 +107,7 @@ class TopLevel:
 
     def _both(self, one: Schema, other: Schema) -> Schema:
         """Join two objects into one that accepts what both accept."""
-        if not self._has_room((one, other), max(map(_count_of_names, (one, other)))):
+        if not self._has_capacity((one, other), max(map(_count_of_names, (one, other)))):
             self._tell("#", "is too large to be joined; some parts are left out")
             return one
         if _names_overlap(one, other) or _names_overlap(other, one):
@@ -142,7 +142,7 @@ class TopLevel:
         self._depth -= 1
         del self.warnings[told:]  # the choice itself is told of
         names = dict.fromkeys(name for branch in flat for name in branch.get("properties", ()))
-        if not self._has_room(flat, len(names)):
+        if not self._has_capacity(flat, len(names)):
             return {}
         properties: Schema = {}
         for name in names:

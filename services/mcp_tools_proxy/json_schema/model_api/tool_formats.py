@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.component import JsonObject, ToolSpec
-from mcp_tools_proxy.json_schema.model_api.adapt import ShownSchema, shown_schema
+from mcp_tools_proxy.json_schema.model_api.adapt import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI
 
 OPENAI_MAX_TOOLS = 128
@@ -63,7 +63,7 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
 
 def _for_openai(spec: ToolSpec) -> ShownTool:
     """Show it as a function tool of Chat Completions."""
-    parameters = shown_schema(spec.input_schema, OPENAI)
+    parameters = adapt_schema(spec.input_schema, OPENAI)
     description, warnings = _description(spec, parameters), parameters.warnings
     if len(description) > OPENAI_MAX_DESCRIPTION_CHARS:
         description = description[: OPENAI_MAX_DESCRIPTION_CHARS - 1] + "…"
@@ -78,7 +78,7 @@ def _for_openai(spec: ToolSpec) -> ShownTool:
 
 def _for_anthropic(spec: ToolSpec) -> ShownTool:
     """Show it as a tool of the Messages API."""
-    schema = shown_schema(spec.input_schema, ANTHROPIC)
+    schema = adapt_schema(spec.input_schema, ANTHROPIC)
     shown = {
         "name": spec.alias,
         "description": _description(spec, schema),
@@ -87,7 +87,7 @@ def _for_anthropic(spec: ToolSpec) -> ShownTool:
     return ShownTool(shown=shown, warnings=schema.warnings)
 
 
-def _description(spec: ToolSpec, shown: ShownSchema) -> str:
+def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
     """Tell the model in words of what its API cannot be told: calls are held to the original."""
     if not shown.warnings:
         return spec.description

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mcp_tools_proxy.auth.authenticator import Identity
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError, Unauthenticated
-from mcp_tools_proxy.domain.identity import NOTHING_SAID, Said
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.mcp_server.http.stateless_http import MIRRORED
 from mcp_tools_proxy.mcp_server.request import Context
-from mcp_tools_proxy.web.identity_headers import challenge, read_headers
+from mcp_tools_proxy.web.identity_headers import read_headers, www_authenticate
 from mcp_tools_proxy.web.request_refusals import CALLER
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import is_identifier
@@ -58,13 +58,13 @@ STATUS: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class RequestAuthenticator:
     """Knows who sends a request.
 
     ``default_tenant_id`` is whose a request without a tenant is, where no token says whose it is.
     """
 
-    identity: Identity
+    identity: Authenticator
     default_tenant_id: str | None
 
     async def identify(self, scope: Scope) -> Caller:
@@ -76,7 +76,7 @@ class Entrance:
                 "the agent in the path should be 1-256 characters without control characters",
                 details={"field": "path"},
             )
-        by_path = NOTHING_SAID if agent is None else Said(agent=agent)
+        by_path = NO_ASSERTION if agent is None else AssertedIdentity(agent=agent)
         caller = await self.identity.identify(authorization, by_headers, by_path)
         if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
             return caller
@@ -131,7 +131,7 @@ def refusal(error: ProxyError, trace_id: str) -> Response:
     status = STATUS.get(error.code, 400)
     headers = {TRACE_HEADER: trace_id}
     if isinstance(error, Unauthenticated):
-        headers["WWW-Authenticate"] = challenge(error)
+        headers["WWW-Authenticate"] = www_authenticate(error)
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     if status == 413:

@@ -18,28 +18,28 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.http.authentication import Entrance, admitted, refusal
+from mcp_tools_proxy.mcp_server.http.authentication import RequestAuthenticator, admitted, refusal
 from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, Streams
 from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
-    IdsInUse,
+    InFlightIds,
     answering_204,
-    body_again,
-    giving_way,
+    replay_body,
+    select_session_to_evict,
 )
 from mcp_tools_proxy.mcp_server.http.stateless_http import answer_plain_post
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
-from mcp_tools_proxy.mcp_server.request import ASKING, wants_stream
+from mcp_tools_proxy.mcp_server.request import CURRENT_CALLER, wants_stream
 from mcp_tools_proxy.mcp_server.server import FacadeServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits, read_body
-from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.request_refusals import CALLER, Refusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.request_json import parse_request
@@ -80,7 +80,7 @@ class HttpFacade:
         self,
         server: FacadeServer,
         *,
-        entrance: Entrance,
+        entrance: RequestAuthenticator,
         lifecycle: Lifecycle,
         metrics: Metrics,
         refusals: Refusals,
@@ -96,7 +96,7 @@ class HttpFacade:
         self._with_streams = self._sessions(json_response=False)
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
-        self._ids_in_use = IdsInUse()
+        self._ids_in_use = InFlightIds()
         self._sse = LegacySse(server, over=self._no_more_calls, limits=limits.body)
 
     @property
@@ -148,7 +148,7 @@ class HttpFacade:
         """Let a request in and have ``handle`` answer it, or refuse it."""
         try:
             caller = await self._entrance.identify(scope)
-            ASKING.set(caller)
+            CURRENT_CALLER.set(caller)
             scope[CALLER] = caller
             check = partial(self._entrance.check_again, scope, caller)
             await handle(scope, caller, check, receive, send)
@@ -170,7 +170,7 @@ class HttpFacade:
         match scope["method"]:
             case "POST":
                 body = await read_body(receive, self._limits.body.max_bytes)
-                await self._sse.post(scope, body, body_again(body, receive), send)
+                await self._sse.post(scope, body, replay_body(body, receive), send)
             case "GET":
                 self._streams.check_room(caller.tenant_id)
                 await self._make_room(caller)
@@ -192,7 +192,7 @@ class HttpFacade:
     ) -> None:
         body = await read_body(receive, self._limits.body.max_bytes)
         content = parse_request(body, max_items=self._limits.body.max_items)
-        again = body_again(body, receive)
+        again = replay_body(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
@@ -217,7 +217,7 @@ class HttpFacade:
         elif not await answer_plain_post(self._server, caller, content, scope, receive, send):
             scope = admitted(scope, caller)
             answering = self._with_bodies.handle_read(scope, again, send)
-            await while_connected(receive, answering)
+            await cancel_on_disconnect(receive, answering)
 
     async def _other(
         self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
@@ -252,14 +252,17 @@ class HttpFacade:
         return refusal(error, trace_id)
 
     async def _make_room(self, caller: Caller) -> None:
-        """Make room for one more session of ``caller``: an unused one ends. Raises NoRoom."""
+        """Make room for one more session of ``caller``: an unused one ends.
+
+        Raises CapacityExceeded.
+        """
         while self.sessions >= self._limits.max_sessions:
             both = self._with_bodies, self._with_streams
             unused = [one for sessions in both for one in sessions.unused]
             tenants = both[0].tenants + both[1].tenants
-            one = giving_way(unused, tenants, caller.tenant_id)
+            one = select_session_to_evict(unused, tenants, caller.tenant_id)
             if one is None:
-                raise NoRoom(
+                raise CapacityExceeded(
                     f"{self._limits.max_sessions} sessions are open and in use, the most that "
                     "this service bears; try again later"
                 )

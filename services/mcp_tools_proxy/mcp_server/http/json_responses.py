@@ -11,7 +11,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_REQUEST
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, body_again
+from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, replay_body
 from mcp_tools_proxy.mcp_server.http.stateless_http import takes_json
 
 BOTH = b"application/json, text/event-stream"
@@ -49,7 +49,7 @@ async def _answer_as_json(
     async def refuse(question: Mapping[str, object]) -> None:
         error = {"code": INVALID_REQUEST, "message": "the client takes JSON only: ask it nothing"}
         refused = {"jsonrpc": "2.0", "id": question["id"], "error": error}
-        await sessions.handle_read(scope, body_again(to_json(refused), receive), _to_nobody)
+        await sessions.handle_read(scope, replay_body(to_json(refused), receive), _to_nobody)
 
     async with asyncio.TaskGroup() as tasks:
         answer = _Answer(send, lambda question: tasks.create_task(refuse(question)))

@@ -19,9 +19,9 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.mcp_server.http.session_manager import message_of
-from mcp_tools_proxy.mcp_server.pending_requests import Unanswered
+from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
 from mcp_tools_proxy.mcp_server.server import FacadeServer
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.wire.request_json import parse_request
@@ -71,7 +71,7 @@ class LegacySse:
         try:
             async with (
                 self._transport.connect_sse(scope, receive, sending) as (messages, answers),
-                Unanswered().watched(messages, answers, self._over) as (reader, writer),
+                PendingRequests().watched(messages, answers, self._over) as (reader, writer),
             ):
                 await self._server.run(reader, _WayOut(writer, unread), self._server.options)
         finally:
@@ -80,15 +80,15 @@ class LegacySse:
     async def post(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Take one message of a session; ``receive`` gives its ``body`` once more.
 
-        Raises InvalidRequest for what is no message; NoRoom for a request while too much waits
-        for the client to read it.
+        Raises InvalidRequest for what is no message; CapacityExceeded for a request while too much
+        waits for the client to read it.
         """
         message = message_of(parse_request(body, max_items=self._max_items))
         given = parse_qsl(scope["query_string"].decode("latin-1"))
         renamed = [("session_id" if key == "sessionId" else key, value) for key, value in given]
         unread = self._unread.get(dict(renamed).get("session_id", ""))
         if isinstance(message, JSONRPCRequest) and unread and unread.count >= MAX_UNREAD:
-            raise NoRoom(f"{MAX_UNREAD} messages wait on the stream; read them first")
+            raise CapacityExceeded(f"{MAX_UNREAD} messages wait on the stream; read them first")
         again = {**scope, "query_string": urlencode(renamed).encode()}
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the stream has ended
             await self._transport.handle_post_message(again, receive, send)

@@ -11,13 +11,13 @@ import anyio
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 
 CHECK_S = 15.0
 """How often an open stream's caller is checked again."""
 
-LAST_WORDS_S = 1.0
+LAST_RESPONSE_GRACE_S = 1.0
 """How long a stream may take to end itself."""
 
 Check = Callable[[], Awaitable[None]]
@@ -57,7 +57,7 @@ class Streams:
         return sum(stream.carries_answers for stream in self._open)
 
     def check_room(self, tenant_id: str) -> None:
-        """Raise NoRoom when a tenant may have no more streams that keep a session in use."""
+        """Raise CapacityExceeded where a tenant may have no more streams that use a session."""
         limit = self._max_of_tenant
         if len(self._open) < limit:  # so that most need not be counted
             return
@@ -111,8 +111,8 @@ class Streams:
                 stream.scope.cancel()
 
     async def end_all(self) -> None:
-        """End every stream; for LAST_WORDS_S wait for those that end themselves."""
-        with anyio.move_on_after(LAST_WORDS_S):
+        """End every stream; for LAST_RESPONSE_GRACE_S wait for those that end themselves."""
+        with anyio.move_on_after(LAST_RESPONSE_GRACE_S):
             while any(stream.ends_itself for stream in self._open):
                 self._closed.clear()
                 await self._closed.wait()
@@ -120,9 +120,9 @@ class Streams:
             stream.scope.cancel()
 
 
-def no_room_for_tenant(limit: int) -> NoRoom:
+def no_room_for_tenant(limit: int) -> CapacityExceeded:
     """Build the error for who has as many streams open as one tenant may have."""
-    return NoRoom(
+    return CapacityExceeded(
         f"your tenant has {limit} streams open, which is the limit for one tenant; "
         "close one, or try again later"
     )

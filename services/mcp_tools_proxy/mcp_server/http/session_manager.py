@@ -31,7 +31,9 @@ class Kept:
     end: Callable[[], Awaitable[None]]
 
 
-def giving_way(unused: Sequence[Kept], tenants: Counter[str], newcomer: str) -> Kept | None:
+def select_session_to_evict(
+    unused: Sequence[Kept], tenants: Counter[str], newcomer: str
+) -> Kept | None:
     """Choose the session that ends for one more of the tenant ``newcomer``; None when none may.
 
     ``tenants`` counts all sessions, used ones too. A tenant takes from those who have more, and
@@ -46,7 +48,7 @@ SETTLE_S = 0.1
 """How long a request waits for its id: a client may read an answer before its sender is done."""
 
 
-class IdsInUse:
+class InFlightIds:
     """The ids in use, by session."""
 
     def __init__(self) -> None:
@@ -123,7 +125,7 @@ class HttpSessions(StreamableHTTPSessionManager):
         return "" if owner is None else tenant_of(owner["client_id"])
 
 
-def body_again(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """Give a body that was read already to who reads it next."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import FacadeServer
-from mcp_tools_proxy.mcp_server.stateless import PlainRequest, answer_plain, find_plain
-from mcp_tools_proxy.web.disconnect import while_connected
+from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 
 MIRRORED = b"mcp-param-"
 """How the headers begin that mirror arguments."""
@@ -38,22 +38,22 @@ async def answer_plain_post(
     request = _plain_post(server, content, scope["headers"])
     if request is None:
         return False
-    answering = answer_plain(server, request, caller, headers=Headers(scope=scope))
-    await _send(await while_connected(receive, answering), send)
+    answering = handle_stateless(server, request, caller, headers=Headers(scope=scope))
+    await _send(await cancel_on_disconnect(receive, answering), send)
     return True
 
 
 def _plain_post(
     server: FacadeServer, content: object, raw: Iterable[tuple[bytes, bytes]]
-) -> PlainRequest | None:
+) -> StatelessRequest | None:
     """Take a POST as a plain request, None for any other: one whose call mirrors arguments, say.
 
-    Who sends it is in ``ASKING``, for what depends on the tools that they see.
+    Who sends it is in ``CURRENT_CALLER``, for what depends on the tools that they see.
     """
     headers = _routing_headers(raw)
     if headers is None:
         return None
-    request = find_plain(content, server.answers, headers)
+    request = parse_stateless(content, server.answers, headers)
     if request is not None and request.method == "tools/call":
         name = request.params.get("name")
         if isinstance(name, str) and server.mirrors(name):

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-TELL_S = 5.0
+SEND_TIMEOUT_S = 5.0
 """How long a client may take to be told; one that does not read must not pile up work."""
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Recipient(Generic[T]):
         try:
             while self._due:
                 due, self._due = frozenset(self._due), set()
-                async with asyncio.timeout(TELL_S):
+                async with asyncio.timeout(SEND_TIMEOUT_S):
                     await self._tell(due)
         except Exception as error:  # noqa: BLE001 - whoever cannot be told is gone, or does not read
             log.debug("facade.not_told", error=type(error).__name__)
@@ -43,7 +43,7 @@ class Recipient(Generic[T]):
             self._telling = False
 
 
-class Telling:
+class Delivery:
     """Runs the tasks that tell; what is due while ``run`` does not run is told to nobody."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.mcp_server.notify.delivery import Recipient, Telling
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 log = structlog.get_logger()
@@ -45,10 +45,10 @@ class _Watcher:
     recipient: Recipient[Lists]
 
 
-class Watching:
+class ListChangeMonitor:
     """Those who want to be told when their lists change; ``run`` tells them."""
 
-    def __init__(self, registry: RegistryHolder, telling: Telling) -> None:
+    def __init__(self, registry: RegistryHolder, telling: Delivery) -> None:
         self._registry = registry
         self._telling = telling
         self._watchers: dict[object, _Watcher] = {}
@@ -93,7 +93,7 @@ class Watching:
         for watcher in tuple(self._watchers.values()):
             view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
             if view not in seen_now:
-                seen_now[view] = await _look_or_nothing(registry, watcher.caller)
+                seen_now[view] = await _snapshot_or_empty(registry, watcher.caller)
             now = seen_now[view]
             changed = [kind for kind in Lists if watcher.seen.tags.get(kind) != now.tags.get(kind)]
             watcher.seen = now
@@ -113,7 +113,7 @@ async def _look(registry: Registry, caller: Caller) -> Seen:
     return Seen(registry, tags)
 
 
-async def _look_or_nothing(registry: Registry, caller: Caller) -> Seen:
+async def _snapshot_or_empty(registry: Registry, caller: Caller) -> Seen:
     try:
         return await _look(registry, caller)
     except ProxyError:  # its agent is gone: there is nothing to list any more

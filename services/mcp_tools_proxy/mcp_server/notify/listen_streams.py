@@ -20,13 +20,13 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.caller import Caller, Kind
-from mcp_tools_proxy.domain.client import NoRoom
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.http.open_streams import no_room_for_tenant
-from mcp_tools_proxy.mcp_server.notify.delivery import Recipient, Telling
-from mcp_tools_proxy.mcp_server.notify.list_changes import Lists, Seen, Watching
-from mcp_tools_proxy.mcp_server.request import Asked, Context
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists, Seen
+from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
 
 LISTEN = "subscriptions/listen"
@@ -52,7 +52,9 @@ _EVENTS: dict[Lists, ServerEvent] = {
 class _OwnChanges:
     """The SDK's bus for one stream: the changes of what its caller sees, and of its resources."""
 
-    def __init__(self, watching: Watching, telling: Telling, caller: Caller, seen: Seen) -> None:
+    def __init__(
+        self, watching: ListChangeMonitor, telling: Delivery, caller: Caller, seen: Seen
+    ) -> None:
         self._watching = watching
         self._telling = telling
         self._recipient: Recipient[ServerEvent] = Recipient(self._pass_on)
@@ -86,13 +88,13 @@ class _OwnChanges:
         await asyncio.sleep(COALESCE_S)
 
 
-class Listening:
+class ListenStreams:
     """The open streams; at most ``max_streams``, of one tenant ``max_streams_of_tenant``."""
 
     def __init__(
         self,
-        watching: Watching,
-        telling: Telling,
+        watching: ListChangeMonitor,
+        telling: Delivery,
         subscriptions: Subscriptions,
         *,
         max_streams: int,
@@ -110,7 +112,7 @@ class Listening:
         return len(self._open)
 
     async def listen(
-        self, context: Context, asked: Asked, params: SubscriptionsListenRequestParams
+        self, context: Context, asked: McpRequest, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
         try:
@@ -130,9 +132,9 @@ class Listening:
             del self._open[handler]
 
     def _check_room(self, tenant_id: str) -> None:
-        """Raise NoRoom when there is no room for one more stream of this tenant."""
+        """Raise CapacityExceeded when there is no room for one more stream of this tenant."""
         if len(self._open) >= self._max_streams:
-            raise NoRoom(f"{self._max_streams} streams are open; try again later")
+            raise CapacityExceeded(f"{self._max_streams} streams are open; try again later")
         limit = self._max_streams_of_tenant
         if len(self._open) < limit:  # so that most need not be counted
             return
@@ -141,7 +143,7 @@ class Listening:
 
     @asynccontextmanager
     async def _following(
-        self, asked: Asked, wanted: SubscriptionFilter, changes: _OwnChanges
+        self, asked: McpRequest, wanted: SubscriptionFilter, changes: _OwnChanges
     ) -> AsyncIterator[SubscriptionFilter]:
         """Follow the resources that are ``wanted``; give the filter with those that can be."""
         followed: list[str] = []

@@ -12,10 +12,10 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.clients import LEVELS
-from mcp_tools_proxy.mcp_server.notify.delivery import Recipient, Telling
-from mcp_tools_proxy.mcp_server.notify.list_changes import Lists, Seen, Watching
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists, Seen
 from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
-from mcp_tools_proxy.mcp_server.request import Asked, Context
+from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
 
 LEVEL = "level"
@@ -50,7 +50,9 @@ class _Followed:
 class Sessions:
     """Serves what clients of the older eras ask of their session."""
 
-    def __init__(self, watching: Watching, subscriptions: Subscriptions, telling: Telling) -> None:
+    def __init__(
+        self, watching: ListChangeMonitor, subscriptions: Subscriptions, telling: Delivery
+    ) -> None:
         self._watching = watching
         self._subscriptions = subscriptions
         self._telling = telling
@@ -74,7 +76,7 @@ class Sessions:
 
         connection.exit_stack.callback(self._watching.join(caller, seen, tell))
 
-    async def subscribe(self, context: Context, asked: Asked, uri: str) -> EmptyResult:
+    async def subscribe(self, context: Context, asked: McpRequest, uri: str) -> EmptyResult:
         """Tell a session of updates of a resource, until it unsubscribes or ends. Raises MCPError.
 
         Subscribing twice is the same as once.

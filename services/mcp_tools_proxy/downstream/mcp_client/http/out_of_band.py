@@ -18,7 +18,7 @@ from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
-from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.http.session import Endpoint
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     CANCELLED,
@@ -27,13 +27,13 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     Question,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 
 _ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
 
 
-class Aside:
+class OutOfBandChannel:
     """Hears what a server says of its own; ``legacy`` says that it may ask, too."""
 
     def __init__(self, endpoint: Endpoint, calls: InFlight, on_list_changed: OnListChanged) -> None:
@@ -46,7 +46,7 @@ class Aside:
         self._intercept: OnNotifyIntercept | None = None
 
     def __repr__(self) -> str:
-        return f"<Aside legacy={self.legacy}>"
+        return f"<OutOfBandChannel legacy={self.legacy}>"
 
     def open(
         self,
@@ -58,7 +58,7 @@ class Aside:
         self._tasks = tasks
         self._on_request, self._intercept = on_request, on_notify_intercept
 
-    async def take(self, message: dict[str, Any], size: int, whom: Hearing | None) -> None:
+    async def take(self, message: dict[str, Any], size: int, whom: CallRelay | None) -> None:
         """Hear the server's own message, which concerns ``whom`` if it concerns a call at all."""
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
@@ -67,13 +67,13 @@ class Aside:
             self._note(method, params or {}, size, whom)
         elif not self.legacy or self._on_request is None or not isinstance(request_id, int | str):
             return
-        elif method not in QUESTIONS:
+        elif method not in CLIENT_REQUESTS:
             await self.send(await answer_to(self._on_request, request_id, method, params))
         elif self._tasks is not None:
             question = Question(request_id, method, params or {}, whom)
             self._calls.take_question(self._tasks, question, self.send)
 
-    def _note(self, method: str, params: dict[str, Any], size: int, whom: Hearing | None) -> None:
+    def _note(self, method: str, params: dict[str, Any], size: int, whom: CallRelay | None) -> None:
         if method in RELAYED:
             self._calls.hear(method, params, size, whom)
             return
@@ -86,7 +86,7 @@ class Aside:
     async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""
         await asyncio.sleep(delay_s)
-        with suppress(LinkFault, TimeoutError):
+        with suppress(ConnectionFailure, TimeoutError):
             async with asyncio.timeout(_ASIDE_S):
                 message = {"jsonrpc": "2.0", **message}
                 response = await self._endpoint.post(message, self._endpoint.beside)

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Event, EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES, read_object
@@ -30,18 +30,22 @@ def is_event_stream(response: aiohttp.ClientResponse) -> bool:
 async def read_answer(response: aiohttp.ClientResponse) -> dict[str, Any]:
     """Give the JSON-RPC message in a body, whatever the status.
 
-    Raises Refused, LinkFault, AnswerTooLarge.
+    Raises Refused, ConnectionFailure, ResponseTooLarge.
     """
     status, kind = response.status, response.content_type
     is_json = kind == "application/json" or kind.endswith("+json")
     if status == 200 and is_json:
         return read_object(await _read(response, MAX_ANSWER_BYTES))
     if status == 200:
-        raise LinkFault(f"the server answered with content of type {quote(kind)} instead of JSON")
+        raise ConnectionFailure(
+            f"the server answered with content of type {quote(kind)} instead of JSON"
+        )
     if status in (202, 204):
-        raise LinkFault(f"HTTP status {status}: the server took the request and did not answer it")
+        raise ConnectionFailure(
+            f"HTTP status {status}: the server took the request and did not answer it"
+        )
     if is_json and status >= 400:
-        with suppress(LinkFault, AnswerTooLarge):
+        with suppress(ConnectionFailure, ResponseTooLarge):
             message = read_object(await _read(response, _REFUSAL_BYTES))
             if isinstance(message.get("error"), dict) and "code" in message["error"]:
                 return {"id": None, "error": message["error"]}
@@ -53,7 +57,7 @@ async def read_events(
 ) -> AsyncGenerator[Event, None]:
     """Yield the stream's events of these ``names`` as they come; those without data are left out.
 
-    Raises aiohttp's errors, and AnswerTooLarge for an event that goes on and on: a few kilobytes
+    Raises aiohttp's errors, and ResponseTooLarge for an event that goes on and on: a few kilobytes
     that are compressed can be unpacked for minutes. Lets calls go on between the pieces of a flood.
     """
     while chunk := await response.content.readany():
@@ -66,7 +70,7 @@ async def read_events(
             yield event
         if parser.pending_bytes > _GIVE_UP_BYTES:
             response.close()
-            raise AnswerTooLarge(MAX_ANSWER_BYTES)
+            raise ResponseTooLarge(MAX_ANSWER_BYTES)
     for event in _wanted(parser.end(), names):
         yield event
 
@@ -91,7 +95,7 @@ async def drain(response: aiohttp.ClientResponse) -> None:
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     length = response.content_length
     if length is not None and length > max_bytes:
-        raise AnswerTooLarge(max_bytes)
+        raise ResponseTooLarge(max_bytes)
     if length is not None and "Content-Encoding" not in response.headers:
         return await response.read()
     parts, size = [], 0
@@ -99,5 +103,5 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         parts.append(chunk)
         size += len(chunk)
         if size > max_bytes:
-            raise AnswerTooLarge(max_bytes)
+            raise ResponseTooLarge(max_bytes)
     return b"".join(parts)

@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import LinkFault, PeerError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Refused,
@@ -46,7 +46,7 @@ def headers_of(config: ServerConfig) -> dict[str, str]:
 SESSION = "Mcp-Session-Id"
 VERSION = "mcp-protocol-version"
 
-_FAREWELL_S = 2.0
+_END_SESSION_GRACE_S = 2.0
 _LOST_SESSION = "the server has lost the session"
 
 
@@ -84,7 +84,7 @@ class Endpoint:
     async def post(
         self, message: Mapping[str, Any], headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send one message and give the answer's beginning. Raises LinkFault."""
+        """Send one message and give the answer's beginning. Raises ConnectionFailure."""
         try:
             return await self._address.send(
                 partial(
@@ -95,12 +95,15 @@ class Endpoint:
                 )
             )
         except PydanticSerializationError:
-            raise LinkFault("the request has text that is not Unicode") from None
+            raise ConnectionFailure("the request has text that is not Unicode") from None
         except (*HTTP_ERRORS, ValueError) as error:
             raise self.fault(error) from None
 
     async def get(self, last_event_id: str | None) -> aiohttp.ClientResponse:
-        """Ask for a stream of the session, or for what came after an event. Raises LinkFault."""
+        """Ask for a stream of the session, or for what came after an event.
+
+        Raises ConnectionFailure.
+        """
         headers = self._headers | self.beside | {"Accept": EVENT_STREAM}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -119,7 +122,7 @@ class Endpoint:
         headers = self._headers | self.beside
         send = partial(self._http.delete, headers=headers, allow_redirects=False)
         with suppress(*HTTP_ERRORS, Refused):
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_END_SESSION_GRACE_S):
                 response, _ = await send_following(send, self._address.url)
                 response.release()
 
@@ -130,15 +133,17 @@ class Endpoint:
             self._has_session = True
             self._headers[SESSION] = session_id
 
-    def check_session(self, status: int, fault: Refused | PeerError | None = None) -> None:
-        """Raise LinkFault when a refusal means that the server does not know our session."""
+    def check_session(self, status: int, fault: Refused | JsonRpcError | None = None) -> None:
+        """Raise ConnectionFailure for a refusal that means that our session is not known there."""
         if not self._has_session or status not in (400, 404):
             return
-        if status == 404 or (isinstance(fault, PeerError) and "session" in fault.message.lower()):
+        if status == 404 or (
+            isinstance(fault, JsonRpcError) and "session" in fault.message.lower()
+        ):
             self._lose(_LOST_SESSION)
-            raise LinkFault(_LOST_SESSION)
+            raise ConnectionFailure(_LOST_SESSION)
 
-    def fault(self, error: Exception) -> LinkFault:
+    def fault(self, error: Exception) -> ConnectionFailure:
         """Say what a failed exchange was, and notice when nobody listens any more."""
         fault = from_aiohttp(error)
         if isinstance(fault, Unreachable):

@@ -12,7 +12,7 @@ import anyio.abc
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import AnswerTooLarge, LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following, shown
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
@@ -38,14 +38,14 @@ class _Post:
     is_request: bool
     after: tuple["_Post", ...]
     done: asyncio.Event = field(default_factory=asyncio.Event)
-    fault: LinkFault | None = None
+    fault: ConnectionFailure | None = None
 
 
 @asynccontextmanager
 async def open_sse(
     http: aiohttp.ClientSession, config: ServerConfig
 ) -> AsyncIterator["EventStream"]:
-    """Open the stream, learn where to POST, and yield the connection. Raises LinkFault."""
+    """Open the stream, learn where to POST, and yield the connection. Raises ConnectionFailure."""
     url, headers = address_of(config), headers_of(config)
     accept = headers | {"Accept": EVENT_STREAM}
     try:
@@ -58,7 +58,7 @@ async def open_sse(
         if response.status != 200:
             raise Refused(response.status)
         if not is_event_stream(response):
-            raise LinkFault("the server has no event stream at this address")
+            raise ConnectionFailure("the server has no event stream at this address")
         async with anyio.create_task_group() as tasks:
             stream = EventStream(http, headers, response, tasks)
             await stream.learn_endpoint(url)
@@ -91,22 +91,25 @@ class EventStream:
         return f"<EventStream to {self._endpoint.url.host}>"
 
     async def learn_endpoint(self, url: URL) -> None:
-        """Read the first event. Raises LinkFault unless it names an address of ``url``'s origin."""
+        """Read the first event.
+
+        Raises ConnectionFailure unless it names an address of ``url``'s origin.
+        """
         try:
             async with asyncio.timeout(_ENDPOINT_S):
                 first = await anext(self._events)
             endpoint = url.join(URL(first.data.decode()))
         except StopAsyncIteration:
-            raise LinkFault("the server's event stream ended at its start") from None
+            raise ConnectionFailure("the server's event stream ended at its start") from None
         except HTTP_ERRORS as error:
             raise from_aiohttp(error) from None
         except ValueError:  # no URL, or no text
-            raise LinkFault("the server does not say where to POST to") from None
+            raise ConnectionFailure("the server does not say where to POST to") from None
         if first.name != "endpoint":
-            raise LinkFault("the server does not say where to POST to")
+            raise ConnectionFailure("the server does not say where to POST to")
         if endpoint.origin() != url.origin():
             reason = "the server wants messages POSTed to another origin than its own"
-            raise LinkFault(reason, for_operators=f"{reason}: {shown(endpoint)}")
+            raise ConnectionFailure(reason, for_operators=f"{reason}: {shown(endpoint)}")
         self._endpoint = Address(endpoint)
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
@@ -118,13 +121,13 @@ class EventStream:
                         yield event.data, event.cut
         except HTTP_ERRORS:
             self._reason = "the server's event stream broke"
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             self._reason = (
                 f"the server's event stream has an event far over {error.max_bytes} bytes"
             )
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
-        """POST one message. Raises LinkFault, for this message only.
+        """POST one message. Raises ConnectionFailure, for this message only.
 
         A request that is given up goes on its way: what cancels it has to come after it. What is no
         request is dropped while _MAX_ASIDE of its kind wait: a server that asks without end and
@@ -147,7 +150,7 @@ class EventStream:
                 for earlier in post.after:
                     await earlier.done.wait()
                 await self._post(post.data)
-        except LinkFault as fault:
+        except ConnectionFailure as fault:
             post.fault = fault
         except (*HTTP_ERRORS, ValueError) as error:
             post.fault = from_aiohttp(error)

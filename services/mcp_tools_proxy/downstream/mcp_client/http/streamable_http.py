@@ -17,16 +17,16 @@ from mcp.shared.dispatcher import (
 from mcp.shared.exceptions import MCPError
 from mcp.types import REQUEST_TIMEOUT
 
-from mcp_tools_proxy.aiokits.reconnect import LONGEST_DELAY_S, keep_open
+from mcp_tools_proxy.aiokits.reconnect import LONGEST_DELAY_S, reconnect_forever
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
-    AnswerTooLarge,
-    LinkFault,
+    ConnectionFailure,
+    JsonRpcError,
     OnListChanged,
-    PeerError,
+    ResponseTooLarge,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
-from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import Aside
+from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChannel
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     drain,
     is_event_stream,
@@ -42,7 +42,7 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
     read_object,
     take_result,
 )
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 
 _SETTLE_S = 0.05  # a cancelled request may be on its way still, over another connection
 _RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
@@ -54,7 +54,10 @@ _NO_STREAM = frozenset({200, 404, 405, 501})
 async def open_http(
     http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
 ) -> AsyncIterator["HttpWire"]:
-    """Yield the wire to one server; a legacy session is given up at the end. Raises LinkFault."""
+    """Yield the wire to one server; a legacy session is given up at the end.
+
+    Raises ConnectionFailure.
+    """
     endpoint = Endpoint(http, config)
     try:
         yield HttpWire(endpoint, on_list_changed)
@@ -71,7 +74,7 @@ class HttpWire:
         self._endpoint = endpoint
         self._on_list_changed = on_list_changed
         self._calls = InFlight()
-        self._aside = Aside(endpoint, self._calls, on_list_changed)
+        self._aside = OutOfBandChannel(endpoint, self._calls, on_list_changed)
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -130,7 +133,7 @@ class HttpWire:
                 )
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"{method} timed out") from None
-        except (PeerError, LinkFault, AnswerTooLarge) as fault:
+        except (JsonRpcError, ConnectionFailure, ResponseTooLarge) as fault:
             raise as_mcp_error(fault) from None
 
     async def notify(
@@ -143,7 +146,7 @@ class HttpWire:
             message["params"] = params
         try:
             response = await self._endpoint.post(message, self._endpoint.beside)
-        except LinkFault as fault:
+        except ConnectionFailure as fault:
             raise as_mcp_error(fault) from None
         response.release()
         if method == "notifications/initialized" and self._tasks is not None:
@@ -155,11 +158,14 @@ class HttpWire:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: Hearing | None = None,
+        hearing: CallRelay | None = None,
         *,
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
-        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        """Send one request and give its result.
+
+        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
+        """
         number = self._calls.begin(hearing, method)
         try:
             return await self._exchange(
@@ -177,13 +183,13 @@ class HttpWire:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: Hearing | None,
+        hearing: CallRelay | None,
     ) -> dict[str, Any]:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
             message["params"] = params
         if self._closed:
-            raise LinkFault(_CLOSED, sent=False)
+            raise ConnectionFailure(_CLOSED, sent=False)
         task = asyncio.current_task()
         self._exchanging.add(task)
         try:
@@ -195,7 +201,7 @@ class HttpWire:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
             if task is not None and task in self._cut and not task.uncancel():
-                raise LinkFault(_CLOSED) from None
+                raise ConnectionFailure(_CLOSED) from None
             self._abandon(request_id)
             raise
         finally:
@@ -209,7 +215,7 @@ class HttpWire:
             self._tasks.start_soon(self._aside.send, aside, _SETTLE_S)
 
     async def _result(
-        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: CallRelay | None
     ) -> dict[str, Any]:
         if is_event_stream(response):
             return await self._follow(response, request_id, hearing)
@@ -217,12 +223,12 @@ class HttpWire:
             return take_result(await read_answer(response), request_id)
         except BaseException as fault:
             response.close()
-            if isinstance(fault, Refused | PeerError):
+            if isinstance(fault, Refused | JsonRpcError):
                 self._endpoint.check_session(response.status, fault)
             raise
 
     async def _follow(
-        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: Hearing | None
+        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: CallRelay | None
     ) -> dict[str, Any]:
         """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
         while True:
@@ -243,13 +249,13 @@ class HttpWire:
         response: aiohttp.ClientResponse,
         parser: EventParser,
         request_id: int | str,
-        hearing: Hearing | None,
+        hearing: CallRelay | None,
     ) -> dict[str, Any] | None:
         """Read up to our answer; what comes before it is the server's own."""
         async with aclosing(read_events(response, parser)) as events:
             async for event in events:
                 if event.cut:
-                    raise AnswerTooLarge(MAX_ANSWER_BYTES)
+                    raise ResponseTooLarge(MAX_ANSWER_BYTES)
                 message = read_object(event.data)
                 if not is_answer(message):
                     await self._aside.take(message, len(event.data), hearing)
@@ -266,12 +272,12 @@ class HttpWire:
             if is_event_stream(response):
                 return response
             response.close()
-        raise LinkFault("the server ended its answer's stream before the answer")
+        raise ConnectionFailure("the server ended its answer's stream before the answer")
 
     async def _hear(self) -> None:
         """Hold the older eras' stream of notifications open."""
-        await keep_open(
-            self._hear_once,
+        await reconnect_forever(
+            self._listen_once,
             on_gap=self._missed_something,
             least_delay_s=lambda: (self._retry_ms or 0) / 1000,
         )
@@ -280,7 +286,7 @@ class HttpWire:
         self._on_list_changed()
         self._calls.on_updated(None)
 
-    async def _hear_once(self, opened: Callable[[], None]) -> bool:
+    async def _listen_once(self, opened: Callable[[], None]) -> bool:
         """Live one life of that stream; False when the server offers none, or all is lost."""
         parser = EventParser(MAX_ANSWER_BYTES)
         try:
@@ -291,10 +297,10 @@ class HttpWire:
                 opened()
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
-                        with suppress(LinkFault):
+                        with suppress(ConnectionFailure):
                             message = read_object(event.data)
                             await self._aside.take(message, len(event.data), self._calls.sole())
-        except (LinkFault, AnswerTooLarge):
+        except (ConnectionFailure, ResponseTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:
             self._endpoint.fault(error)  # which notices when nobody listens any more

@@ -28,7 +28,7 @@ from mcp.types import (
 from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.connection import LinkFault, OnListChanged
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     CONNECTION_LOST,
     as_mcp_error,
@@ -41,8 +41,8 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     Question,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED, to_session_message
-from mcp_tools_proxy.downstream.relay.call_relay import Hearing
-from mcp_tools_proxy.downstream.relay.client_request_rules import QUESTIONS
+from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 
 log = structlog.get_logger()
 
@@ -61,7 +61,7 @@ class Duplex(Protocol):
         ...
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
-        """Send one message, without line end. Raises LinkFault, anyio.BrokenResourceError.
+        """Send one message, without line end. Raises ConnectionFailure, anyio.BrokenResourceError.
 
         What is no request is sent after the requests before it.
         """
@@ -133,18 +133,21 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         method: str,
         params: Mapping[str, Any] | None,
         _headers: Mapping[str, str],
-        hearing: Hearing | None,
+        hearing: CallRelay | None,
     ) -> dict[str, Any]:
-        """Send one request and give its result. Raises PeerError, LinkFault, AnswerTooLarge."""
+        """Send one request and give its result.
+
+        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
+        """
         if self.ended:
-            raise LinkFault(CONNECTION_LOST, sent=False)
+            raise ConnectionFailure(CONNECTION_LOST, sent=False)
         request_id = self._calls.begin(hearing, method)
         try:
             return await self.send_raw_request(method, params, {"request_id": request_id})
         except MCPError as error:
             raise from_mcp_error(error) from None
         except PydanticSerializationError:
-            raise LinkFault("the request has text that is not Unicode") from None
+            raise ConnectionFailure("the request has text that is not Unicode") from None
         except asyncio.CancelledError:
             self._calls.abandon(request_id)
             raise
@@ -162,7 +165,7 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
                 return True
             case JSONRPCNotification() if message.method == CANCELLED:
                 self._calls.withdraw((message.params or {}).get("requestId"))
-            case JSONRPCRequest() if message.method in QUESTIONS:
+            case JSONRPCRequest() if message.method in CLIENT_REQUESTS:
                 if self._answering is not None:
                     whom = self._calls.sole()
                     question = Question(message.id, message.method, message.params or {}, whom)
@@ -202,7 +205,7 @@ class _Incoming(anyio.abc.AsyncResource):
                 await asyncio.sleep(0)  # a flood must not hold up other servers' calls
             try:
                 message = to_session_message(data, cut=cut)
-            except LinkFault:
+            except ConnectionFailure:
                 self._note_garbage(len(data))
                 continue
             if message is not None and not self._take(message.message, len(data)):
@@ -239,12 +242,12 @@ class _Outgoing(anyio.abc.AsyncResource):
             return
         try:
             await self._duplex.send(data, is_request=True)
-        except LinkFault as fault:
+        except ConnectionFailure as fault:
             raise as_mcp_error(fault) from None
 
     async def send_aside(self, data: bytes) -> None:
         """Send what nobody waits for. Raises anyio.BrokenResourceError."""
-        with anyio.move_on_after(_ASIDE_S), suppress(LinkFault):
+        with anyio.move_on_after(_ASIDE_S), suppress(ConnectionFailure):
             await self._duplex.send(data, is_request=False)
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ import structlog
 from mcp.client.stdio import get_default_environment
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import LinkFault
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
@@ -36,15 +36,15 @@ _LOOK_S = 0.01
 async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
     """Start the server and yield its pipes; at the end nothing that it started is left.
 
-    Raises LinkFault when it cannot be started.
+    Raises ConnectionFailure when it cannot be started.
     """
     process = await _spawn(config)
     server = ServerProcess(process, config.command)
     log.info("server.spawned", server_id=config.server_id, command=config.command, pid=process.pid)
     try:
         async with anyio.create_task_group() as tasks:
-            said_all = anyio.Event()
-            tasks.start_soon(log_stderr, process.stderr, config.server_id, said_all.set)
+            flush = anyio.Event()
+            tasks.start_soon(log_stderr, process.stderr, config.server_id, flush.set)
             try:
                 yield server
             finally:
@@ -52,7 +52,7 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
                     tasks.start_soon(server.drain)
                     await server.stop()
                     with anyio.move_on_after(_STDERR_S):
-                        await said_all.wait()
+                        await flush.wait()
                 tasks.cancel_scope.cancel()
     finally:
         server.kill()
@@ -92,13 +92,16 @@ class ServerProcess:
                     await asyncio.sleep(0)
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
-        """Write one line to stdin, waiting while the server does not read. Raises LinkFault."""
+        """Write one line to stdin, waiting while the server does not read.
+
+        Raises ConnectionFailure.
+        """
         try:
             await self._stdin.drain()
         except OSError:
-            raise LinkFault(CONNECTION_LOST, sent=False) from None
+            raise ConnectionFailure(CONNECTION_LOST, sent=False) from None
         if self._stdin.is_closing() or self._process.returncode is not None:
-            raise LinkFault(CONNECTION_LOST, sent=False)
+            raise ConnectionFailure(CONNECTION_LOST, sent=False)
         self._stdin.write(data + b"\n")
 
     async def why(self) -> str:
@@ -173,7 +176,7 @@ def _where(command: str) -> str:
 
 async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
     if "\0" in "".join((config.command, *config.args)):  # uvloop would cut them there
-        raise LinkFault(_NO_START)
+        raise ConnectionFailure(_NO_START)
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -189,4 +192,4 @@ async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
             limit=_CHUNK_BYTES,
         )
     except (OSError, ValueError):
-        raise LinkFault(_NO_START) from None
+        raise ConnectionFailure(_NO_START) from None

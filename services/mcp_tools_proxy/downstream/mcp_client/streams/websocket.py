@@ -38,7 +38,7 @@ def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> 
 async def open_websocket(
     http: aiohttp.ClientSession, config: ServerConfig
 ) -> AsyncIterator["WebSocket"]:
-    """Connect and yield the connection. Raises LinkFault.
+    """Connect and yield the connection. Raises ConnectionFailure.
 
     ``http`` has ``refuse_redirects`` among its traces.
     """
