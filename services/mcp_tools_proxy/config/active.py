@@ -20,10 +20,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 from mcp_tools_proxy.config.active_agents import ActiveAgents, load_agent_policies
 from mcp_tools_proxy.config.json_file import limited
+from mcp_tools_proxy.config.last_good import (
+    LAST_GOOD,
+    inactive_preset_problems,
+    load_or_keep_last_good,
+)
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_FILE,
@@ -47,44 +51,7 @@ from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, Preset
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
-
-T = TypeVar("T")
-
-LAST_GOOD = "its last good version"
-
-
-def load_or_keep_last_good(
-    load: Callable[[], T], before: T | None, *, absent: T, file: str
-) -> tuple[T | None, tuple[Problem, ...]]:
-    """Read a file that need not be there; ``before`` is its last good version, None without one.
-
-    ``load`` gives ``absent``, that very object, when there is no file.
-    """
-    try:
-        found = load()
-    except InvalidConfig as error:
-        return before, error.problems
-    if found is absent and before is not None and before is not absent:
-        message = "is gone; what it said last stays in force"
-        return before, (Problem(file=file, path="$", message=message),)
-    return found, ()
-
-
-def preset_file(preset_id: str) -> str:
-    """Name the file of a preset, whatever its id."""
-    return f"preset_{preset_id[:QUOTE_CHARS]}.json"
-
-
-def inactive_preset_problems(
-    preset_id: str, error: PresetMissing | InvalidConfig, instead: str
-) -> tuple[Problem, ...]:
-    """Say that a preset is not in force as its file is now, and what is ``instead``."""
-    reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
-    first = Problem(
-        file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is in force"
-    )
-    return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))
+from mcp_tools_proxy.wire.text import quote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

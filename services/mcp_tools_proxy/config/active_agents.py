@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from mcp_tools_proxy.config.active import (
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.last_good import (
     LAST_GOOD,
     inactive_preset_problems,
     load_or_keep_last_good,
     preset_file,
 )
-from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
 from mcp_tools_proxy.config.loader import (
     AGENTS_FILE,
     NO_AGENTS,

@@ -27,8 +27,9 @@ from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.check.findings import findings_of
 from mcp_tools_proxy.gateway.reload_report import ChangeReporter
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope
+from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.hidden_items import HiddenItems
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.visibility import Exclusions
+from mcp_tools_proxy.policy.exclusions import Exclusions
 
 _Pair = tuple[str, str]
 """A server's id and the name (or key) of one of its items."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
-from mcp_tools_proxy.policy.visibility import NO_SCOPE, NOTHING_EXCLUDED, Exclusions, PresetScope
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.table import Viewer
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_tools_proxy.domain.component import Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.visibility import NOTHING_EXCLUDED, Denial, Exclusions
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
 
 

@@ -10,8 +10,9 @@ from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, alias_of
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.policy.visibility import Exclusions, PresetScope, Visibility
+from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.table import drop_name_conflicts

@@ -12,7 +12,8 @@ from mcp_tools_proxy.gateway.check.agents import (
     findings_of_agents,
     findings_of_entries,
 )
-from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_snapshot

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.component import ResourceSpec
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
-from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_caller

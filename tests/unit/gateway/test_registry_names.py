@@ -14,7 +14,8 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.aliases import alias_of
-from mcp_tools_proxy.policy.visibility import NOTHING_EXCLUDED, Exclusions, Visibility
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
 from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.policy.visibility import Exclusions, Visibility
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.builders import make_call, make_caller

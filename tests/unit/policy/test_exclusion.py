@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.visibility import (
-    NOTHING_EXCLUDED,
-    Exclusions,
-    spellings,
-)
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions, spellings
 from mcp_tools_proxy.wire.uris import MAX_DECODINGS
 
 words = st.text(st.sampled_from("ab:-/."), min_size=1, max_size=6)

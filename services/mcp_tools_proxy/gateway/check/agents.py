@@ -13,7 +13,8 @@ from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, ResourceTemplate
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
-from mcp_tools_proxy.policy.visibility import NOTHING_EXCLUDED, Denial, Exclusions, spellings
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions, spellings
+from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 

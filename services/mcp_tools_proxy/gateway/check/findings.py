@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.component import Tool
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.policy.visibility import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 NAMES_SHOWN = 20

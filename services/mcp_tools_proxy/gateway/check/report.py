@@ -32,8 +32,8 @@ from mcp_tools_proxy.gateway.check.agents import (
 from mcp_tools_proxy.gateway.check.findings import Finding, findings_of
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
+from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.policy.visibility import Exclusions
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
