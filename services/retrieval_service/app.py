@@ -27,7 +27,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from retrieval_service.settings import RetrievalSettings
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"

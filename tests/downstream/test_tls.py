@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.telemetry.metrics import Metrics

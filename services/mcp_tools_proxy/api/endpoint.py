@@ -13,7 +13,7 @@ from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
-from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
 T = TypeVar("T")

@@ -17,12 +17,12 @@ from mcp_tools_proxy.config.active import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
-from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
+from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.component import Tool
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.downstream.components.build import build_components
+from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.execute import Executor

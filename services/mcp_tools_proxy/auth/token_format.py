@@ -24,7 +24,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
 
 TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with

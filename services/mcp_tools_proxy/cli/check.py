@@ -28,7 +28,7 @@ from mcp_tools_proxy.gateway.check.report import (
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
-from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN_WIDTH = 200

@@ -36,7 +36,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
-from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 _NO_AGENT_IS_KNOWN = Problem(

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
-from mcp_tools_proxy.wire.messages import problem_of
+from mcp_tools_proxy.wire.problem_texts import problem_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_FILE_BYTES = 4 * 1024 * 1024

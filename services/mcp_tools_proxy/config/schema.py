@@ -32,7 +32,7 @@ from mcp_tools_proxy.config.field_types import (
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.messages import closest_match
+from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
 

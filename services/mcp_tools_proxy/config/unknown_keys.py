@@ -18,7 +18,7 @@ from mcp_tools_proxy.config.schema import (
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.configuration import Problem
-from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 _OF_THE_MODEL = "is for the program that asks the model, and has no effect here"

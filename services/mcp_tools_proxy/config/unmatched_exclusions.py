@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.policy.exclusions import spellings
-from mcp_tools_proxy.wire.messages import closest_match, did_you_mean, join_first
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_HINTS = 10

@@ -22,7 +22,7 @@ from mcp_tools_proxy.json_schema.complexity import (
     compile_cost,
     estimate_cost,
 )
-from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, join_first
+from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_PROBLEM_CHARS = 300

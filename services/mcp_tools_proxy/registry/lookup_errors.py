@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.wire.messages import closest_match, did_you_mean
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.component import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.wire.messages import MAX_PROBLEMS, join_first, problem_of
+from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ARGUMENTS = 100

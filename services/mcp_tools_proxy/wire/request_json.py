@@ -1,7 +1,7 @@
 """A request's JSON, and what is wrong with it in the words of INVALID_REQUEST (contract §1)."""
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.wire.messages import place_of
+from mcp_tools_proxy.wire.problem_texts import place_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, parse_strict
 
 BODY = "body"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import httpx
 
-from mcp_tools_proxy.documents.retrieval.client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.bounds import BOUND_S

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, Origin
 from mcp_tools_proxy.documents.importers.kinds import import_file
-from mcp_tools_proxy.documents.importers.text import import_plain
+from mcp_tools_proxy.documents.importers.plain_text import import_plain
 
 ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
 

@@ -3,7 +3,7 @@ import pytest
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
 )
-from mcp_tools_proxy.downstream.components.build import build_components
+from mcp_tools_proxy.downstream.components.build_components import build_components
 from tests.unit.downstream.fake_link import FakeServer, tool
 from tests.unit.downstream.offering import offered, view_of
 from tests.unit.downstream.sessions import until

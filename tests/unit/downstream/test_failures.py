@@ -15,7 +15,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     from_aiohttp,
     peer_error,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.clients import Web
+from mcp_tools_proxy.downstream.mcp_client.http.http_clients import Web
 from tests.bounds import BOUND_S
 
 CALLERS_THAT_FILL_IT = 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.wire.messages import COMPARED_CHARS, COMPARED_NAMES, closest_match
+from mcp_tools_proxy.wire.problem_texts import COMPARED_CHARS, COMPARED_NAMES, closest_match
 
 
 @pytest.mark.parametrize(

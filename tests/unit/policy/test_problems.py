@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from mcp_tools_proxy.wire.identifiers import Identifier, is_trace_id
-from mcp_tools_proxy.wire.messages import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 
 
 class Sample(BaseModel):

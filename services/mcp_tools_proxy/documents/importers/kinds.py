@@ -11,7 +11,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
-from mcp_tools_proxy.documents.importers.text import import_plain
+from mcp_tools_proxy.documents.importers.plain_text import import_plain
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
 

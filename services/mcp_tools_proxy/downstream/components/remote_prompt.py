@@ -13,7 +13,7 @@ from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.session import Session
-from mcp_tools_proxy.wire.messages import join_first
+from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_NAMES = 20

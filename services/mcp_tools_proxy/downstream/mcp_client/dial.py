@@ -10,7 +10,7 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
-from mcp_tools_proxy.downstream.mcp_client.http.clients import Web
+from mcp_tools_proxy.downstream.mcp_client.http.http_clients import Web
 from mcp_tools_proxy.downstream.mcp_client.http.sse import open_sse
 from mcp_tools_proxy.downstream.mcp_client.http.streamable_http import open_http
 from mcp_tools_proxy.downstream.mcp_client.mcp_connection import Wire, converse
