@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tantivy
 
-from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.domain.document import Document
 
 RESULTS = 3

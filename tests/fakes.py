@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
-from mcp_tools_proxy.domain.component import (
+from mcp_tools_proxy.domain.components import (
     JsonObject,
     NamesNoDocument,
     Prompt,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
-from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.domain.document import Chunk
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
-from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import (

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
-from mcp_tools_proxy.domain.component import ToolSpec
+from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics

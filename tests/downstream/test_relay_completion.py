@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import Component
+from mcp_tools_proxy.domain.components import Component
 from mcp_tools_proxy.domain.errors import InvalidArguments, ToolFailed
 from tests.downstream.dialling import WAYS
 from tests.downstream.relaying import Relay, relaying, used

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import InputResponses
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
 from tests.downstream.dialling import until
 from tests.downstream.relaying import PUSHING, Relay, relaying

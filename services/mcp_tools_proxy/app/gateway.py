@@ -20,7 +20,7 @@ from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.domain.component import Tool
+from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer

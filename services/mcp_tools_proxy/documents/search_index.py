@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import tantivy
 
-from mcp_tools_proxy.documents.layout_chunks import by_begin, each_chunk, section_at
+from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at
 from mcp_tools_proxy.documents.snippets import Match, densest, excerpt
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit
 from mcp_tools_proxy.wire.text import normalize, utf8_len

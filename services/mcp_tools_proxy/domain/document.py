@@ -46,7 +46,7 @@ class Document:
     """All that is known of one document.
 
     ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
-    with the document; None means that they are cut from its pages (policy.chunking).
+    with the document; None means that they are cut from its pages (documents.layout).
     """
 
     tenant_id: str

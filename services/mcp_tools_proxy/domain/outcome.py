@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 
 Check = Callable[[JsonObject], None]
 """Accepts a tool's arguments, or raises InvalidArguments."""

@@ -8,7 +8,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Component, ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     ContentBlocked,

@@ -13,7 +13,7 @@ from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.folder_watch import changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.domain.component import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import (
     Configuration,
     Missing,

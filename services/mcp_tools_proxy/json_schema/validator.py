@@ -13,7 +13,7 @@ from jsonschema_rs import (
 )
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.json_schema.complexity import (
     MAX_STEPS,

@@ -2,7 +2,7 @@
 
 from mcp.shared.inbound import x_mcp_header_map
 
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.mcp_server.request import CURRENT_CALLER
 from mcp_tools_proxy.registry.registry import RegistryHolder
 

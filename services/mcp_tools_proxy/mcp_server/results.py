@@ -21,7 +21,7 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.trace_headers import new_trace_id

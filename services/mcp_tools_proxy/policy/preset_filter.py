@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View

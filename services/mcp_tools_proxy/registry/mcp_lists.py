@@ -12,7 +12,7 @@ from typing import Generic, Self
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.component import JsonObject, Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.components import JsonObject, Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.wire.uris import is_url

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
-from mcp_tools_proxy.domain.component import (
+from mcp_tools_proxy.domain.components import (
     Component,
     JsonObject,
     Prompt,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
-from mcp_tools_proxy.domain.component import ComponentSpec, Tool
+from mcp_tools_proxy.domain.components import ComponentSpec, Tool
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 
 

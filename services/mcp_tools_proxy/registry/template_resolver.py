@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mcp_tools_proxy.domain.component import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.components import Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial

@@ -13,7 +13,7 @@ from itertools import compress, islice
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.component import JsonObject, Tool, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     ToolFormat,
     definition_of,

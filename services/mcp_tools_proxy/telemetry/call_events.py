@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
     NotAllowed,

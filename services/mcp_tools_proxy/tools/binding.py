@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, Result, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
 from mcp_tools_proxy.wire.text import quote

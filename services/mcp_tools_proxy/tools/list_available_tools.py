@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.component import JsonObject, Result, Tool, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, Result, Tool, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.binding import Arguments, bind

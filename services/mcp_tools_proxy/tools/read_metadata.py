@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result, Tool
+from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.tools.arguments import Natural, Tokens
 from mcp_tools_proxy.tools.binding import bind

@@ -5,10 +5,10 @@ from typing import Annotated, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.layout_chunks import page_parts
+from mcp_tools_proxy.documents.layout import page_parts
 from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import Result, Tool
+from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
 from mcp_tools_proxy.tools.arguments import (
     NextStartChar,

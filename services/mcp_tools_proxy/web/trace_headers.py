@@ -1,4 +1,4 @@
-"""Where an HTTP request has its trace_id and trace context; ``policy.trace`` has the rules."""
+"""Where an HTTP request has its trace_id and trace context; ``wire.tracing`` has the rules."""
 
 import secrets
 from collections.abc import Mapping

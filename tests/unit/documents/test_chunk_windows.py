@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.documents.retrieval.chunk_tables import SMALL_CHARS, ChunkTables
 from mcp_tools_proxy.documents.retrieval.chunk_windows import build_table, cut_window
 from mcp_tools_proxy.domain.document import Document

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, OnListChanged
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec, Result
+from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.execute import Executor

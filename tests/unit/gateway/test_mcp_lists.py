@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import ResourceSpec
+from mcp_tools_proxy.domain.components import ResourceSpec
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility

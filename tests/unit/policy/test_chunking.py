@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.layout_chunks import CHUNK_CHARS, chunks_of, each_chunk
+from mcp_tools_proxy.documents.layout import CHUNK_CHARS, chunks_of, each_chunk
 from mcp_tools_proxy.domain.document import Chunk
 from tests.builders import make_document
 

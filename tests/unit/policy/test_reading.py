@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.documents.layout_chunks import page_parts, section_parts
+from mcp_tools_proxy.documents.layout import page_parts, section_parts
 from mcp_tools_proxy.domain.document import Section
 from tests.builders import make_document
 

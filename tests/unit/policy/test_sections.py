@@ -1,6 +1,6 @@
 """Which section stands over a place."""
 
-from mcp_tools_proxy.documents.layout_chunks import by_begin, section_at
+from mcp_tools_proxy.documents.layout import by_begin, section_at
 from mcp_tools_proxy.domain.document import Section
 from tests.builders import make_document
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec
+from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     PromptNotFound,

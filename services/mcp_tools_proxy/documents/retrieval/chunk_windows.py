@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcp_tools_proxy.documents.layout_chunks import chunks_of
+from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.domain.document import Chunk, Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from mcp_tools_proxy.wire.text import quote

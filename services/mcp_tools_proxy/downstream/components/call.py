@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec, Result
+from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.components.content import encodable
 from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, input_required

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, NamesNoDocument, Result
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
 from mcp_tools_proxy.downstream.components.content import encodable

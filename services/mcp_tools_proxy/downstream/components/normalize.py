@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.component import Result
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
 from mcp_tools_proxy.downstream.components.content import (
     Block,

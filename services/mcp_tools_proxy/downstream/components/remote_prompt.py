@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, PromptSpec, Result
+from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused

@@ -7,7 +7,7 @@ from typing import Any, Self
 from mcp.shared.uri_template import UriTemplate
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, ResourceSpec, Result
+from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, ResourceSpec, Result
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
     ProxyError,

@@ -8,7 +8,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.component import JsonObject, NamesNoDocument, Result, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.domain.view import Route

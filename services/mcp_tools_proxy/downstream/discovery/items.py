@@ -9,7 +9,7 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.downstream.discovery.optional_fields import (
     OF_PROMPTS,

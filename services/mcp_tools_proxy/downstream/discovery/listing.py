@@ -8,7 +8,7 @@ from typing import Any, cast
 from mcp.types import METHOD_NOT_FOUND
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.snapshot import Check, Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import (

@@ -7,7 +7,7 @@ What MCP does not know is kept as it came (W-14).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 
 MAX_NAMED = 10
 """How many fields of one item are named; an array may have thousands of odd members."""

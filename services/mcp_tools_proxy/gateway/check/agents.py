@@ -10,7 +10,7 @@ from itertools import chain
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller, Kind
-from mcp_tools_proxy.domain.component import ComponentSpec, JsonObject, ResourceTemplate
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceTemplate
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
 from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions, spellings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.component import Tool
+from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.view import View

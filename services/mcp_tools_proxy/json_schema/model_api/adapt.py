@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from mcp_tools_proxy.domain.component import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.json_schema.keywords import (
     DRAFT_2020,
     LAST_DRAFT_REF_OVERRIDES_SIBLINGS,

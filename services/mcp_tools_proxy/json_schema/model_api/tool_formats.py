@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.component import JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.adapt import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI
 
