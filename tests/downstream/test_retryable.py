@@ -169,7 +169,7 @@ async def test_a_write_that_the_end_of_the_service_cuts_off_is_final() -> None:
         calls = {tool: it.start(tool) for tool in ("hang", "hang_safe")}
         for tool in calls:
             await it.has_seen(tool)
-        it.service.gateway.lifecycle.cut_off()
+        it.service.gateway.lifecycle.cancel_in_flight()
         errors = {tool: (await call)["error"] for tool, call in calls.items()}
     assert {tool: error["code"] for tool, error in errors.items()} == dict.fromkeys(
         calls, "SHUTTING_DOWN"

@@ -10,7 +10,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem
-from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView, EntryFindings, Seen
+from mcp_tools_proxy.gateway.check.agents import (
+    AgentFindings,
+    AgentView,
+    EntryFindings,
+    VisibleItem,
+)
 from mcp_tools_proxy.gateway.check.report import Findings
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
@@ -81,7 +86,9 @@ def test_what_a_terminal_would_act_on_is_escaped() -> None:
         NOTHING,
         agents=(of_agent(evil, client_ids=(evil,)),),
         entries=(EntryFindings(owners=(evil,), entry=evil, hidden=(evil,)),),
-        sight=AgentView(agent=evil, seen=(Seen(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()),
+        agent_view=AgentView(
+            agent=evil, visible=(VisibleItem(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()
+        ),
     )
     out = shown(findings)
     assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (7, False)

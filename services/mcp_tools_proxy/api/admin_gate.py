@@ -31,7 +31,7 @@ class AdminGate:
     async def check(self, headers: Headers) -> None:
         """Refuse whoever is no operator. Raises InvalidRequest, Unauthenticated, Forbidden."""
         authorization, _ = read_headers(headers.raw)
-        principal = await self._identity.principal(authorization)
+        principal = await self._identity.authenticate(authorization)
         if principal is not None:
             if not principal.is_admin:
                 error = Forbidden("the token is no operator's; switch presets with one that is")

@@ -43,13 +43,13 @@ async def check_identified(identity: Authenticator, request: Request) -> bool:
     Where nobody has to, everybody is one. Raises InvalidRequest, Unauthenticated.
     """
     authorization, _ = read_headers(request.headers.raw)
-    principal = await identity.principal(authorization)
+    principal = await identity.authenticate(authorization)
     return principal is None or principal.is_admin
 
 
 async def _caller(identity: Authenticator, request: Request, said: AssertedIdentity) -> Caller:
     authorization, by_headers = read_headers(request.headers.raw)
-    caller = await identity.identify(authorization, said, by_headers)
+    caller = await identity.resolve_caller(authorization, said, by_headers)
     request.scope[CALLER] = caller
     if identity.needs_token and caller.tenant_id == NO_TENANT:
         raise Forbidden("the token belongs to no tenant; use one of a tenant")

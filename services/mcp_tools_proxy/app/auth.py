@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.admin import AdminToken
+from mcp_tools_proxy.auth.admin import AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.identity import TokenVerifier
 from mcp_tools_proxy.settings.settings import Settings
@@ -43,7 +43,7 @@ def build_identity(settings: Settings, tokens: Tokens | None) -> Authenticator:
     """Give the identity that every entry asks; the admin token counts among ``tokens``."""
     if tokens is None or settings.admin_token is None:
         return Authenticator(tokens)
-    return Authenticator(AdminToken(settings.admin_token.get_secret_value(), tokens))
+    return Authenticator(AdminTokenVerifier(settings.admin_token.get_secret_value(), tokens))
 
 
 def _signed_tokens(settings: Settings) -> Tokens:

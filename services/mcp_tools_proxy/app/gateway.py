@@ -27,11 +27,11 @@ from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.gateway.health import Check, Health
+from mcp_tools_proxy.gateway.health import Health, ReadinessCheck
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.reload import Reloader
-from mcp_tools_proxy.gateway.server_statuses import statuses_of
-from mcp_tools_proxy.gateway.startup_wait import Startup
+from mcp_tools_proxy.gateway.server_statuses import merge_statuses
+from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -98,7 +98,7 @@ class Gateway:
         self.files = _config_folder(settings, local_tools)
         self.reloader = self._build_reloader(settings, local_tools)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
-        self.startup = Startup(settings.startup_wait_s)
+        self.startup = StartupWait(settings.startup_wait_s)
         telemetry = CallTelemetry(self.metrics)
         self.executor = Executor(
             first_attempts=self.first_attempts,
@@ -106,8 +106,8 @@ class Gateway:
             blocklist=Blocklist(settings.blocklist_keywords),
             lifecycle=self.lifecycle,
             max_result_bytes=settings.max_result_bytes,
-            record=telemetry,
-            entered=telemetry.entered,
+            on_finish=telemetry,
+            on_start=telemetry.entered,
         )
         self.subscriptions = Subscriptions(
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
@@ -158,14 +158,14 @@ class Gateway:
 
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Tell how each server of mcp.json is, in its order."""
-        return statuses_of(self.pool.statuses, self.reloader.configuration)
+        return merge_statuses(self.pool.statuses, self.reloader.configuration)
 
     def _servers_changed(self) -> None:
         """Tell the reloader, which is built after the pool that calls this."""
         self.reloader.rebuild()
 
-    def _checks(self) -> Mapping[str, Check]:
-        checks: dict[str, Check] = {
+    def _checks(self) -> Mapping[str, ReadinessCheck]:
+        checks: dict[str, ReadinessCheck] = {
             "documents": lambda: _documents_check(self.repository, self.folder),
             "limit_store": lambda: _limit_store_check(self.limiter),
             "config": lambda: _config_check(self.reloader),
@@ -200,7 +200,7 @@ class Gateway:
                     group.create_task(self.folder.watch()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.pool.run()),
-                    group.create_task(self.reloader.run()),
+                    group.create_task(self.reloader.watch()),
                 ]
                 if self.tokens is not None:
                     background.append(group.create_task(self.tokens.run()))

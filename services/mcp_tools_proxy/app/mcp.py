@@ -9,7 +9,7 @@ from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
 from mcp_tools_proxy.connector.websocket_link import LinkRules
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.gateway.health import remote_line
+from mcp_tools_proxy.gateway.health import backend_readiness
 from mcp_tools_proxy.mcp_server.message_session import Conversations
 from mcp_tools_proxy.mcp_server.request import CallerOf
 from mcp_tools_proxy.mcp_server.server import FacadeServer
@@ -72,7 +72,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         metrics=gateway.metrics,
     )
     gateway.health.add(
-        "remote", lambda: remote_line(connector.status(), _problem_of(gateway, caller))
+        "remote", lambda: backend_readiness(connector.status(), _problem_of(gateway, caller))
     )
     return connector
 
@@ -80,7 +80,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
     """Say why nothing can be listed or used by ``caller`` now, whatever the backend asks."""
     try:
-        gateway.registry.current.access.viewer(caller)
+        gateway.registry.current.access.viewer_for(caller)
     except ProxyError as error:
         return error.message
     return None

@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.identity import Principal, TokenVerifier
 OPERATOR = Principal(tenant_id=None, is_admin=True, proof={"token_id": "admin_token"})
 
 
-class AdminToken:
+class AdminTokenVerifier:
     """Knows the operator's ``token``, which belongs to no tenant; asks ``others`` for the rest."""
 
     def __init__(self, token: str, others: TokenVerifier) -> None:

@@ -24,7 +24,7 @@ class Authenticator:
         """Whether callers prove who they are (``auth_mode`` token or jwt)."""
         return self._verifier is not None
 
-    async def principal(self, authorization: str | None) -> Principal | None:
+    async def authenticate(self, authorization: str | None) -> Principal | None:
         """Give whom the ``Authorization`` header's value stands for; None where none is asked for.
 
         Raises Unauthenticated.
@@ -49,13 +49,13 @@ class Authenticator:
         """Return whether an unknown token can be good, without checking its signature."""
         return self._verifier is not None and self._verifier.may_be_good(token)
 
-    async def identify(self, authorization: str | None, *said: AssertedIdentity) -> Caller:
+    async def resolve_caller(self, authorization: str | None, *said: AssertedIdentity) -> Caller:
         """Give the caller; ``authorization`` is the header's value, ``said`` what each part says.
 
         Raises Unauthenticated; Forbidden when two parts differ, or the token does not allow what
         they say; AgentRequired when the token is for several agents and no part names one.
         """
-        principal = None if self._verifier is None else await self.principal(authorization)
+        principal = None if self._verifier is None else await self.authenticate(authorization)
         if principal is None:
             return _from_assertions(_merge_all(said))
         try:
@@ -125,20 +125,20 @@ def _merge_all(said: tuple[AssertedIdentity, ...]) -> AssertedIdentity:
     whole = NO_ASSERTION
     for part in said:
         if part is not NO_ASSERTION:
-            whole = part if whole is NO_ASSERTION else _joined(whole, part)
+            whole = part if whole is NO_ASSERTION else _merge(whole, part)
     return whole
 
 
-def _joined(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
+def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
     return AssertedIdentity(
-        tenant_id=_same("tenant_id", one.tenant_id, other.tenant_id),
-        user_id=_same("user_id", one.user_id, other.user_id),
-        roles=_same("roles", one.roles, other.roles),
-        agent=_same("agent", one.agent, other.agent),
+        tenant_id=_merge_field("tenant_id", one.tenant_id, other.tenant_id),
+        user_id=_merge_field("user_id", one.user_id, other.user_id),
+        roles=_merge_field("roles", one.roles, other.roles),
+        agent=_merge_field("agent", one.agent, other.agent),
     )
 
 
-def _same(what: str, one: T | None, other: T | None) -> T | None:
+def _merge_field(what: str, one: T | None, other: T | None) -> T | None:
     if one is None or other is None or one == other:
         return other if one is None else one
     raise Forbidden(f"the request names two different values of {what}; name one")

@@ -11,7 +11,7 @@ from mcp_tools_proxy.wire.identifiers import is_identifier
 Claims = Mapping[str, object]
 
 
-class Unacceptable(Exception):
+class InvalidClaims(Exception):
     """The claims are not good; the message is one line that names a claim and no value."""
 
 
@@ -38,13 +38,13 @@ def check_times(claims: Claims, now: float, leeway_s: float) -> float:
     """
     expires = _time(claims, "exp")
     if expires is None:
-        raise Unacceptable("the token has no exp: it would never expire")
+        raise InvalidClaims("the token has no exp: it would never expire")
     if now >= expires + leeway_s:
-        raise Unacceptable("the token has expired; ask for a new one")
+        raise InvalidClaims("the token has expired; ask for a new one")
     for name in ("nbf", "iat"):
         moment = _time(claims, name)
         if moment is not None and moment > now + leeway_s:
-            raise Unacceptable(f"the token is not good yet ({name}); are the clocks right?")
+            raise InvalidClaims(f"the token is not good yet ({name}); are the clocks right?")
     return expires + leeway_s
 
 
@@ -59,7 +59,7 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     is_admin = names.admin_role is not None and names.admin_role in roles
     tenant_id = _identifier(claims, names.tenant)
     if tenant_id is None and not is_admin:
-        raise Unacceptable(f"the token has no {names.tenant}, which names the tenant")
+        raise InvalidClaims(f"the token has no {names.tenant}, which names the tenant")
     return Principal(
         tenant_id=tenant_id,
         user_id=None if names.user is None else _identifier(claims, names.user),
@@ -88,7 +88,7 @@ def _identifier(claims: Claims, name: str) -> str | None:
     if value is _ABSENT or value is None:
         return None
     if not isinstance(value, str) or not is_identifier(value):
-        raise Unacceptable(f"the token's {name} should be 1-256 characters, no control characters")
+        raise InvalidClaims(f"the token's {name} should be 1-256 characters, no control characters")
     return value
 
 
@@ -103,7 +103,7 @@ def _texts(claims: Claims, name: str, *, parted: bool) -> tuple[str, ...] | None
     if isinstance(value, str):
         return tuple(value.split()) if parted else (value,)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise Unacceptable(f"the token's {name} should be a list of texts")
+        raise InvalidClaims(f"the token's {name} should be a list of texts")
     return tuple(value)
 
 
@@ -115,4 +115,4 @@ def _time(claims: Claims, name: str) -> float | None:
         with suppress(OverflowError):
             if math.isfinite(value):
                 return float(value)
-    raise Unacceptable(f"the token's {name} should be a number of seconds")
+    raise InvalidClaims(f"the token's {name} should be a number of seconds")

@@ -35,7 +35,7 @@ class JwksFile:
         """Follow the file until cancelled; a change is in force within a second."""
         await follow(self._path, self._look)
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Do nothing: the file is followed anyway."""
 
     def state(self) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ REFRESH_S = 300.0
 RETRY_S = 10.0
 """The pause after a look that failed, in seconds."""
 
-LOOK_AGAIN_S = 10.0
+MIN_REFRESH_GAP_S = 10.0
 """The least time between two looks, in seconds, whatever keys tokens name."""
 
 TIMEOUT_S = 5.0
@@ -30,7 +30,7 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 log = structlog.get_logger()
 
 
-class _Unusable(Exception):
+class _InvalidResponse(Exception):
     """An answer that is no key set; the message is one line."""
 
 
@@ -76,10 +76,10 @@ class JwksUrl:
                 await self._look()
             await self._sleep(REFRESH_S if self._failure is None else RETRY_S)
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Look, because a token names a key that is not here; not if one has looked just now."""
         async with self._looking:
-            if self._looked_at is None or self._clock() - self._looked_at >= LOOK_AGAIN_S:
+            if self._looked_at is None or self._clock() - self._looked_at >= MIN_REFRESH_GAP_S:
                 await self._look()
 
     def state(self) -> Mapping[str, object]:
@@ -96,7 +96,7 @@ class JwksUrl:
             failure = f"did not answer within {self._timeout_s:g} s"
         except httpx.HTTPError as error:
             failure = f"could not be reached: {type(error).__name__}"
-        except (_Unusable, InvalidJwks) as error:
+        except (_InvalidResponse, InvalidJwks) as error:
             failure = str(error)
         if failure is not None and failure != self._failure:
             log.error("jwks.failed", reason=failure)
@@ -113,14 +113,14 @@ class JwksUrl:
         )
         async with client, client.stream("GET", self._url, headers=_HEADERS) as response:
             if response.status_code != 200:
-                raise _Unusable(f"answered with HTTP status {response.status_code}")
+                raise _InvalidResponse(f"answered with HTTP status {response.status_code}")
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise _Unusable("sent a compressed answer")
+                raise _InvalidResponse("sent a compressed answer")
             body = bytearray()
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > MAX_BYTES:
-                    raise _Unusable(f"sent more than {MAX_BYTES} bytes")
+                    raise _InvalidResponse(f"sent more than {MAX_BYTES} bytes")
             return bytes(body)
 
 

@@ -16,7 +16,7 @@ from jwt.exceptions import (
 )
 from pydantic_core import from_json
 
-from mcp_tools_proxy.auth.claims import ClaimNames, Unacceptable, check_times, principal_of
+from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
 from mcp_tools_proxy.auth.jwks import KeySet
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
@@ -45,7 +45,7 @@ class KeySource(Protocol):
         """Follow the keys until cancelled."""
         ...
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Look for a key that is not here."""
         ...
 
@@ -119,7 +119,7 @@ class JwtVerifier:
             return known.principal
         try:
             found = await self._check(token)
-        except Unacceptable as error:
+        except InvalidClaims as error:
             raise _refused(str(error)) from None
         self._remember(digest, found)
         return found.principal
@@ -138,7 +138,7 @@ class JwtVerifier:
             return False
         try:
             check_times(claims, self._clock(), self._rules.leeway_s)
-        except Unacceptable:
+        except InvalidClaims:
             return False
         return True
 
@@ -167,20 +167,20 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(token)
         except PyJWTError:
-            raise Unacceptable("the token is no JWT") from None
+            raise InvalidClaims("the token is no JWT") from None
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
-            raise Unacceptable("the token is signed in a way that is not allowed")
+            raise InvalidClaims("the token is signed in a way that is not allowed")
         if "crit" in header or "b64" in header:
-            raise Unacceptable("the token asks for an extension that is not known")
+            raise InvalidClaims("the token asks for an extension that is not known")
         key = self._source.keys.find(kid, algorithm)
         if key is None:
-            await self._source.look_again()
+            await self._source.refresh()
             key = self._source.keys.find(kid, algorithm)
         if key is None and not self._source.keys.count:
             raise Unauthenticated("the keys that tokens are checked with are not there; try later")
         if key is None:
-            raise Unacceptable("the token is signed with a key that is not the issuer's")
+            raise InvalidClaims("the token is signed with a key that is not the issuer's")
         return kid, key
 
     def _remember(self, digest: bytes, found: _Known) -> None:
@@ -206,13 +206,13 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
             },
         )
     except InvalidAudienceError:
-        raise Unacceptable("the token is for another service (aud)") from None
+        raise InvalidClaims("the token is for another service (aud)") from None
     except InvalidIssuerError:
-        raise Unacceptable("the token is of another issuer (iss)") from None
+        raise InvalidClaims("the token is of another issuer (iss)") from None
     except MissingRequiredClaimError as error:
-        raise Unacceptable(f"the token has no {error.claim}") from None
+        raise InvalidClaims(f"the token has no {error.claim}") from None
     except PyJWTError:
-        raise Unacceptable("the token is not good; ask for a new one") from None
+        raise InvalidClaims("the token is not good; ask for a new one") from None
     return claims
 
 

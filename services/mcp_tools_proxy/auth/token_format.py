@@ -146,7 +146,7 @@ def id_of(line: bytes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def parse_moment(value: object) -> object:
+def parse_timestamp(value: object) -> object:
     """Read an ISO 8601 date or time; without an offset it is UTC. Raises ValueError."""
     if not isinstance(value, str):
         return value
@@ -161,7 +161,7 @@ def _spelt(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="seconds")
 
 
-_Moment = Annotated[datetime, BeforeValidator(parse_moment)]
+_Moment = Annotated[datetime, BeforeValidator(parse_timestamp)]
 
 
 class _Line(BaseModel):

@@ -28,7 +28,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
     lines(
         console,
         "Servers that are not well",
-        [f"{s.server_id}: {_why_unwell(s)}" for s in findings.unwell],
+        [f"{s.server_id}: {_why_unhealthy(s)}" for s in findings.unhealthy_servers],
     )
     _table(
         console,
@@ -68,7 +68,7 @@ def show(findings: Findings, console: Console, *, offers: bool) -> None:
         console,
         "Model APIs cannot be told all that these tools ask for",
         ("format", "tool", "what is shown otherwise"),
-        findings.relaxed,
+        findings.schema_relaxations,
     )
     _show_agents(findings, console)
     lines(console, "Problems", map(str, findings.problems))
@@ -87,17 +87,17 @@ def _show_agents(findings: Findings, console: Console) -> None:
         ("by", "entry", "hides"),
         [(_first(it.owners), it.entry, _first(it.hidden) or "-") for it in findings.entries],
     )
-    if findings.sight:
-        _show_agent_view(findings.sight, console)
+    if findings.agent_view:
+        _show_agent_view(findings.agent_view, console)
 
 
-def _show_agent_view(sight: AgentView, console: Console) -> None:
-    shown = quote(sight.agent)
+def _show_agent_view(agent_view: AgentView, console: Console) -> None:
+    shown = quote(agent_view.agent)
     _table(
         console,
         f"What agent {shown} sees, by the names that it uses",
         ("kind", "name", "alias"),
-        [(it.kind.value, it.name, it.alias) for it in sight.seen],
+        [(it.kind.value, it.name, it.alias) for it in agent_view.visible],
     )
     _table(
         console,
@@ -105,7 +105,7 @@ def _show_agent_view(sight: AgentView, console: Console) -> None:
         ("kind", "server", "name", "hidden by"),
         [
             (it.spec.kind.value, it.spec.server_id or "-", it.spec.bare_name, it.denial.value)
-            for it in sight.hidden
+            for it in agent_view.hidden
         ],
     )
 
@@ -121,7 +121,7 @@ _NUMBERS = frozenset(
 _SETTLED = frozenset({ServerState.READY, ServerState.DISABLED, ServerState.INVALID})
 
 
-def _why_unwell(server: ServerStatus) -> str:
+def _why_unhealthy(server: ServerStatus) -> str:
     if server.state is ServerState.INVALID:
         return "its entry in mcp.json has problems, see below"
     return server.last_error or "not connected"

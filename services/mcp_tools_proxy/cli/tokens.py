@@ -13,7 +13,7 @@ from typing import Annotated, cast
 
 import typer
 
-from mcp_tools_proxy.auth.token_format import TokenEntry, parse_moment, read_lines
+from mcp_tools_proxy.auth.token_format import TokenEntry, parse_timestamp, read_lines
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
 from mcp_tools_proxy.domain.identity import Principal
@@ -171,7 +171,7 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
         moment = (
             now + timedelta(**{_UNITS[span[2]]: int(span[1])})
             if span
-            else cast("datetime", parse_moment(text))
+            else cast("datetime", parse_timestamp(text))
         )
     except (ValueError, OverflowError):
         raise typer.BadParameter("--expires: should be like 90d, or a time as ISO 8601") from None

@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 
 from mcp_tools_proxy.config.active_agents import ActiveAgents, load_agent_policies
-from mcp_tools_proxy.config.json_file import limited
+from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.last_good import (
     LAST_GOOD,
     inactive_preset_problems,
@@ -66,17 +66,17 @@ class ActiveConfig:
     config_problems: tuple[Problem, ...] = ()
     preset_problems: tuple[Problem, ...] = ()
     preset_warnings: tuple[Problem, ...] = ()
-    of_agents: ActiveAgents = field(default_factory=ActiveAgents)
+    agent_policies: ActiveAgents = field(default_factory=ActiveAgents)
 
     @property
     def agents(self) -> Agents | None:
         """The last good agents.json; None until it was read, or found not to be there."""
-        return self.of_agents.agents
+        return self.agent_policies.agents
 
     @property
     def visibilities(self) -> Mapping[str, Visibility]:
         """What each agent may use, by its name; the same objects as long as the files say so."""
-        return self.of_agents.visibilities
+        return self.agent_policies.visibilities
 
     @property
     def has_profiles(self) -> bool:
@@ -100,20 +100,22 @@ class ActiveConfig:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the files as they are now."""
         entries = self.configuration.invalid.values() if self.configuration else ()
-        return each_once(
+        return unique_problems(
             self.config_problems,
-            limited(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
+            limit_problems(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
             self.preset_problems,
-            self.of_agents.problems,
+            self.agent_policies.problems,
         )
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd in the files in force."""
-        of_configuration = self.configuration.warnings if self.configuration else ()
-        return each_once(of_configuration, self.preset_warnings, self.of_agents.warnings)
+        configuration_warnings = self.configuration.warnings if self.configuration else ()
+        return unique_problems(
+            configuration_warnings, self.preset_warnings, self.agent_policies.warnings
+        )
 
-    def switched(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":
+    def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":
         """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
         preset_id = loaded.preset.preset_id
         configuration = self.configuration
@@ -156,7 +158,7 @@ class ConfigFolder:
         """List the presets, and why other files are none that can be chosen."""
         return list_presets(self.path, naming=self._naming)
 
-    def load(self, preset_id: str) -> LoadedPreset:
+    def load_preset(self, preset_id: str) -> LoadedPreset:
         """Load a preset. Raises PresetMissing, InvalidConfig."""
         return load_preset(self.path, preset_id, naming=self._naming)
 
@@ -171,7 +173,7 @@ class ConfigFolder:
                 "unset MCP_PROXY_PRESET and restart to be able to choose"
             )
         try:
-            loaded = self.load(preset_id)
+            loaded = self.load_preset(preset_id)
         except PresetMissing as error:
             raise PresetNotFound(
                 f"there is no preset {quote(preset_id)}; list the presets to see which there are"
@@ -195,7 +197,7 @@ class ConfigFolder:
                 details=_details(error),
             ) from error
 
-    def look(self, before: ActiveConfig) -> ActiveConfig:
+    def load_active(self, before: ActiveConfig) -> ActiveConfig:
         """Give what holds after ``before``, by the files as they are now."""
         configuration, config_problems = load_or_keep_last_good(
             self._load_configuration,
@@ -206,14 +208,16 @@ class ConfigFolder:
         if configuration is not None and before.configuration is not None:
             configuration = configuration.with_last_good(before.configuration)
         chosen = self._pinned or self._chosen(before, configuration)
-        looked = replace(
+        found = replace(
             before,
             configuration=configuration,
             config_problems=config_problems,
             chosen=chosen,
-            of_agents=load_agent_policies(self.path, before.of_agents, configuration, self._naming),
+            agent_policies=load_agent_policies(
+                self.path, before.agent_policies, configuration, self._naming
+            ),
         )
-        return looked if chosen is None else self._with_preset(looked, chosen)
+        return found if chosen is None else self._with_chosen(found, chosen)
 
     def _chosen(self, before: ActiveConfig, configuration: Configuration | None) -> str | None:
         if configuration is None:
@@ -227,9 +231,9 @@ class ConfigFolder:
             return _only_preset(self.listing())
         return before.chosen
 
-    def _with_preset(self, before: ActiveConfig, chosen: str) -> ActiveConfig:
+    def _with_chosen(self, before: ActiveConfig, chosen: str) -> ActiveConfig:
         try:
-            loaded = self.load(chosen)
+            loaded = self.load_preset(chosen)
         except (PresetMissing, InvalidConfig) as error:
             in_force = before.preset.preset_id
             return replace(
@@ -246,7 +250,7 @@ class ConfigFolder:
     def _as_its_file_is(self, preset: Preset) -> Preset:
         """Follow the file of a preset that is only in force until the chosen one can be."""
         try:
-            return self.load(preset.preset_id).preset
+            return self.load_preset(preset.preset_id).preset
         except (PresetMissing, InvalidConfig):
             return preset
 
@@ -262,6 +266,6 @@ def _only_preset(listing: PresetListing) -> str | None:
     return ids[0] if len(ids) == 1 else None
 
 
-def each_once(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def unique_problems(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Join lists of problems: a preset may be both the active one and an agent's."""
     return tuple(dict.fromkeys(chain.from_iterable(problems)))

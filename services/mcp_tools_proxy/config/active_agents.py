@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limit_problems
 from mcp_tools_proxy.config.last_good import (
     LAST_GOOD,
     inactive_preset_problems,
@@ -149,7 +149,7 @@ def _never_loaded(
     is_broken = isinstance(error, InvalidConfig)
     todo = "has problems: mend it" if is_broken else "is not there: make it, or name another preset"
     message = f"{preset_file(preset_id)} {todo}; until then the agent sees nothing of any server"
-    yield from limited(
+    yield from limit_problems(
         AGENTS_FILE,
         [
             Problem(file=AGENTS_FILE, path=json_path(("agents", index, "preset")), message=message)

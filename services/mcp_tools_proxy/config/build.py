@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from mcp_tools_proxy.config.env_vars import not_set, plain_braces, unset_variables
-from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limited
+from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limit_problems
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
     ConfigurationFile,
@@ -18,7 +18,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     CONFIGURATION,
     PRESET,
     Oddity,
-    joined,
+    group_oddities,
     unknown_keys,
 )
 from mcp_tools_proxy.domain.configuration import (
@@ -117,7 +117,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
     )
 
 
-def repeated_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
+def duplicate_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
     """Tell which agents have the name of one before them."""
     first: dict[str, int] = {}
     problems = []
@@ -127,10 +127,12 @@ def repeated_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
             message = f"is also the name of $.agents[{other}]; give each agent its own"
             path = json_path(("agents", index, "name"))
             problems.append(Problem(file=file_name, path=path, message=message))
-    return limited(file_name, problems)
+    return limit_problems(file_name, problems)
 
 
-def clashing_tool_names(file_name: str, preset: Preset, naming: ToolNaming) -> tuple[Problem, ...]:
+def conflicting_tool_names(
+    file_name: str, preset: Preset, naming: ToolNaming
+) -> tuple[Problem, ...]:
     """Tell which tools of a preset have a name that is not theirs alone, where it has to be."""
     return first_problems(
         file_name, list(naming.clashes(preset.tools)), partial(_clash_problem, file_name)
@@ -220,4 +222,4 @@ def _fillable(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 
 
 def _warnings(file_name: str, oddities: Iterable[Oddity]) -> tuple[Problem, ...]:
-    return limited(file_name, joined(file_name, oddities))
+    return limit_problems(file_name, group_oddities(file_name, oddities))

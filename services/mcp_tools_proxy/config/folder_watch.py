@@ -14,16 +14,16 @@ from pathlib import Path
 
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE, PRESET_FILES
 
-LOOK_S = 0.2
+POLL_S = 0.2
 """The pause between two looks while nothing happens, in seconds."""
 
 SETTLE_S = 0.1
 """The pause between two looks after a change, in seconds."""
 
-QUIET_LOOKS = 3
+QUIET_POLLS = 3
 """How many looks in a row see no further change before it is told: editors write in pieces."""
 
-MAX_LOOKS = 5
+MAX_POLLS = 5
 """How many looks after the first sight of a change it is told in any case."""
 
 _Stamp = tuple[tuple[str, object], ...]
@@ -37,11 +37,11 @@ async def changes(
     The first time is at once: something may have changed since it was last read. Changes in quick
     succession are told together. The folder need not exist; whatever happens to it, this goes on.
     """
-    told = await asyncio.to_thread(_look, folder)
+    told = await asyncio.to_thread(_snapshot, folder)
     yield
     while True:
-        await sleep(LOOK_S)
-        seen = await asyncio.to_thread(_look, folder)
+        await sleep(POLL_S)
+        seen = await asyncio.to_thread(_snapshot, folder)
         if seen != told:
             told = await _settled(folder, seen, sleep)
             yield
@@ -50,16 +50,16 @@ async def changes(
 async def _settled(folder: Path, seen: _Stamp, sleep: Callable[[float], Awaitable[None]]) -> _Stamp:
     """Wait until the files are at rest, not for ever, and give how they are then."""
     quiet = 0
-    for _ in range(MAX_LOOKS):
+    for _ in range(MAX_POLLS):
         await sleep(SETTLE_S)
-        before, seen = seen, await asyncio.to_thread(_look, folder)
+        before, seen = seen, await asyncio.to_thread(_snapshot, folder)
         quiet = quiet + 1 if seen == before else 0
-        if quiet == QUIET_LOOKS:
+        if quiet == QUIET_POLLS:
             break
     return seen
 
 
-def _look(folder: Path) -> _Stamp:
+def _snapshot(folder: Path) -> _Stamp:
     """Give something that is different whenever a file is; a failure to look is a state as well."""
     try:
         names = sorted(name for name in os.listdir(folder) if _matters(name))

@@ -75,7 +75,7 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
     if not isinstance(parsed, dict):
         raise _unusable(file_name, "should be a JSON object")
     if problems := list(_strictness(file_name, parsed, ())):
-        raise InvalidConfig(limited(file_name, problems))
+        raise InvalidConfig(limit_problems(file_name, problems))
     return parsed
 
 
@@ -87,7 +87,7 @@ def json_path(location: Location) -> str:
 def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
     """Tell everything that a model found wrong, without the values."""
     errors = error.errors(include_url=False, include_input=False)
-    return limited(file_name, [problem_of_error(file_name, it) for it in errors])
+    return limit_problems(file_name, [problem_of_error(file_name, it) for it in errors])
 
 
 def problem_of_error(file_name: str, error: ErrorDetails) -> Problem:
@@ -95,7 +95,7 @@ def problem_of_error(file_name: str, error: ErrorDetails) -> Problem:
     return Problem(file=file_name, path=json_path(_place(error)), message=_message(error))
 
 
-def limited(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def limit_problems(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Keep the first problems of a file that has very many."""
     return first_problems(file_name, problems, lambda problem: problem)
 

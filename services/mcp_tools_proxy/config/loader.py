@@ -19,23 +19,29 @@ from mcp_tools_proxy.config.build import (
     build_agents,
     build_configuration,
     build_preset,
-    clashing_tool_names,
     configuration_warnings,
+    conflicting_tool_names,
+    duplicate_names,
     preset_warnings,
-    repeated_names,
 )
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
 from mcp_tools_proxy.config.json_edit import with_key, write_atomically
 from mcp_tools_proxy.config.json_file import (
-    limited,
+    limit_problems,
     parse_json,
     problems_of,
     read_json,
     read_text,
 )
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
-from mcp_tools_proxy.config.server_entries import check_configuration, entry_ids, without
-from mcp_tools_proxy.config.unknown_keys import AGENTS, PRESET, Expected, joined, unknown_keys
+from mcp_tools_proxy.config.server_entries import check_configuration, drop_entries, entry_ids
+from mcp_tools_proxy.config.unknown_keys import (
+    AGENTS,
+    PRESET,
+    ExpectedKeys,
+    group_oddities,
+    unknown_keys,
+)
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,
@@ -106,7 +112,7 @@ def load_configuration(
     if written is None:
         return NO_FILE
     checked = check_configuration(path.name, written, environment)
-    good = without(written, checked.invalid)
+    good = drop_entries(written, checked.invalid)
     return build_configuration(
         checked.file,
         call_timeout_s=call_timeout_s,
@@ -127,7 +133,7 @@ def load_agents(folder: Path) -> Agents:
     if written is None:
         return NO_AGENTS
     file = _checked(AgentsFile, AGENTS, path.name, written)
-    if problems := repeated_names(path.name, file):
+    if problems := duplicate_names(path.name, file):
         raise InvalidConfig(problems)
     return build_agents(file, warnings=agents_warnings(path.name, written))
 
@@ -249,16 +255,18 @@ def _checked_preset(
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
     preset = build_preset(file)
-    if problems := clashing_tool_names(file_name, preset, naming):
+    if problems := conflicting_tool_names(file_name, preset, naming):
         raise InvalidConfig(problems)
     return file, preset
 
 
-def _checked(model: type[ModelT], expected: Expected, file_name: str, written: object) -> ModelT:
+def _checked(
+    model: type[ModelT], expected: ExpectedKeys, file_name: str, written: object
+) -> ModelT:
     """Check a file as a whole; keys that nothing reads are told beside what is wrong."""
     try:
         return model.model_validate(written)
     except ValidationError as error:
-        odd = joined(file_name, unknown_keys(expected, written))
+        odd = group_oddities(file_name, unknown_keys(expected, written))
         problems = (*problems_of(file_name, error), *odd)
-        raise InvalidConfig(limited(file_name, problems)) from error
+        raise InvalidConfig(limit_problems(file_name, problems)) from error

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.config.json_file import json_path, limited, problem_of_error
+from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.config.unknown_keys import (
     CONFIGURATION,
     SERVER,
-    joined,
+    group_oddities,
     narrowing_key,
+    refusal_text,
     unknown_keys,
-    why_refused,
 )
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
 
@@ -44,23 +44,25 @@ def check_configuration(
         errors = error.errors(include_url=False, include_input=False)
         if any(_server_of(it) is None for it in errors):
             problems = [problem_of_error(file_name, it) for it in errors]
-            problems += joined(file_name, unknown_keys(CONFIGURATION, written))
-            raise InvalidConfig(limited(file_name, problems)) from error
+            problems += group_oddities(file_name, unknown_keys(CONFIGURATION, written))
+            raise InvalidConfig(limit_problems(file_name, problems)) from error
         for it in errors:
             found.setdefault(_server_of(it) or "", []).append(problem_of_error(file_name, it))
     if found:
-        file = ConfigurationFile.model_validate(without(written, found), context=environment)
+        file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     return CheckedConfiguration(
         file=file,
         invalid={
-            server_id: limited(file_name, _with_unknown_keys(file_name, written, server_id, wrong))
+            server_id: limit_problems(
+                file_name, _with_unknown_keys(file_name, written, server_id, wrong)
+            )
             for server_id in _entries(written)
             if (wrong := found.get(server_id))
         },
     )
 
 
-def without(written: Written, server_ids: Mapping[str, object]) -> Written:
+def drop_entries(written: Written, server_ids: Mapping[str, object]) -> Written:
     """Give the file without the entries of these servers."""
     kept = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
     return {**written, _SERVERS: kept}
@@ -79,7 +81,7 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
             meant = None if key in _KNOWN else narrowing_key(key, value)
             if meant is not None:
                 path = json_path((_SERVERS, server_id, key))
-                problem = Problem(file=file_name, path=path, message=why_refused(key, meant))
+                problem = Problem(file=file_name, path=path, message=refusal_text(key, meant))
                 found.setdefault(server_id, []).append(problem)
     return found
 
@@ -89,7 +91,7 @@ def _with_unknown_keys(
 ) -> list[Problem]:
     """Add the keys that nothing reads: one of them may be what is said to be missing."""
     place = (_SERVERS, server_id)
-    odd = joined(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
+    odd = group_oddities(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
     told = {problem.path for problem in wrong}
     return wrong + [problem for problem in odd if problem.path not in told]
 

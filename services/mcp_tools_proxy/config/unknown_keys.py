@@ -93,7 +93,7 @@ def narrowing_key(key: str, value: object) -> str | None:
     return closest_match(key.casefold(), NARROWING, least=_NEAR)
 
 
-def why_refused(key: str, meant: str) -> str:
+def refusal_text(key: str, meant: str) -> str:
     """Say why an entry with a key that was to narrow it is not served."""
     return (
         f"{quote(key)} is no known key; did you mean {quote(meant)}? The entry is not used until "
@@ -101,7 +101,7 @@ def why_refused(key: str, meant: str) -> str:
     )
 
 
-def what_to_do(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str:
+def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str:
     """Say what becomes of a key that nothing reads, and which one is meant."""
     told = advice.get(key)
     if told is not None:
@@ -110,7 +110,7 @@ def what_to_do(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str
     return f"{quote(key)} is no known key{hint}"
 
 
-PLACES_TOLD = 3
+MAX_PLACES = 3
 """How many further places one message tells."""
 
 Oddity = tuple[Location, str]
@@ -118,46 +118,46 @@ Oddity = tuple[Location, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedKeys:
     """What an object may hold: the keys of its model, and below some of them others."""
 
     model: type[BaseModel]
     advice: Mapping[str, str] = field(default_factory=dict)
-    below: Mapping[str, "Expected"] = field(default_factory=dict)
+    below: Mapping[str, "ExpectedKeys"] = field(default_factory=dict)
     """Key → what each item of its list, or each value of its object, is."""
-    is_told: Callable[[str], bool] = lambda _: True
+    is_reported: Callable[[str], bool] = lambda _: True
     """Whether a key that nothing reads is told here; False for what the model itself refuses."""
 
 
-SERVER = Expected(ServerEntry, OF_SERVER)
-CONFIGURATION = Expected(ConfigurationFile, OF_ROOT, {"mcpServers": SERVER})
-_AGENT = Expected(AgentEntry, OF_AGENT, is_told=lambda key: meant_key(key) is None)
-AGENTS = Expected(AgentsFile, {}, {"agents": _AGENT})
-PRESET = Expected(
+SERVER = ExpectedKeys(ServerEntry, OF_SERVER)
+CONFIGURATION = ExpectedKeys(ConfigurationFile, OF_ROOT, {"mcpServers": SERVER})
+_AGENT = ExpectedKeys(AgentEntry, OF_AGENT, is_reported=lambda key: meant_key(key) is None)
+AGENTS = ExpectedKeys(AgentsFile, {}, {"agents": _AGENT})
+PRESET = ExpectedKeys(
     PresetFile,
     {},
     {
-        "tools": Expected(ToolReference),
-        "prompts": Expected(PromptReference),
-        "resources": Expected(ResourceReference),
+        "tools": ExpectedKeys(ToolReference),
+        "prompts": ExpectedKeys(PromptReference),
+        "resources": ExpectedKeys(ResourceReference),
     },
 )
 
 
-def unknown_keys(expected: Expected, written: object, place: Location = ()) -> Iterator[Oddity]:
+def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) -> Iterator[Oddity]:
     """Tell of each key that nothing reads; what is no object where one should be has none."""
     if not isinstance(written, Mapping):
         return
     known = [info.alias or name for name, info in expected.model.model_fields.items()]
     for key, value in written.items():
-        if key not in known and expected.is_told(key) and (key != "$schema" or place):
-            yield (*place, key), what_to_do(key, expected.advice, known)
+        if key not in known and expected.is_reported(key) and (key != "$schema" or place):
+            yield (*place, key), advice_for(key, expected.advice, known)
         if key in known and (below := expected.below.get(key)):
             for step, part in parts_of(value):
                 yield from unknown_keys(below, part, (*place, key, step))
 
 
-def joined(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
+def group_oddities(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
     """Make one problem of all that say the same, with the first places where it is so."""
     places: dict[str, list[Location]] = {}
     for place, message in oddities:
@@ -172,7 +172,7 @@ def also_at(others: Sequence[Location]) -> str:
     """Say at which further places the same is so, to stand at the end of a message."""
     if not others:
         return ""
-    told = ", ".join(json_path(place) for place in others[:PLACES_TOLD])
-    if len(others) <= PLACES_TOLD:
+    told = ", ".join(json_path(place) for place in others[:MAX_PLACES])
+    if len(others) <= MAX_PLACES:
         return f" (also at {told})"
     return f" (also at {len(others)} more places, such as {told})"

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
-LOOK_S = 0.2
+POLL_S = 0.2
 """The pause between two looks while nothing happens, in seconds."""
 
 SETTLE_S = 0.1
 """The pause between two looks after a change, in seconds."""
 
-MAX_LOOKS = 4
+MAX_POLLS = 4
 """How many looks after the first sight of a change it is told in any case."""
 
 RETRY_S = 1.0
@@ -38,25 +38,25 @@ async def changes(
     """Yield when the file may have changed, within 0.7 s; the first time at once.
 
     A change is told when the file is at rest, since editors write in pieces, or at the latest after
-    ``MAX_LOOKS``. The file need not exist; whatever happens to it, this goes on.
+    ``MAX_POLLS``. The file need not exist; whatever happens to it, this goes on.
     """
-    told = await asyncio.to_thread(_look, file)
+    told = await asyncio.to_thread(_snapshot, file)
     yield
     while True:
-        await sleep(LOOK_S)
-        seen = await asyncio.to_thread(_look, file)
+        await sleep(POLL_S)
+        seen = await asyncio.to_thread(_snapshot, file)
         if seen == told:
             continue
-        for _ in range(MAX_LOOKS):
+        for _ in range(MAX_POLLS):
             await sleep(SETTLE_S)
-            before, seen = seen, await asyncio.to_thread(_look, file)
+            before, seen = seen, await asyncio.to_thread(_snapshot, file)
             if seen == before:
                 break
         told = seen
         yield
 
 
-def _look(file: Path) -> object:
+def _snapshot(file: Path) -> object:
     """Give something that is different whenever the file is; a failure is a state as well."""
     try:
         status = file.stat()

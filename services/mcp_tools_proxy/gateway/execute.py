@@ -32,15 +32,15 @@ BUDGET_ARGUMENT = "doc_id"
 log = structlog.get_logger()
 
 
-def _ignore_start(_call: Call, _spec: ComponentSpec) -> None:
+def _noop(_call: Call, _spec: ComponentSpec) -> None:
     """Let a call enter without a word."""
 
 
 class Executor:
     """Runs calls: every entry of the gateway ends here (contract §1, order of checks).
 
-    ``entered`` is told of each call for a downstream server once it is known what it names,
-    ``record`` of every call when it is over.
+    ``on_start`` is told of each call for a downstream server once it is known what it names,
+    ``on_finish`` of every call when it is over.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Executor:
         blocklist: Blocklist,
         lifecycle: Lifecycle,
         max_result_bytes: int,
-        record: Callable[[CallRecord], None],
-        entered: Callable[[Call, ComponentSpec], None] = _ignore_start,
+        on_finish: Callable[[CallRecord], None],
+        on_start: Callable[[Call, ComponentSpec], None] = _noop,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._first_attempts = first_attempts
@@ -60,8 +60,8 @@ class Executor:
         self._blocklist = blocklist
         self._lifecycle = lifecycle
         self._max_result_bytes = max_result_bytes
-        self._record = record
-        self._entered = entered
+        self._on_finish = on_finish
+        self._on_start = on_start
         self._clock = clock
 
     async def execute(self, call: Call) -> Outcome:
@@ -96,7 +96,7 @@ class Executor:
             self._lifecycle.check_serving()
             component = self._first_attempts.find_now(call, find)
             run = wait_and_run() if component is None else self._run(component, call)
-            outcome = await self._lifecycle.run(run)
+            outcome = await self._lifecycle.track(run)
         except ShuttingDown as error:
             is_final = component is not None and not component.spec.idempotent
             outcome = Failed(error=error.after_sending() if is_final else error)
@@ -107,7 +107,7 @@ class Executor:
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
             outcome = Failed(error=InternalError())
         finally:
-            self._record(
+            self._on_finish(
                 CallRecord(
                     call=call,
                     spec=component.spec if component is not None else None,
@@ -120,7 +120,7 @@ class Executor:
     async def _run(self, component: Component, call: Call) -> Ok:
         spec = component.spec
         if spec.server_id is not None:
-            self._entered(call, spec)
+            self._on_start(call, spec)
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a URI is a name, no argument

@@ -63,8 +63,8 @@ class FirstAttempts:
         if not pending:
             return ()
         registry = self._registry.current
-        viewer = registry.access.viewer(caller)
-        return [it for it in pending if registry.expected.may_list(it, kind, viewer)]
+        viewer = registry.access.viewer_for(caller)
+        return [it for it in pending if registry.pending_offers.may_list(it, kind, viewer)]
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         """Return what ``find`` finds for the call, now or after waiting, and the call; see both."""
@@ -112,8 +112,8 @@ class FirstAttempts:
         pending = self._servers.pending
         if not pending or (kind is Kind.TOOL and registry.tools.owns(name)):
             return ()
-        viewer = registry.access.viewer(call.caller)
-        return [it for it in pending if registry.expected.may_offer(it, kind, name, viewer)]
+        viewer = registry.access.viewer_for(call.caller)
+        return [it for it in pending if registry.pending_offers.may_offer(it, kind, name, viewer)]
 
     async def _first_of(
         self, servers: Sequence[str], waited_s: float, tenant_id: str

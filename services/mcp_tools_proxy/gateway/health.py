@@ -7,10 +7,10 @@ from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
-Line = Mapping[str, object]
+CheckResult = Mapping[str, object]
 """What is told of one dependency: ``{"status": "ok" | "degraded", …}``."""
 
-Check = Callable[[], Line]
+ReadinessCheck = Callable[[], CheckResult]
 """Tells of one dependency without asking it."""
 
 _WELL = frozenset({ServerState.READY, ServerState.DISABLED})
@@ -21,7 +21,7 @@ class Readiness:
     """``status`` is ready, degraded, starting or stopping; ``checks`` has a line for each part."""
 
     status: str
-    checks: Mapping[str, Line]
+    checks: Mapping[str, CheckResult]
 
     @property
     def serving(self) -> bool:
@@ -35,7 +35,7 @@ class Readiness:
         return Readiness(self.status, checks)
 
 
-def _brief(line: Line) -> Line:
+def _brief(line: CheckResult) -> CheckResult:
     return {
         key: value
         for key, value in line.items()
@@ -49,7 +49,7 @@ class Health:
     def __init__(
         self,
         lifecycle: Lifecycle,
-        checks: Mapping[str, Check],
+        checks: Mapping[str, ReadinessCheck],
         servers: Callable[[], Iterable[ServerStatus]] = tuple,
         started: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -59,7 +59,7 @@ class Health:
         self._servers = servers
         self._started = started
 
-    def add(self, name: str, check: Check) -> None:
+    def add(self, name: str, check: ReadinessCheck) -> None:
         """Tell of one dependency more: one that is built after this."""
         self._checks[name] = check
 
@@ -75,7 +75,7 @@ class Health:
         return Readiness("degraded" if degraded else "ready", checks)
 
 
-def remote_line(status: RemoteStatus, problem: str | None = None) -> Line:
+def backend_readiness(status: RemoteStatus, problem: str | None = None) -> CheckResult:
     """Tell of the remote backend; one that is away degrades, other callers are served as before.
 
     ``problem`` is why all that it asks is refused.
@@ -90,7 +90,7 @@ def remote_line(status: RemoteStatus, problem: str | None = None) -> Line:
     return {key: value for key, value in line.items() if value is not None}
 
 
-def _server_line(server: ServerStatus) -> Line:
+def _server_line(server: ServerStatus) -> CheckResult:
     well = server.state in _WELL and not server.stale and not server.problems
     line: dict[str, object] = {
         "status": "ok" if well else "degraded",

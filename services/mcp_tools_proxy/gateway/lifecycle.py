@@ -22,7 +22,7 @@ class Lifecycle:
     """The process's phase and its calls in flight.
 
     Once stopping, a new call is refused with SHUTTING_DOWN; calls in flight go on until
-    ``cut_off`` ends them with the same code.
+    ``cancel_in_flight`` ends them with the same code.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Lifecycle:
         self._idle = asyncio.Event()
         self._idle.set()
         self._running: set[asyncio.Task[object]] = set()
-        self._cut: set[asyncio.Task[object]] = set()
+        self._cancelled: set[asyncio.Task[object]] = set()
 
     def __repr__(self) -> str:
         return f"<Lifecycle {self.phase.value}, {self.in_flight} in flight>"
@@ -60,7 +60,7 @@ class Lifecycle:
         """Calls running now."""
         return len(self._running)
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def track(self, work: Awaitable[T]) -> T:
         """Await ``work`` as a call in flight. Raises ShuttingDown when it is cut off."""
         task = asyncio.current_task()
         if task is None:
@@ -70,13 +70,13 @@ class Lifecycle:
         try:
             return await work
         except asyncio.CancelledError:
-            if task not in self._cut:
+            if task not in self._cancelled:
                 raise
             task.uncancel()
             raise ShuttingDown("the service stopped before this call was done") from None
         finally:
             self._running.discard(task)
-            self._cut.discard(task)
+            self._cancelled.discard(task)
             if not self._running:
                 self._idle.set()
 
@@ -85,8 +85,8 @@ class Lifecycle:
         if self.phase is Phase.STOPPING:
             raise ShuttingDown("this replica is stopping; send the call again")
 
-    def cut_off(self) -> None:
+    def cancel_in_flight(self) -> None:
         """End every call in flight with SHUTTING_DOWN."""
-        for task in self._running - self._cut:
-            self._cut.add(task)
+        for task in self._running - self._cancelled:
+            self._cancelled.add(task)
             task.cancel()

@@ -24,7 +24,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
-from mcp_tools_proxy.gateway.check.findings import findings_of
+from mcp_tools_proxy.gateway.check.findings import explain_missing
 from mcp_tools_proxy.gateway.reload_report import ChangeReporter
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -121,7 +121,7 @@ class Reloader:
         self._one_at_a_time = asyncio.Lock()
         self._in_force = ActiveConfig()
         self._view = View()
-        self._vain: tuple[Problem, ...] = ()
+        self._unmatched_exclusions: tuple[Problem, ...] = ()
         self._news = ChangeReporter()
         self._built = False
         self._reloaded_at: datetime | None = None
@@ -172,7 +172,7 @@ class Reloader:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is odd in the files in force and does no harm."""
-        return self._in_force.warnings + self._vain
+        return self._in_force.warnings + self._unmatched_exclusions
 
     @property
     def last_reload(self) -> Reload | None:
@@ -188,14 +188,14 @@ class Reloader:
     async def load(self) -> None:
         """Look at the files and put what they say in force. Bad files are told, never raised."""
         async with self._one_at_a_time:
-            found = await asyncio.to_thread(self._files.look, self._in_force)
+            found = await asyncio.to_thread(self._files.load_active, self._in_force)
             self._news.report_config(found, self._in_force)
             if found != self._in_force or not self._built:
                 self._pool.apply(found.servers)
-                self._swap(found)
+                self._publish(found)
             self._count_reload()
 
-    async def run(self) -> None:
+    async def watch(self) -> None:
         """Follow the folder until cancelled; a change is in force within a second (P-21)."""
         async with aclosing(changes(self._files.path)) as batches:
             async for _ in batches:
@@ -211,7 +211,7 @@ class Reloader:
         The pool calls it; it never raises, so that no server's offer can end a session's task.
         """
         try:
-            self._swap(self._in_force)
+            self._publish(self._in_force)
         except Exception:
             log.exception("registry.rebuild_crashed")
 
@@ -223,7 +223,7 @@ class Reloader:
         """
         async with self._one_at_a_time:
             loaded = await asyncio.to_thread(self._files.choose, preset_id, persist=persist)
-            self._swap(self._in_force.switched(loaded, persisted=persist))
+            self._publish(self._in_force.with_preset(loaded, persisted=persist))
             self._count_reload()
         log.info("preset.switched", preset=preset_id, persisted=persist)
 
@@ -232,7 +232,7 @@ class Reloader:
         """Whether nothing is wrong with what was read and built last."""
         return self._built and not self.problems
 
-    def _swap(self, wanted: ActiveConfig) -> None:
+    def _publish(self, wanted: ActiveConfig) -> None:
         """Filter, build and swap, without a pause between: nobody sees half of it (P-16).
 
         What raises on the way leaves everything as it was.
@@ -258,7 +258,7 @@ class Reloader:
             access=access,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
-            not_shown=HiddenItems(snapshots=snapshots, need_task=view.need_task),
+            hidden_items=HiddenItems(snapshots=snapshots, need_task=view.need_task),
         )
         self._holder.replace(registry)
         self._in_force = wanted
@@ -266,14 +266,14 @@ class Reloader:
         self.version += 1
         self._built = True
         self._metrics.preset_missing.set(len(view.missing))
-        self._vain = find_unmatched_exclusions(
+        self._unmatched_exclusions = find_unmatched_exclusions(
             agents=wanted.agents or NO_AGENTS,
             configuration=wanted.configuration or NO_FILE,
             snapshots=snapshots,
             local_tools=[tool.spec.name for tool in self._local_tools],
             certain_only=True,
         )
-        findings = findings_of(
+        findings = explain_missing(
             view,
             clashing,
             servers=wanted.servers,
@@ -281,7 +281,9 @@ class Reloader:
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
-        self._news.report_registry(findings, self._vain, access, wanted.preset.preset_id)
+        self._news.report_registry(
+            findings, self._unmatched_exclusions, access, wanted.preset.preset_id
+        )
 
     def _agent_required(self, wanted: ActiveConfig) -> bool:
         """Tell whether a call needs an agent: as the setting says, else where there are profiles.

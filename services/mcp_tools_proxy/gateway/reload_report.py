@@ -6,7 +6,7 @@ import structlog
 
 from mcp_tools_proxy.config.active import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
-from mcp_tools_proxy.gateway.check.findings import Finding, tell
+from mcp_tools_proxy.gateway.check.findings import Finding, log_findings
 from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
 
 log = structlog.get_logger()
@@ -17,36 +17,40 @@ class ChangeReporter:
 
     def __init__(self) -> None:
         self._findings: Collection[Finding] = ()
-        self._vain: Collection[Problem] = ()
+        self._unmatched_exclusions: Collection[Problem] = ()
         self._access = UNRESTRICTED
 
     def report_config(self, found: ActiveConfig, before: ActiveConfig) -> None:
         """Log what a look at the files found that the look ``before`` did not."""
-        _tell("config.problem", found.problems, before.problems)
-        _tell("config.warning", found.warnings, before.warnings)
+        _log_new("config.problem", found.problems, before.problems)
+        _log_new("config.warning", found.warnings, before.warnings)
         if found.preset.preset_id != before.preset.preset_id:
             log.info("preset.active", preset=found.preset.preset_id)
 
     def report_registry(
-        self, findings: Iterable[Finding], vain: Collection[Problem], access: Access, preset_id: str
+        self,
+        findings: Iterable[Finding],
+        unmatched: Collection[Problem],
+        access: Access,
+        preset_id: str,
     ) -> None:
         """Log what a registry leaves out, excluded names that name nothing, and what agents it has.
 
         Only what the registry before had not.
         """
         findings = tuple(findings)
-        tell([it for it in findings if it not in self._findings], preset_id=preset_id)
-        _tell("config.warning", vain, self._vain)
+        log_findings([it for it in findings if it not in self._findings], preset_id=preset_id)
+        _log_new("config.warning", unmatched, self._unmatched_exclusions)
         if _agents(access) != _agents(self._access):
             log.info("agents.active", **_agents(access))
-        self._findings, self._vain, self._access = findings, vain, access
+        self._findings, self._unmatched_exclusions, self._access = findings, unmatched, access
 
 
 def _agents(access: Access) -> dict[str, object]:
     return {"agents": len(access.agents or ()), "agent_required": access.agent_required}
 
 
-def _tell(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+def _log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
     for it in problems:
         if it not in before:
             log.warning(event, file=it.file, path=it.path, reason=it.message)

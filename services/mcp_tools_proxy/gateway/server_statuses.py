@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 
 
-def statuses_of(
+def merge_statuses(
     running: Iterable[ServerStatus], configuration: Configuration
 ) -> tuple[ServerStatus, ...]:
     """Give the status of every server, in the file's order.

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-class Startup:
+class StartupWait:
     """Over once each of these servers was tried once, or when the time is; ``clock`` gives seconds.
 
     A server that a reload adds later changes nothing of it.

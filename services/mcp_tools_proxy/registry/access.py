@@ -26,7 +26,7 @@ class Access:
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
 
-    def viewer(self, caller: Caller) -> Viewer:
+    def viewer_for(self, caller: Caller) -> Viewer:
         """Give whom to answer. Raises AgentNotFound, AgentRequired."""
         has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:

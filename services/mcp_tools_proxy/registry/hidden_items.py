@@ -43,7 +43,7 @@ class HiddenItems:
         }
 
 
-NOTHING = HiddenItems()
+NOTHING_HIDDEN = HiddenItems()
 
 
 def _spellings(server_id: str, name: str) -> Iterator[str]:

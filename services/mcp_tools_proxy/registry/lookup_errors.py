@@ -24,7 +24,7 @@ from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
 
-CANDIDATES_TOLD = 5
+MAX_CANDIDATES = 5
 """How many candidates a message names; ``details`` has them all."""
 
 OUTSIDE_THE_VIEW = "not visible under the active preset"
@@ -88,8 +88,8 @@ def not_found(
 
 def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
     """Refuse a name that several components go by; ``candidates`` are their own names."""
-    told = ", ".join(quote(candidate) for candidate in candidates[:CANDIDATES_TOLD])
-    more = len(candidates) - CANDIDATES_TOLD
+    told = ", ".join(quote(candidate) for candidate in candidates[:MAX_CANDIDATES])
+    more = len(candidates) - MAX_CANDIDATES
     return AmbiguousName(
         f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
         f"server in front: {told}" + (f" or {more} more" if more > 0 else ""),

@@ -57,7 +57,7 @@ class McpLists(Generic[ItemT]):
 
     def definitions_for(self, viewer: Viewer) -> Sequence[JsonObject]:
         """List what ``viewer`` may use."""
-        mask = self._table.mask_of(viewer)
+        mask = self._table.visibility_mask(viewer)
         shown = self._lists.get(mask)
         if shown is None:
             places = compress(range(len(mask)), mask)
@@ -67,7 +67,7 @@ class McpLists(Generic[ItemT]):
 
     async def list_for(self, viewer: Viewer) -> McpList:
         """List what ``viewer`` may use and every MCP client takes, with the list's tag."""
-        mask = self._table.mask_of(viewer)
+        mask = self._table.visibility_mask(viewer)
         listed = self._takeable.get(mask)
         if listed is None:
             shown = self.definitions_for(viewer)

@@ -15,7 +15,7 @@ from mcp_tools_proxy.registry.table import Viewer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class PendingOffers:
     """The preset in force, what nobody may see of a server (``exclude``), and the server ids."""
 
     scope: PresetScope = NO_SCOPE

@@ -19,7 +19,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
 from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
-from mcp_tools_proxy.registry.hidden_items import NOTHING, HiddenItems
+from mcp_tools_proxy.registry.hidden_items import NOTHING_HIDDEN, HiddenItems
 from mcp_tools_proxy.registry.lookup_errors import (
     ambiguous,
     not_allowed,
@@ -28,7 +28,7 @@ from mcp_tools_proxy.registry.lookup_errors import (
     tenant_required,
 )
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
-from mcp_tools_proxy.registry.pending_offers import Expected
+from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.table import HasSpec, ItemT, Table, Viewer
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
@@ -47,11 +47,11 @@ class Registry:
     prompts: Table[Prompt]
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
-    through_templates: TemplateResolver
+    template_resolver: TemplateResolver
     listings: McpListings
     access: Access = UNRESTRICTED
-    expected: Expected = field(default_factory=Expected)
-    not_shown: HiddenItems = NOTHING
+    pending_offers: PendingOffers = field(default_factory=PendingOffers)
+    hidden_items: HiddenItems = NOTHING_HIDDEN
 
     @classmethod
     def build(
@@ -64,7 +64,7 @@ class Registry:
         access: Access = UNRESTRICTED,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         scope: PresetScope = NO_SCOPE,
-        not_shown: HiddenItems = NOTHING,
+        hidden_items: HiddenItems = NOTHING_HIDDEN,
     ) -> Self:
         """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
 
@@ -88,17 +88,17 @@ class Registry:
         template_table = Table(templates, names_of=_qualified)
         return cls(
             tools=tool_table,
-            tool_lists=ToolLists(tool_table, not_shown),
+            tool_lists=ToolLists(tool_table, hidden_items),
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,
-            through_templates=TemplateResolver(template_table, access.exclude),
+            template_resolver=TemplateResolver(template_table, access.exclude),
             listings=McpListings.of(
                 tool_table, prompt_table, resource_table, template_table, tool_names
             ),
             access=access,
-            not_shown=not_shown,
-            expected=Expected(
+            hidden_items=hidden_items,
+            pending_offers=PendingOffers(
                 scope=scope,
                 exclude=access.exclude,
                 servers=access.servers,
@@ -118,7 +118,7 @@ class Registry:
         is ever looked for (F-14). Raises AgentNotFound, AgentRequired, AmbiguousName, and for each
         kind not allowed and not found.
         """
-        viewer = self.access.viewer(call.caller)
+        viewer = self.access.viewer_for(call.caller)
         match call.kind:
             case Kind.TOOL:
                 return self._tool(call.name, viewer)
@@ -129,14 +129,14 @@ class Registry:
 
     def resource(self, call: Call) -> Resource:
         """Give the resource that the call names by its URI. Raises as ``resolve``."""
-        return self._resource(call.name, self.access.viewer(call.caller))
+        return self._resource(call.name, self.access.viewer_for(call.caller))
 
     def completion(self, call: Call) -> Component:
         """Give what completes the arguments of what the call names: a prompt, a resource template.
 
         Both go by their listed names. Raises as ``resolve``.
         """
-        viewer = self.access.viewer(call.caller)
+        viewer = self.access.viewer_for(call.caller)
         if call.kind is Kind.PROMPT:
             return self._prompt(call.name, viewer).completion
         template = _only(self.templates.find(call.name, viewer), call.name)
@@ -152,7 +152,7 @@ class Registry:
 
         Raises AgentNotFound, AgentRequired, as the other lists do.
         """
-        return [tool.spec for tool in self.tools.visible_to(self.access.viewer(caller))]
+        return [tool.spec for tool in self.tools.visible_to(self.access.viewer_for(caller))]
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
@@ -161,7 +161,7 @@ class Registry:
 
         With ``names`` only those that go by one of them. Raises AgentNotFound, AgentRequired.
         """
-        viewer = self.access.viewer(caller)
+        viewer = self.access.viewer_for(caller)
         return await self.tool_lists.list_for(viewer, tool_format, names)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
@@ -170,39 +170,39 @@ class Registry:
         One whose bare name means several to this caller is listed as ``server_id:name``; so are
         resources and templates.
         """
-        return self.listings.prompts.definitions_for(self.access.viewer(caller))
+        return self.listings.prompts.definitions_for(self.access.viewer_for(caller))
 
     def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the resources that ``caller`` may read by their names, as MCP does."""
-        return self.listings.resources.definitions_for(self.access.viewer(caller))
+        return self.listings.resources.definitions_for(self.access.viewer_for(caller))
 
     def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the templates whose URIs ``caller`` may read, as MCP does."""
-        return self.listings.templates.definitions_for(self.access.viewer(caller))
+        return self.listings.templates.definitions_for(self.access.viewer_for(caller))
 
     async def mcp_tools(self, caller: Caller) -> McpList:
         """List as MCP does the tools that ``resolve`` would accept, under the names in force.
 
         Every name that is listed leads to its own tool for ``caller``. Raises as ``visible_to``.
         """
-        return await self.listings.tools.list_for(self.access.viewer(caller))
+        return await self.listings.tools.list_for(self.access.viewer_for(caller))
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
         """Give ``prompts_visible_to`` with its tag."""
-        return await self.listings.prompts.list_for(self.access.viewer(caller))
+        return await self.listings.prompts.list_for(self.access.viewer_for(caller))
 
     async def mcp_resources(self, caller: Caller) -> McpList:
         """Give ``resources_visible_to`` with its tag."""
-        return await self.listings.resources.list_for(self.access.viewer(caller))
+        return await self.listings.resources.list_for(self.access.viewer_for(caller))
 
     async def mcp_templates(self, caller: Caller) -> McpList:
         """Give ``templates_visible_to`` with its tag."""
-        return await self.listings.templates.list_for(self.access.viewer(caller))
+        return await self.listings.templates.list_for(self.access.viewer_for(caller))
 
     def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
         """Give the input schema of the tool that ``resolve`` would give; None when it would not."""
         try:
-            found = self.tools.find(name, self.access.viewer(caller))
+            found = self.tools.find(name, self.access.viewer_for(caller))
         except ProxyError:
             return None
         return found[0].spec.input_schema if len(found) == 1 else None
@@ -227,7 +227,7 @@ class Registry:
         raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
 
     def _resource(self, uri: str, viewer: Viewer) -> Resource:
-        found = self.resources.find(uri, viewer) or self.through_templates.find(uri, viewer)
+        found = self.resources.find(uri, viewer) or self.template_resolver.find(uri, viewer)
         resource = _only(found, uri)
         if resource is not None:
             return resource
@@ -239,10 +239,10 @@ class Registry:
         if viewer.visibility.excluded.hits_uri(None, uri):
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, viewer)
-        return denial or self.through_templates.denial(uri, viewer)
+        return denial or self.template_resolver.denial(uri, viewer)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
-        return not_found(kind, name, visible, reason=self.not_shown.reason(kind, name))
+        return not_found(kind, name, visible, reason=self.hidden_items.reason(kind, name))
 
     def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
         """Refuse what needs a tenant to who has none, and to an agent what its profile takes from
@@ -270,7 +270,7 @@ class RegistryHolder:
         for listener in tuple(self._listeners.values()):
             listener()
 
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have ``listener`` called after each replacement, until what is returned is called.
 
         It must not raise or wait.

@@ -73,7 +73,7 @@ class Table(Generic[ItemT]):
 
     Of several that share a bare name, a caller without an agent may use the first one only where
     that one shadows the others, and each agent those that its profile leaves it. What a list shows
-    and what a name leads to are both ``shows``, so they cannot disagree.
+    and what a name leads to are both ``is_visible``, so they cannot disagree.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Table(Generic[ItemT]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def shows(self, item: ItemT, viewer: Viewer) -> bool:
+    def is_visible(self, item: ItemT, viewer: Viewer) -> bool:
         """Tell whether ``viewer`` may see and use an item."""
         if viewer.agent is None and id(item) in self._shadowed:
             return False
@@ -126,10 +126,10 @@ class Table(Generic[ItemT]):
         """
         own = self._by_name.get(name)
         if own is not None:
-            return (own,) if self.shows(own, viewer) else ()
+            return (own,) if self.is_visible(own, viewer) else ()
         if viewer.agent is None and not self._bare_names:
             return ()
-        return tuple(it for it in self._by_bare_name.get(name, ()) if self.shows(it, viewer))
+        return tuple(it for it in self._by_bare_name.get(name, ()) if self.is_visible(it, viewer))
 
     def owns(self, name: str) -> bool:
         """Tell whether ``name`` is the own name of an item, whoever may use it."""
@@ -143,9 +143,9 @@ class Table(Generic[ItemT]):
 
     def visible_to(self, viewer: Viewer) -> tuple[ItemT, ...]:
         """List what ``viewer`` may use, in the view's order."""
-        return tuple(compress(self.items, self.mask_of(viewer)))
+        return tuple(compress(self.items, self.visibility_mask(viewer)))
 
-    def mask_of(self, viewer: Viewer) -> bytes:
+    def visibility_mask(self, viewer: Viewer) -> bytes:
         """Give a byte for each of ``items``, 1 where ``viewer`` sees it.
 
         Made once for an agent with a tenant, and once for it without; viewers that see the same
@@ -154,7 +154,7 @@ class Table(Generic[ItemT]):
         key = (viewer.agent, viewer.has_tenant)
         mask = self._masks.get(key)
         if mask is None:
-            mask = bytes(self.shows(item, viewer) for item in self.items)
+            mask = bytes(self.is_visible(item, viewer) for item in self.items)
             self._masks[key] = mask = self._same_masks.setdefault(mask, mask)
         return mask
 

@@ -19,7 +19,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     definition_of,
     list_warnings,
 )
-from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING, HiddenItems
+from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING_HIDDEN, HiddenItems
 from mcp_tools_proxy.registry.table import Table, Viewer
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.text import quote
@@ -134,9 +134,9 @@ class ToolList:
 class ToolLists:
     """The lists of one registry's tools, for whoever asks."""
 
-    def __init__(self, table: Table[Tool], not_shown: HiddenItems = NOTHING) -> None:
+    def __init__(self, table: Table[Tool], hidden_items: HiddenItems = NOTHING_HIDDEN) -> None:
         self._table = table
-        self._not_shown = not_shown
+        self._hidden_items = hidden_items
         self._written = {shape: SerializedTools(table.items, shape) for shape in ToolFormat}
 
     async def list_for(
@@ -147,9 +147,9 @@ class ToolLists:
         A name is what ``execute`` takes; a value that is none may hold several parted by commas.
         """
         written = self._written[tool_format]
-        need_task = self._not_shown.warnings(viewer)
+        need_task = self._hidden_items.warnings(viewer)
         if names is None:
-            mask = self._table.mask_of(viewer)
+            mask = self._table.visibility_mask(viewer)
             if mask not in written.etags:
                 await written.write(mask)
             return ToolList(written, mask, [_needs_task(tool) for tool in need_task] or None)

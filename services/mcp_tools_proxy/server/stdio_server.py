@@ -51,6 +51,6 @@ def _stop(
 async def _drain(gateway: Gateway, serving: asyncio.Task[None], grace_s: float) -> None:
     _, late = await asyncio.wait({serving}, timeout=grace_s)
     if late:
-        gateway.lifecycle.cut_off()
+        gateway.lifecycle.cancel_in_flight()
         await asyncio.wait({serving}, timeout=LEFTOVER_GRACE_S)
         serving.cancel()

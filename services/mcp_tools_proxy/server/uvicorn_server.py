@@ -77,7 +77,7 @@ class GracefulServer(uvicorn.Server):
             self.should_exit = True  # the gateway's background work failed: better a restart
         if self._stop_by is not None:
             if time.monotonic() >= self._stop_by:
-                self._lifecycle.cut_off()
+                self._lifecycle.cancel_in_flight()
                 self.should_exit = True
             elif not self._lifecycle.in_flight:
                 self.should_exit = True

@@ -30,7 +30,7 @@ class OperatorCheck:
         if token is None or authorization is None or not self._may_check(scope, token):
             return False
         try:
-            principal = await self._identity.principal(authorization)
+            principal = await self._identity.authenticate(authorization)
         except Unauthenticated as error:
             if error.token_refused:
                 self._refusals.tokens.count(self._refusals.peers.address_of(scope))

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_tools_proxy.config.folder_watch import LOOK_S, MAX_LOOKS, QUIET_LOOKS, SETTLE_S, changes
+from mcp_tools_proxy.config.folder_watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S, changes
 from tests.bounds import BOUND_S
 from tests.unit.config.loading import write_json
 
@@ -199,12 +199,12 @@ async def until_told(folder: Path, *, change_before: range) -> Looks:
 
 async def test_a_change_is_told_when_the_files_are_at_rest(folder: Path) -> None:
     looks = await until_told(folder, change_before=range(4, 5))
-    assert looks.slept == 4 + QUIET_LOOKS
+    assert looks.slept == 4 + QUIET_POLLS
 
 
 async def test_changes_in_quick_succession_are_told_together(folder: Path) -> None:
     looks = await until_told(folder, change_before=range(1, 4))
-    assert looks.slept == 3 + QUIET_LOOKS
+    assert looks.slept == 3 + QUIET_POLLS
 
 
 async def test_changes_without_end_are_told_within_700_ms(folder: Path) -> None:
@@ -218,6 +218,6 @@ async def test_other_files_are_none_of_its_business(folder: Path) -> None:
         write_json(folder, "preset_a.json.swp", "x")
         write_json(folder, "mcp.json~", "x")
         write_json(folder, ".agents.json.new", "x")
-        with anyio.move_on_after(2 * LOOK_S + MAX_LOOKS * SETTLE_S):
+        with anyio.move_on_after(2 * POLL_S + MAX_POLLS * SETTLE_S):
             await watch.news()
         assert watch.told == 1

@@ -35,7 +35,7 @@ class Looking:
 
     def look(self) -> ActiveConfig:
         """Look once more."""
-        self.now = self.files.look(self.now)
+        self.now = self.files.load_active(self.now)
         return self.now
 
     def write_agents(self, *agents: Json) -> None:

@@ -85,7 +85,7 @@ class Reloading:
         """Load, and follow the folder meanwhile."""
         await self.reloader.load()
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self.reloader.run())
+            task = group.create_task(self.reloader.watch())
             try:
                 yield
             finally:

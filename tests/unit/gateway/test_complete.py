@@ -43,7 +43,7 @@ class Fixture:
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,
             max_result_bytes=1000,
-            record=self.records.append,
+            on_finish=self.records.append,
         )
 
     async def complete(self, call: Call) -> Outcome:

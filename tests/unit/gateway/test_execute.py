@@ -50,8 +50,8 @@ class Fixture:
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,
             max_result_bytes=100,
-            record=self.records.append,
-            entered=self._enter,
+            on_finish=self.records.append,
+            on_start=self._enter,
         )
 
     def _enter(self, _call: Call, spec: ComponentSpec) -> None:
@@ -208,7 +208,7 @@ async def test_a_call_cut_off_at_the_end_of_the_grace_is_answered() -> None:
     async with asyncio.TaskGroup() as group:
         call = group.create_task(fixture.execute())
         await started.wait()
-        fixture.lifecycle.cut_off()
+        fixture.lifecycle.cancel_in_flight()
     assert code_of(call.result()) == "SHUTTING_DOWN"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
-from mcp_tools_proxy.gateway.health import Health, remote_line
+from mcp_tools_proxy.gateway.health import Health, backend_readiness
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 SINCE = "2026-11-22T03:23:42.207933Z"
@@ -47,7 +47,7 @@ def test_a_check_is_asked_anew_each_time() -> None:
 
 
 def test_a_backend_with_a_link_is_well() -> None:
-    line = remote_line(remote(RemoteState.ONLINE))
+    line = backend_readiness(remote(RemoteState.ONLINE))
     assert line == {"status": "ok", "state": "online", "since": SINCE}
 
 
@@ -55,16 +55,18 @@ def test_a_backend_with_a_link_is_well() -> None:
     "state", [RemoteState.CONNECTING, RemoteState.OFFLINE, RemoteState.UNAUTHORIZED]
 )
 def test_a_backend_without_a_link_degrades(state: RemoteState) -> None:
-    line = remote_line(remote(state))
+    line = backend_readiness(remote(state))
     assert (line["status"], line["state"]) == ("degraded", state.value)
 
 
 def test_a_lost_backend_says_why() -> None:
-    assert remote_line(remote(RemoteState.OFFLINE, "it hung up"))["last_error"] == "it hung up"
+    assert (
+        backend_readiness(remote(RemoteState.OFFLINE, "it hung up"))["last_error"] == "it hung up"
+    )
 
 
 @pytest.mark.parametrize("state", RemoteState)
 def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
     replica = health()
-    replica.add("remote", lambda: remote_line(remote(state)))
+    replica.add("remote", lambda: backend_readiness(remote(state)))
     assert replica.readiness().serving

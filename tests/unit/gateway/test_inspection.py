@@ -22,7 +22,7 @@ def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> No
     tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to the", "sum"))
     tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
     registry = Registry.build([tool, FakeTool(name="fine")])
-    found = build_findings(FILES, (), {}, registry, require_agent=None).relaxed
+    found = build_findings(FILES, (), {}, registry, require_agent=None).schema_relaxations
     assert [(tool_format, name) for tool_format, name, _ in found] == [
         ("openai", "a:pay"),
         ("anthropic", "a:pay"),

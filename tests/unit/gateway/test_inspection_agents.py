@@ -9,8 +9,8 @@ from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.gateway.check.agents import (
     EntryFindings,
     describe_agent_view,
-    findings_of_agents,
-    findings_of_entries,
+    explain_exclusions,
+    summarize_agents,
 )
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
@@ -71,21 +71,21 @@ def hidden_by(*entries: str, client_ids: Sequence[str] | None = None) -> list[tu
     """Give what each entry of an agent hides."""
     agents = agents_of(reader=entries)
     registry = registry_of(agents, client_ids=client_ids)
-    return [found.hidden for found in findings_of_entries(registry, agents, {}, SNAPSHOTS)]
+    return [found.hidden for found in explain_exclusions(registry, agents, {}, SNAPSHOTS)]
 
 
 def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
     agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
     counted = [
         (it.profile.name, it.tools, it.prompts, it.resources, it.templates)
-        for it in findings_of_agents(registry_of(agents), agents)
+        for it in summarize_agents(registry_of(agents), agents)
     ]
     assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]
 
 
 def test_an_agent_without_tools_costs_no_token() -> None:
     agents = agents_of(reader=["search", "local"])
-    (found,) = findings_of_agents(registry_of(agents), agents)
+    (found,) = summarize_agents(registry_of(agents), agents)
     assert found.tokens == 0
 
 
@@ -95,7 +95,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
     client_ids: list[str] | None,
 ) -> None:
     registry = registry_of(agents_of(reader=[]), client_ids=client_ids)
-    seen = describe_agent_view(registry, "reader").seen
+    seen = describe_agent_view(registry, "reader").visible
     calls = [make_call(it.name.replace("{rest}", "x"), kind=it.kind, agent="reader") for it in seen]
     specs = [registry.resolve(call).spec for call in calls]
     assert len({(it.kind, it.server_id, it.bare_name) for it in specs}) == len(seen)
@@ -103,7 +103,7 @@ def test_every_name_that_is_shown_leads_to_another_component(
 
 @pytest.mark.requirement("A-10")
 def test_what_several_servers_offer_is_named_with_the_server() -> None:
-    seen = describe_agent_view(registry_of(agents_of(reader=[])), "reader").seen
+    seen = describe_agent_view(registry_of(agents_of(reader=[])), "reader").visible
     assert [it.name for it in seen if it.kind is not Kind.TOOL] == [
         *("a:hello", "b:hello", "a:u://1", "b:u://1"),
         "n://{rest}",
@@ -159,7 +159,7 @@ def test_an_entry_may_hide_a_uri_of_a_template(entry: str, hidden: tuple[str, ..
 def test_a_uri_that_its_server_hides_is_not_hidden_by_an_agents_entry() -> None:
     agents = agents_of(reader=["n://7"])
     exclude = {"a": ["n://7"]}
-    found = findings_of_entries(registry_of(agents, exclude=exclude), agents, exclude, SNAPSHOTS)
+    found = explain_exclusions(registry_of(agents, exclude=exclude), agents, exclude, SNAPSHOTS)
     assert [(it.owners, it.hidden) for it in found] == [
         (("server a",), ("URIs of resource:a:n://{rest}",)),
         (("agent reader",), ()),
@@ -169,7 +169,7 @@ def test_a_uri_that_its_server_hides_is_not_hidden_by_an_agents_entry() -> None:
 @pytest.mark.requirement("A-01")
 def test_an_entry_of_a_server_hides_what_this_server_offers_whatever_the_preset() -> None:
     exclude = {"a": ["search", "local", "b:search"], "gone": ["search"]}
-    found = findings_of_entries(Registry.build(()), Agents(), exclude, SNAPSHOTS)
+    found = explain_exclusions(Registry.build(()), Agents(), exclude, SNAPSHOTS)
     assert [(it.owners, it.entry, it.hidden) for it in found] == [
         (("server a",), "search", ("tool:a:search",)),
         (("server a",), "local", ()),
@@ -180,7 +180,7 @@ def test_an_entry_of_a_server_hides_what_this_server_offers_whatever_the_preset(
 
 def test_agents_whose_entry_hides_the_same_are_told_together() -> None:
     agents = agents_of(first=["search"], second=["search", "search"])
-    found = findings_of_entries(registry_of(agents), agents, {}, SNAPSHOTS)
+    found = explain_exclusions(registry_of(agents), agents, {}, SNAPSHOTS)
     assert found == (
         EntryFindings(
             owners=("agent first", "agent second"),

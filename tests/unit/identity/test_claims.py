@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mcp_tools_proxy.auth.claims import ClaimNames, Unacceptable, check_times, principal_of
+from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
 from mcp_tools_proxy.domain.identity import Principal
 
 NAMES = ClaimNames()
@@ -90,7 +90,7 @@ def test_an_operators_token_needs_no_tenant() -> None:
     ],
 )
 def test_a_claim_of_another_shape_is_not_taken(claims: Mapping[str, object]) -> None:
-    with pytest.raises(Unacceptable):
+    with pytest.raises(InvalidClaims):
         principal_of(claims, NAMES)
 
 
@@ -126,5 +126,5 @@ def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None
     ids=range(12),
 )
 def test_a_token_out_of_its_time_is_not_taken(claims: Mapping[str, object]) -> None:
-    with pytest.raises(Unacceptable):
+    with pytest.raises(InvalidClaims):
         check_times(claims, NOW, LEEWAY)

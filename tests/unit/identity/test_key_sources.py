@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.auth.jwks_file import JwksFile
-from mcp_tools_proxy.auth.jwks_url import LOOK_AGAIN_S, MAX_BYTES, JwksUrl
+from mcp_tools_proxy.auth.jwks_url import MAX_BYTES, MIN_REFRESH_GAP_S, JwksUrl
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.bounds import BOUND_S
 from tests.descriptors import none_left
@@ -71,25 +71,25 @@ def good(*keys: object) -> httpx.Response:
 
 async def test_the_first_look_has_the_keys() -> None:
     keys = keys_from(Issuer(good(OLD)))
-    await keys.look_again()
+    await keys.refresh()
     assert (keys.state()["status"], keys.keys.find("old", "EdDSA") is not None) == ("ok", True)
 
 
 async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> None:
     issuer, clock = Issuer(good(OLD)), Clock()
     keys = keys_from(issuer, clock)
-    await keys.look_again()
-    clock.now = LOOK_AGAIN_S - 1
-    await keys.look_again()
+    await keys.refresh()
+    clock.now = MIN_REFRESH_GAP_S - 1
+    await keys.refresh()
     assert issuer.asked == 1
 
 
 async def test_a_new_key_is_found_when_time_has_passed() -> None:
     issuer, clock = Issuer(good(OLD)), Clock()
     keys = keys_from(issuer, clock)
-    await keys.look_again()
-    issuer.answer, clock.now = good(NEW), LOOK_AGAIN_S
-    await keys.look_again()
+    await keys.refresh()
+    issuer.answer, clock.now = good(NEW), MIN_REFRESH_GAP_S
+    await keys.refresh()
     assert [kid for kid, _ in keys.keys.by_kid] == ["new"]
 
 
@@ -98,7 +98,7 @@ async def test_who_asks_at_the_same_time_shares_one_look() -> None:
     keys = keys_from(issuer)
     async with anyio.create_task_group() as group:
         for _ in range(20):
-            group.start_soon(keys.look_again)
+            group.start_soon(keys.refresh)
     assert issuer.asked == 1
 
 
@@ -116,9 +116,9 @@ BAD: dict[str, Answer] = {
 async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> None:
     issuer, clock = Issuer(good(OLD)), Clock()
     keys = keys_from(issuer, clock)
-    await keys.look_again()
-    issuer.answer, clock.now = answer, LOOK_AGAIN_S
-    await keys.look_again()
+    await keys.refresh()
+    issuer.answer, clock.now = answer, MIN_REFRESH_GAP_S
+    await keys.refresh()
     kept = keys.keys.find("old", "EdDSA") is not None
     assert (keys.state()["status"], kept, issuer.asked) == ("degraded", True, 2)
 
@@ -127,16 +127,16 @@ async def test_a_url_that_does_not_answer_is_given_up() -> None:
     issuer = Issuer(good(OLD))
     issuer.hangs = True
     keys = keys_from(issuer, timeout_s=0.05)
-    await keys.look_again()
+    await keys.refresh()
     assert keys.state()["failure"] == "did not answer within 0.05 s"
 
 
 async def test_an_empty_key_set_takes_the_keys_away() -> None:
     issuer, clock = Issuer(good(OLD)), Clock()
     keys = keys_from(issuer, clock)
-    await keys.look_again()
-    issuer.answer, clock.now = good(), LOOK_AGAIN_S
-    await keys.look_again()
+    await keys.refresh()
+    issuer.answer, clock.now = good(), MIN_REFRESH_GAP_S
+    await keys.refresh()
     assert (keys.keys.count, keys.state()["status"]) == (0, "degraded")
 
 
@@ -151,7 +151,7 @@ async def test_run_looks_by_itself() -> None:
 async def test_neither_log_nor_state_shows_the_url() -> None:
     keys = keys_from(Issuer(httpx.ConnectError("http://127.0.0.1/jwks?secret=hush")))
     with capture_logs() as lines:
-        await keys.look_again()
+        await keys.refresh()
     assert "hush" not in f"{lines}{keys.state()}"
 
 

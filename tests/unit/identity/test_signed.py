@@ -45,7 +45,7 @@ class Keys:
     async def run(self) -> None:
         return
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         self.looks += 1
         self.keys = self.next or self.keys
 

@@ -52,7 +52,7 @@ class EntryFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class VisibleItem:
     """One component that an agent sees, by the name that it has to use."""
 
     kind: Kind
@@ -61,7 +61,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
+class HiddenItem:
     """One component that is there and that an agent's profile takes from it."""
 
     spec: ComponentSpec
@@ -73,15 +73,15 @@ class AgentView:
     """Everything that one agent sees, and all that is hidden from it."""
 
     agent: str
-    seen: tuple[Seen, ...]
-    hidden: tuple[Hidden, ...]
+    visible: tuple[VisibleItem, ...]
+    hidden: tuple[HiddenItem, ...]
 
 
-def findings_of_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
+def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
     """Count what each agent sees."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
-    def findings_of(profile: AgentProfile) -> AgentFindings:
+    def counts_of(profile: AgentProfile) -> AgentFindings:
         caller = _caller(profile.name)
         tools = registry.visible_to(caller)
         around = len(tools) + 1 if tools else 0  # the brackets and commas of a list
@@ -94,18 +94,18 @@ def findings_of_agents(registry: Registry, agents: Agents) -> tuple[AgentFinding
             tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + around),
         )
 
-    return tuple(map(findings_of, agents.profiles.values()))
+    return tuple(map(counts_of, agents.profiles.values()))
 
 
 def describe_agent_view(registry: Registry, agent: str) -> AgentView:
     """List what an agent sees, and what it does not see of what there is, and why."""
     caller = _caller(agent)
-    viewer = registry.access.viewer(caller)
+    viewer = registry.access.viewer_for(caller)
     return AgentView(
         agent=agent,
-        seen=(
+        visible=(
             *(
-                Seen(kind=Kind.TOOL, name=spec.name, alias=spec.alias)
+                VisibleItem(kind=Kind.TOOL, name=spec.name, alias=spec.alias)
                 for spec in registry.visible_to(caller)
             ),
             *_named(Kind.PROMPT, registry.prompts_visible_to(caller), "name"),
@@ -113,14 +113,14 @@ def describe_agent_view(registry: Registry, agent: str) -> AgentView:
             *_named(Kind.RESOURCE, registry.templates_visible_to(caller), "uriTemplate"),
         ),
         hidden=tuple(
-            Hidden(spec=spec, denial=denial)
+            HiddenItem(spec=spec, denial=denial)
             for spec in _specs(registry)
             if (denial := viewer.denial(spec))
         ),
     )
 
 
-def findings_of_entries(
+def explain_exclusions(
     registry: Registry,
     agents: Agents,
     exclude: Mapping[str, Sequence[str]],
@@ -154,7 +154,7 @@ def _entries_of_agents(registry: Registry, agents: Agents) -> Iterator[_Entry]:
     exclude = registry.access.exclude
     named = _Named(map(_item, _specs(registry)), registry.templates.items)
     for name, profile in agents.profiles.items():
-        visibility = registry.access.viewer(_caller(name)).visibility
+        visibility = registry.access.viewer_for(_caller(name)).visibility
         for entry in profile.exclude_components:
             hidden = [
                 _spelt(item)
@@ -225,10 +225,10 @@ def _spelt(item: _Item) -> str:
     return full
 
 
-def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[Seen]:
+def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[VisibleItem]:
     """Read from MCP descriptors what they are named by; a resource may have no URI (P-12)."""
     for shown in listed:
-        yield Seen(kind=kind, name=str(shown.get(key, shown["name"])))
+        yield VisibleItem(kind=kind, name=str(shown.get(key, shown["name"])))
 
 
 def _caller(agent: str) -> Caller:

@@ -37,7 +37,7 @@ class Finding:
     names: tuple[str, ...]
 
 
-def findings_of(
+def explain_missing(
     view: View,
     clashing: Iterable[Tool],
     *,
@@ -70,7 +70,7 @@ def findings_of(
     )
 
 
-def tell(findings: Iterable[Finding], *, preset_id: str) -> None:
+def log_findings(findings: Iterable[Finding], *, preset_id: str) -> None:
     """Write a line for each finding, with the first of its names: what will pass is no warning."""
     for finding in findings:
         write = log.info if finding.reason == NOT_YET else log.warning

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder, each_once
+from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder, unique_problems
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_AGENTS,
@@ -26,10 +26,10 @@ from mcp_tools_proxy.gateway.check.agents import (
     AgentView,
     EntryFindings,
     describe_agent_view,
-    findings_of_agents,
-    findings_of_entries,
+    explain_exclusions,
+    summarize_agents,
 )
-from mcp_tools_proxy.gateway.check.findings import Finding, findings_of
+from mcp_tools_proxy.gateway.check.findings import Finding, explain_missing
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -85,23 +85,23 @@ class Findings:
     warnings: tuple[Problem, ...]
     agents: tuple[AgentFindings, ...] = ()
     entries: tuple[EntryFindings, ...] = ()
-    sight: AgentView | None = None
+    agent_view: AgentView | None = None
     """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
-    relaxed: tuple[tuple[str, str, str], ...] = ()
+    schema_relaxations: tuple[tuple[str, str, str], ...] = ()
     """What model APIs cannot be told of the active preset's tools: format, tool, what."""
     without_agent: str | None = None
     """Whether calls that name no agent are taken, and why; None where there are no agents."""
 
     @property
-    def unwell(self) -> tuple[ServerStatus, ...]:
+    def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
         """The servers that are wanted, and were not reached or did not tell all they offer."""
-        return tuple(server for server in self.servers if not _is_well(server))
+        return tuple(server for server in self.servers if not _is_healthy(server))
 
     @property
     def faults(self) -> Mapping[str, int]:
         """How many things of each kind are wrong; warnings alone are well."""
         return {
-            "server": len(self.unwell),
+            "server": len(self.unhealthy_servers),
             "unusable item": sum(not item.needs_task for _, item in self.dropped),
             "missing item": sum(len(found.view.missing) for found in self.presets),
             "problem": len(self.problems),
@@ -115,9 +115,9 @@ class Findings:
 
 def read_files(folder: ConfigFolder) -> Files:
     """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
-    found = folder.look(ActiveConfig())
+    found = folder.load_active(ActiveConfig())
     listing = folder.listing()
-    loaded = [folder.load(summary.preset_id) for summary in listing.presets]
+    loaded = [folder.load_preset(summary.preset_id) for summary in listing.presets]
     warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
     if found.configuration is NO_FILE:
         message = "is not there, so there are no servers"
@@ -128,8 +128,8 @@ def read_files(folder: ConfigFolder) -> Files:
         agents_are_known=found.agents is not None,
         presets=tuple(one.preset for one in loaded),
         active=found.preset.preset_id,
-        problems=each_once(found.problems, listing.problems),
-        warnings=each_once(warnings),
+        problems=unique_problems(found.problems, listing.problems),
+        warnings=unique_problems(warnings),
     )
 
 
@@ -169,11 +169,11 @@ def build_findings(
             for preset in files.presets
         ),
         problems=files.problems,
-        warnings=each_once(files.warnings, _vain(files, snapshots, registry)),
-        agents=findings_of_agents(registry, agents),
-        entries=findings_of_entries(registry, agents, files.configuration.exclude, snapshots),
-        sight=None if agent is None else describe_agent_view(registry, agent),
-        relaxed=tuple(
+        warnings=unique_problems(files.warnings, _unmatched(files, snapshots, registry)),
+        agents=summarize_agents(registry, agents),
+        entries=explain_exclusions(registry, agents, files.configuration.exclude, snapshots),
+        agent_view=None if agent is None else describe_agent_view(registry, agent),
+        schema_relaxations=tuple(
             (tool_format.value, tool.spec.name, warning)
             for tool_format in ToolFormat
             for tool in registry.tools.items
@@ -187,7 +187,7 @@ def _only(agents: Agents, name: str) -> Agents:
     return replace(agents, profiles={name: agents.profiles[name]})
 
 
-def _vain(
+def _unmatched(
     files: Files, snapshots: Mapping[str, Snapshot], registry: Registry
 ) -> tuple[Problem, ...]:
     specs = (tool.spec for tool in registry.tools.items)
@@ -219,7 +219,7 @@ def _findings_of_preset(
     exclude: Mapping[str, Exclusions],
 ) -> PresetFindings:
     view = filter_capabilities(snapshots, preset, exclude)
-    missing = findings_of(
+    missing = explain_missing(
         replace(view, shadowed=()),
         (),
         servers=files.configuration.servers,
@@ -243,7 +243,7 @@ def _findings_of_preset(
     )
 
 
-def _is_well(server: ServerStatus) -> bool:
+def _is_healthy(server: ServerStatus) -> bool:
     if server.state is ServerState.DISABLED:
         return True
     return server.state is ServerState.READY and server.last_error is None

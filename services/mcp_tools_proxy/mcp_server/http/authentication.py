@@ -77,7 +77,7 @@ class RequestAuthenticator:
                 details={"field": "path"},
             )
         by_path = NO_ASSERTION if agent is None else AssertedIdentity(agent=agent)
-        caller = await self.identity.identify(authorization, by_headers, by_path)
+        caller = await self.identity.resolve_caller(authorization, by_headers, by_path)
         if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
             return caller
         if self.identity.needs_token:  # an operator's token: it runs nothing

@@ -78,7 +78,7 @@ class ListChangeMonitor:
 
     async def run(self) -> None:
         """Follow the registry until cancelled."""
-        stop_listening = self._registry.listen(self._changed.set)
+        stop_listening = self._registry.subscribe(self._changed.set)
         self._changed.set()  # whoever joined before is compared now
         try:
             while True:
