@@ -224,7 +224,7 @@ class FakePool:
         """None: here a server is discovered at once, or never."""
         return ()
 
-    async def first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
+    async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Nobody waits here."""
         raise AssertionError("no server is pending")
 

@@ -72,7 +72,7 @@ class Service:
 
     async def discovered(self) -> None:
         """Wait until every server was connected to, or could not be, and the registry knows."""
-        await self.gateway.pool.settled(BOUND_S)
+        await self.gateway.pool.wait_first_attempts(BOUND_S)
 
     async def result(
         self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any

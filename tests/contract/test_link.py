@@ -126,7 +126,7 @@ async def test_a_lost_connection_is_told_with_a_reason(way: str) -> None:
     async with line_to(way) as line:
         with pytest.raises(ConnectionFailure):
             await line.call("crash")
-        assert await asyncio.wait_for(line.link.down(), BOUND_S)
+        assert await asyncio.wait_for(line.link.wait_lost(), BOUND_S)
 
 
 @every_way

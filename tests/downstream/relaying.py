@@ -120,7 +120,7 @@ async def relaying(
         pool.apply({"notes": config_of(entry, **(config or {}))})
         async with asyncio.TaskGroup() as tasks:
             owner = tasks.create_task(pool.run())
-            assert await pool.settled(BOUND_S)
+            assert await pool.wait_first_attempts(BOUND_S)
             components = build_components(_all(pool), pool, max_text_bytes=1_000_000)
             yield Relay(pool, components, server)
             owner.cancel()

@@ -49,7 +49,8 @@ async def test_a_lost_session_fails_the_call_and_the_link(sse: bool) -> None:
             await line.call("echo", text="x")
         assert caught.value.reason == "the server has lost the session"
         assert (
-            await asyncio.wait_for(line.link.down(), BOUND_S) == "the server has lost the session"
+            await asyncio.wait_for(line.link.wait_lost(), BOUND_S)
+            == "the server has lost the session"
         )
 
 
@@ -64,7 +65,7 @@ async def test_a_refusal_that_names_the_session_is_a_lost_session_too() -> None:
     ):
         with pytest.raises(ConnectionFailure):
             await line.call("any")
-        assert await asyncio.wait_for(line.link.down(), BOUND_S)
+        assert await asyncio.wait_for(line.link.wait_lost(), BOUND_S)
 
 
 async def test_a_modern_link_outlives_a_restart_of_its_server() -> None:
@@ -81,7 +82,7 @@ async def test_a_server_that_is_gone_is_noticed_without_a_call() -> None:
     async with running_raw("http", era="modern") as server, dialled(server.entry) as line:
         await until(lambda: bool(server.script.listeners), "it listens")
         await server.stop()
-        assert "no connection" in await asyncio.wait_for(line.link.down(), BOUND_S)
+        assert "no connection" in await asyncio.wait_for(line.link.wait_lost(), BOUND_S)
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

@@ -128,4 +128,4 @@ async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
         await asyncio.wait([asking])
         session = relay.pool.session("notes")
         assert session is not None
-        assert repr(session.watched) == "<ResourceSubscriptions 0 resources>"
+        assert repr(session.subscriptions) == "<ResourceSubscriptions 0 resources>"

@@ -133,7 +133,7 @@ async def test_a_killed_server_fails_its_calls_and_the_link_at_once() -> None:
             async with asyncio.timeout(BOUND_S):  # the call's own time is longer
                 with pytest.raises(ConnectionFailure):
                     await call
-                assert await line.link.down() == "the server's process was ended by signal 9"
+                assert await line.link.wait_lost() == "the server's process was ended by signal 9"
 
 
 async def test_nothing_of_the_process_group_is_left(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path, bystander: i
         server, daemon = await daemon_of(tmp_path / "pids")
         os.kill(server, signal.SIGKILL)
         async with asyncio.timeout(BOUND_S):
-            assert await line.link.down() == "the server's process was ended by signal 9"
+            assert await line.link.wait_lost() == "the server's process was ended by signal 9"
         await until(lambda: not runs(daemon))
     assert runs(bystander)
 
@@ -187,7 +187,7 @@ async def test_a_server_ends_with_its_guard() -> None:
             (server,) = children_of(spawned["pid"])
             os.kill(spawned["pid"], signal.SIGKILL)
             async with asyncio.timeout(BOUND_S):
-                await line.link.down()
+                await line.link.wait_lost()
             await until(lambda: not runs(server))
 
 

@@ -9,8 +9,8 @@ import pytest
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ServerBusy
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
-    MAX_WATCHED,
-    MAX_WATCHED_BY_TENANT,
+    MAX_SUBSCRIBED,
+    MAX_SUBSCRIBED_BY_TENANT,
 )
 from tests.bounds import BOUND_S
 from tests.builders import make_call
@@ -107,14 +107,14 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> N
             leaves[number] = await resource.watch(lambda: None, tenant_id)
 
         leaves: dict[int, Callable[[], None]] = {}
-        share = range(MAX_WATCHED_BY_TENANT)
+        share = range(MAX_SUBSCRIBED_BY_TENANT)
         await asyncio.gather(*(follow(number, "tenant_1") for number in share))
-        with pytest.raises(ServerBusy, match=f"{MAX_WATCHED_BY_TENANT} by one tenant"):
-            await follow(MAX_WATCHED, "tenant_1")
+        with pytest.raises(ServerBusy, match=f"{MAX_SUBSCRIBED_BY_TENANT} by one tenant"):
+            await follow(MAX_SUBSCRIBED, "tenant_1")
         await follow(0, "tenant_1")  # what it follows already is no more
-        await follow(MAX_WATCHED, "tenant_2")
+        await follow(MAX_SUBSCRIBED, "tenant_2")
         leaves[1]()
         leaves[1]()
-        await follow(MAX_WATCHED, "tenant_1")
+        await follow(MAX_SUBSCRIBED, "tenant_1")
         with pytest.raises(ServerBusy):
             await follow(1, "tenant_1")

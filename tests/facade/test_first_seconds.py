@@ -34,7 +34,7 @@ async def test_each_method_waits(era: str) -> None:
 
             async def all_wait() -> bool:
                 session = served.service.gateway.pool.session("s1")
-                return session is not None and session.requests.in_flight == len(asked)
+                return session is not None and session.sender.in_flight == len(asked)
 
             async with asyncio.TaskGroup() as tasks:
                 answers = [tasks.create_task(client.ask(*one)) for one in asked]

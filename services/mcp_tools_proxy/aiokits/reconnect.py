@@ -8,33 +8,36 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 _STEADY_S = 30.0  # a stream that lived this long was a good one
 
-Stream = Callable[[Callable[[], None]], Awaitable[bool]]
+RunOnce = Callable[[Callable[[], None]], Awaitable[bool]]
 """Lives one life of a stream: calls its argument once it is open; False means never again."""
 
 
 async def reconnect_forever(
-    live: Stream, *, on_gap: Callable[[], None], least_delay_s: Callable[[], float] = lambda: 0.0
+    run_once: RunOnce,
+    *,
+    on_gap: Callable[[], None],
+    least_delay_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
-    """Run ``live`` until it says never again; ``on_gap`` is called when it is open again.
+    """Run ``run_once`` until it says never again; ``on_gap`` is called when it is open again.
 
-    Between two lives something may have been missed. ``least_delay_s`` is what the server asks to
-    wait; it is heard up to LONGEST_DELAY_S.
+    Between two attempts something may have been missed. ``least_delay_s`` is what the server asks
+    to wait; it is heard up to LONGEST_DELAY_S.
     """
     clock = asyncio.get_running_loop().time
     delay_s = FIRST_DELAY_S
     opened_at = 0.0
-    lives = 0
+    attempts = 0
 
     def opened() -> None:
         nonlocal opened_at
         opened_at = clock()
-        if lives > 1:
+        if attempts > 1:
             on_gap()
 
     while True:
-        lives += 1
+        attempts += 1
         opened_at = clock()
-        if not await live(opened):
+        if not await run_once(opened):
             return
         if clock() - opened_at > _STEADY_S:
             delay_s = FIRST_DELAY_S

@@ -192,7 +192,7 @@ class Gateway:
             await self.folder.load()
             await self.reloader.load()
             await self.limiter.connect()
-            self.startup.begin(self.pool.first_attempts())
+            self.startup.begin(self.pool.track_first_attempts())
             if self.tokens is not None:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:

@@ -68,7 +68,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         _token(settings),
         Conversations(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
         # many backends list once, and never ask again
-        ready=partial(gateway.pool.settled, settings.startup_wait_s),
+        ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         metrics=gateway.metrics,
     )
     gateway.health.add(

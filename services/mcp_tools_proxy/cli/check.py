@@ -130,7 +130,7 @@ async def _inspect(
         enabled = [it for it in files.configuration.servers.values() if it.enabled]
         longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
         with _progress(len(enabled)):
-            await pool.settled(longest_s + EXTRA_S)
+            await pool.wait_first_attempts(longest_s + EXTRA_S)
         findings = build_findings(
             files,
             gateway.statuses(),

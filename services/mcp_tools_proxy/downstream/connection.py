@@ -25,8 +25,8 @@ class ConnectionFailure(Exception):
 
     ``for_operators`` may say more than callers are told, such as an address of the inner network.
 
-    Only the request that meets it is affected; whether the link is lost as well, ``down`` tells.
-    ``sent`` is False only where surely nothing of the request reached the server.
+    Only the request that meets it is affected; whether the link is lost as well, ``wait_lost``
+    tells. ``sent`` is False only where surely nothing of the request reached the server.
     """
 
     def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
@@ -76,11 +76,11 @@ class Connection(Protocol):
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``: an object, of ``tools/call`` any JSON.
 
-        ``params`` may hold ``_meta``; what the era asks for is added. ``hearing`` is told and asked
+        ``params`` may hold ``_meta``; what the era asks for is added. ``relay`` is told and asked
         what the server says and asks meanwhile; while it is asked, the time-out does not run.
         Raises JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError. Cancelling it, or
         its time-out, cancels it at the server.
@@ -91,11 +91,11 @@ class Connection(Protocol):
         """Ask for a sign of life, in the way of the era. Raises like ``request``."""
         ...
 
-    async def follow(self, watched: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
         """Subscribe to what is watched, and tell of its updates, until cancelled."""
         ...
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until the link is lost for good, and say why."""
         ...
 

@@ -29,9 +29,9 @@ class ConnectionState:
     """
 
     def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
-        self.link: Connection | None = None
+        self.connection: Connection | None = None
         self.error = self.error_for_operators = "it was not connected yet"
-        self.suspected = asyncio.Event()
+        self.probe_requested = asyncio.Event()
         """Set by callers, cleared by the owner task when it looks into it."""
         self._server_id = server_id
         self._clock = clock
@@ -44,20 +44,20 @@ class ConnectionState:
         """An attempt to connect is under way, or is about to be: callers wait for it."""
         self._decided.clear()
 
-    def connected(self, link: Connection) -> None:
-        """Callers may use ``link``."""
-        self.link = link
-        self.suspected.clear()
+    def connected(self, connection: Connection) -> None:
+        """Callers may use ``connection``."""
+        self.connection = connection
+        self.probe_requested.clear()
         self._decided.set()
 
     def lost(self, error: str, *, for_operators: str | None = None) -> None:
         """There is no link; callers wait for the next one until it is given up."""
-        self.link = None
+        self.connection = None
         self.error = error
         self.error_for_operators = for_operators or error
         self._decided.clear()
 
-    def trusted(self) -> None:
+    def mark_alive(self) -> None:
         """The link gave a sign of life."""
         self._decided.set()
 
@@ -66,67 +66,71 @@ class ConnectionState:
         self._retry_at = retry_at
         self._decided.set()
 
-    async def wait_until_dead(self, link: Connection, timeout_s: float) -> str:
-        """Ask for a sign of life whenever ``link`` is suspected; say so when there is none.
+    async def wait_until_dead(self, connection: Connection, timeout_s: float) -> str:
+        """Ask for a sign of life whenever ``connection`` is suspected; say so when there is none.
 
         It has PING_S for it, or ``timeout_s`` if that is less. An error is a sign of life, too.
         """
         timeout_s = min(PING_S, timeout_s)
         while True:
-            await self.suspected.wait()
-            self.suspected.clear()
+            await self.probe_requested.wait()
+            self.probe_requested.clear()
             try:
                 with suppress(JsonRpcError, ResponseTooLarge):
-                    await link.ping(timeout_s=timeout_s)
+                    await connection.ping(timeout_s=timeout_s)
             except TimeoutError:
                 return f"it hung: no sign of life within {timeout_s:g} s"
             except ConnectionFailure as fault:
                 return f"no sign of life: {fault.reason}"
-            self.trusted()
+            self.mark_alive()
 
     # For callers
 
     @property
     def is_legacy(self) -> bool:
         """Whether it is known to be a server that asks in the midst of calls: of 2025-11-25."""
-        return self.link is not None and self.link.era in HANDSHAKE_PROTOCOL_VERSIONS
+        return self.connection is not None and self.connection.era in HANDSHAKE_PROTOCOL_VERSIONS
 
     def offers(self, capability: str) -> bool:
         """Tell whether the server declares a capability; one that is not connected might."""
-        return self.link is None or capability in self.link.capabilities
+        return self.connection is None or capability in self.connection.capabilities
 
-    async def get(self, deadline: float) -> Connection:
-        """Give the link; wait while it is open whether there is one. Raises as ``next``."""
-        if self.link is not None and self._decided.is_set():
-            return self.link
-        return await self.next(deadline)
+    async def acquire(self, deadline: float) -> Connection:
+        """Give the link; wait while it is open whether there is one.
 
-    async def next(self, deadline: float) -> Connection:
+        Raises as ``wait_for_decision``.
+        """
+        if self.connection is not None and self._decided.is_set():
+            return self.connection
+        return await self.wait_for_decision(deadline)
+
+    async def wait_for_decision(self, deadline: float) -> Connection:
         """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
         async with asyncio.timeout(deadline - self._clock()):
             while not self._decided.is_set():  # it may be open again before who waits is heard
                 await self._decided.wait()
-        if self.link is None:
+        if self.connection is None:
             raise self.unavailable(self.error)
-        return self.link
+        return self.connection
 
-    def doubt(self, link: Connection) -> None:
-        """Have the owner task look whether ``link`` still lives; callers do not wait for it.
+    def probe_later(self, connection: Connection) -> None:
+        """Have the owner task look whether ``connection`` still lives; callers do not wait for it.
 
         For a request that took too long: most often it is only the request that is slow.
         """
-        if link is self.link:
-            self.suspected.set()
+        if connection is self.connection:
+            self.probe_requested.set()
 
-    def suspect(self, link: Connection) -> None:
-        """Have the owner task look whether ``link`` still lives; new callers wait for the answer.
+    def probe_now(self, connection: Connection) -> None:
+        """Have the owner task look whether ``connection`` still lives; new callers wait for the
+        answer.
 
-        For a request that was cut off: others would most likely be, too. Asking takes a moment,
-        and without it a caller who tries at once again would fail at once again.
+        For a request that was cut off: others would most likely be, too. Asking takes a moment, and
+        without it a caller who tries at once again would fail at once again.
         """
-        if link is self.link:
+        if connection is self.connection:
             self._decided.clear()
-            self.suspected.set()
+            self.probe_requested.set()
 
     def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
         """Make the error of a call that the server did not answer.
@@ -141,5 +145,5 @@ class ConnectionState:
         return ServerUnavailable(
             f"{what}; try again later",
             details=details,
-            retry_after_s=None if self.link else wait_s,
+            retry_after_s=None if self.connection else wait_s,
         )

@@ -34,13 +34,17 @@ def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> No
     """Tell what is new in ``snapshot``: how many items, and which of them cannot be used."""
     if known is not None:
         log.info("server.changed", server_id=server_id, **counts_of(snapshot))
-    _log_news(server_id, "server.items_dropped", snapshot.dropped, known.dropped if known else ())
-    _log_news(server_id, "server.fields_ignored", snapshot.ignored, known.ignored if known else ())
+    _log_new_items(
+        server_id, "server.items_dropped", snapshot.dropped, known.dropped if known else ()
+    )
+    _log_new_items(
+        server_id, "server.fields_ignored", snapshot.ignored, known.ignored if known else ()
+    )
 
 
-def _log_news(
+def _log_new_items(
     server_id: str,
-    event_of_more: str,
+    summary_event: str,
     items: Sequence[InvalidItem | Ignored],
     known: Sequence[InvalidItem | Ignored],
 ) -> None:
@@ -50,15 +54,15 @@ def _log_news(
     for item in new[:MAX_DROPPED_LINES]:
         _log_item(server_id, item)
     if len(new) > MAX_DROPPED_LINES:
-        log.warning(event_of_more, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
+        log.warning(summary_event, server_id=server_id, more=len(new) - MAX_DROPPED_LINES)
 
 
 def _log_item(server_id: str, item: InvalidItem | Ignored) -> None:
-    told = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
+    fields = {"server_id": server_id, "kind": item.kind.value, "name": item.name}
     match item:
         case InvalidItem(needs_task=True):
-            log.info("server.item_dropped", **told, reason=item.reason)
+            log.info("server.item_dropped", **fields, reason=item.reason)
         case InvalidItem():
-            log.warning("server.item_dropped", **told, reason=item.reason)
+            log.warning("server.item_dropped", **fields, reason=item.reason)
         case Ignored():
-            log.warning("server.fields_ignored", **told, fields=list(item.fields))
+            log.warning("server.fields_ignored", **fields, fields=list(item.fields))

@@ -18,42 +18,42 @@ async def owner_tasks() -> AsyncIterator[OwnInTask]:
 
     A link that breaks with a defect of ours, not with a fault, ends the whole with an error.
     """
-    holders: set[asyncio.Task[None]] = set()
+    owners: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:
 
         @asynccontextmanager
-        async def hold(dialled: Dialled) -> AsyncIterator[Connection]:
+        async def own(dialled: Dialled) -> AsyncIterator[Connection]:
             opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
-            let_go = asyncio.Event()
-            holder = tasks.create_task(_hold(dialled, opened, let_go))
-            holders.add(holder)
-            holder.add_done_callback(holders.discard)
+            released = asyncio.Event()
+            owner = tasks.create_task(_own(dialled, opened, released))
+            owners.add(owner)
+            owner.add_done_callback(owners.discard)
             try:
                 yield await opened
             finally:
-                let_go.set()
+                released.set()
                 if opened.cancelled():  # nobody waits for it to open any more
-                    holder.cancel()
+                    owner.cancel()
 
         try:
-            yield hold
+            yield own
         finally:
-            if holders:  # which a task group would cancel, while a link takes the time to close
-                await asyncio.wait(holders)
+            if owners:  # which a task group would cancel, while a link takes the time to close
+                await asyncio.wait(owners)
 
 
-async def _hold(
-    dialled: Dialled, opened: asyncio.Future[Connection], let_go: asyncio.Event
+async def _own(
+    dialled: Dialled, opened: asyncio.Future[Connection], released: asyncio.Event
 ) -> None:
     try:
-        async with dialled as link:
+        async with dialled as connection:
             if not opened.done():
-                opened.set_result(link)
-            await let_go.wait()
+                opened.set_result(connection)
+            await released.wait()
     except FAULTS as fault:
         if not opened.done():
             opened.set_exception(fault)
     except asyncio.CancelledError:
-        if let_go.is_set():
+        if released.is_set():
             raise
         raise RuntimeError("the task that holds a link was cancelled by a library") from None

@@ -28,12 +28,12 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     """A session, and the task that keeps it running once the pool runs."""
 
     session: Session
     task: asyncio.Task[None] | None = None
-    ends: bool = False
+    stopping: bool = False
     """Whether its task is to end when cancelled."""
 
 
@@ -49,12 +49,12 @@ class Pool:
         self._metrics = metrics
         self._on_change = on_change
         self._wanted: Mapping[str, ServerConfig] = {}
-        self._kept: dict[str, _Kept] = {}
+        self._entries: dict[str, _Entry] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._parking = SuspendedCalls()
+        self._suspended_calls = SuspendedCalls()
 
     def __repr__(self) -> str:
-        return f"<Pool {' '.join(repr(kept.session) for kept in self._kept.values())}>"
+        return f"<Pool {' '.join(repr(entry.session) for entry in self._entries.values())}>"
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
@@ -76,7 +76,7 @@ class Pool:
             if session.snapshot is None and not session.tried.is_set()
         ]
 
-    async def first_attempt(
+    async def wait_first_attempt(
         self, server_id: str, waited_s: float, tenant_id: str = NO_TENANT
     ) -> None:
         """Wait, as a call in flight, until a server's first attempt is over.
@@ -87,20 +87,20 @@ class Pool:
         session = self.session(server_id)
         if session is None:
             return
-        if not await session.requests.wait(session.tried, waited_s, tenant_id):
-            raise session.current.unavailable("it is still being connected to")
+        if not await session.sender.wait(session.tried, waited_s, tenant_id):
+            raise session.connection_state.unavailable("it is still being connected to")
         if session.snapshot is None and session is self.session(server_id):
-            raise session.current.unavailable(session.current.error)
+            raise session.connection_state.unavailable(session.connection_state.error)
 
-    def first_attempts(self) -> Callable[[], bool]:
+    def track_first_attempts(self) -> Callable[[], bool]:
         """Give what tells whether each server that there is now was tried once."""
         sessions = tuple(self._sessions().values())
         return lambda: all(session.tried.is_set() for session in sessions)
 
     def session(self, server_id: str) -> Session | None:
         """Find the session of a server; None when there is no such server, or it is disabled."""
-        kept = self._kept.get(server_id)
-        return kept.session if kept else None
+        entry = self._entries.get(server_id)
+        return entry.session if entry else None
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Make the servers be those of ``wanted``; unchanged ones keep their session.
@@ -108,14 +108,14 @@ class Pool:
         A changed one gets a new session at once, which knows what the old one knew. Sessions that
         go let their calls in flight finish first.
         """
-        running = {server_id: kept.session.config for server_id, kept in self._kept.items()}
-        todo = plan(running, wanted)
-        for server_id in todo.stop:
+        running = {server_id: entry.session.config for server_id, entry in self._entries.items()}
+        changes = plan(running, wanted)
+        for server_id in changes.stop:
             self._stop(server_id)
             remove_server(self._metrics, server_id)
-        for server_id in todo.replace:
+        for server_id in changes.replace:
             self._start(wanted[server_id], self._stop(server_id))
-        for server_id in todo.start:
+        for server_id in changes.start:
             self._start(wanted[server_id], None)
         self._wanted = dict(wanted)
 
@@ -124,18 +124,18 @@ class Pool:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                self._parking.open(tasks)
-                for kept in self._kept.values():
-                    kept.task = tasks.create_task(_keep(kept))
+                self._suspended_calls.open(tasks)
+                for entry in self._entries.values():
+                    entry.task = tasks.create_task(_supervise(entry))
                 try:
                     await asyncio.Event().wait()  # until cancelled
                 finally:
-                    for kept in self._kept.values():
-                        kept.ends = True
+                    for entry in self._entries.values():
+                        entry.stopping = True
         finally:
             self._tasks = None
 
-    async def settled(self, timeout_s: float) -> bool:
+    async def wait_first_attempts(self, timeout_s: float) -> bool:
         """Wait until each enabled server was tried once; False when the time is over first."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -147,9 +147,9 @@ class Pool:
 
     def _sessions(self) -> Mapping[str, Session]:
         return {
-            server_id: self._kept[server_id].session
+            server_id: self._entries[server_id].session
             for server_id in self._wanted
-            if server_id in self._kept
+            if server_id in self._entries
         }
 
     def _status_of(self, config: ServerConfig) -> ServerStatus:
@@ -167,47 +167,47 @@ class Pool:
             ServerMetrics(self._metrics, config.server_id),
             on_change=self._on_change,
             inherited=before.snapshot if before else None,
-            watched=before.watched if before else None,
-            parking=self._parking,
+            subscriptions=before.subscriptions if before else None,
+            suspended_calls=self._suspended_calls,
         )
-        kept = _Kept(session)
-        self._kept[config.server_id] = kept
+        entry = _Entry(session)
+        self._entries[config.server_id] = entry
         if self._tasks is not None:
-            kept.task = self._tasks.create_task(_keep(kept))
+            entry.task = self._tasks.create_task(_supervise(entry))
 
     def _stop(self, server_id: str) -> Session:
-        kept = self._kept.pop(server_id)
-        kept.ends = True
-        kept.session.leave()
-        if self._tasks is not None and kept.task is not None:
-            self._tasks.create_task(self._drain_and_close(kept.session, kept.task))
-        return kept.session
+        entry = self._entries.pop(server_id)
+        entry.stopping = True
+        entry.session.detach()
+        if self._tasks is not None and entry.task is not None:
+            self._tasks.create_task(self._drain_and_close(entry.session, entry.task))
+        return entry.session
 
     async def _drain_and_close(self, session: Session, task: asyncio.Task[None]) -> None:
         """Close a session when its calls are done, and forget its metrics unless another has it."""
         await asyncio.sleep(LINGER_S)
-        await session.requests.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
+        await session.sender.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
         task.cancel()
         await asyncio.wait([task])
-        if session.config.server_id not in self._kept:
+        if session.config.server_id not in self._entries:
             remove_server(self._metrics, session.config.server_id)
 
 
-async def _keep(kept: _Kept) -> None:
+async def _supervise(entry: _Entry) -> None:
     """Run a session until cancelled; a defect in it is logged, and takes nothing else down.
 
     Libraries raise CancelledError of their own, and anyio may take back the count of a task's
     cancellations, so ``cancelling()`` cannot tell: what counts is whether the session is to end.
     """
-    while not kept.ends:
+    while not entry.stopping:
         try:
-            await kept.session.run()
+            await entry.session.run()
         except asyncio.CancelledError:
-            if kept.ends:
+            if entry.stopping:
                 raise
-            log.exception("server.crashed", server_id=kept.session.config.server_id)
+            log.exception("server.crashed", server_id=entry.session.config.server_id)
         except Exception:
-            log.exception("server.crashed", server_id=kept.session.config.server_id)
+            log.exception("server.crashed", server_id=entry.session.config.server_id)
         await asyncio.sleep(CRASH_PAUSE_S)
 
 

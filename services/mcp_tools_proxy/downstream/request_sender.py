@@ -13,19 +13,19 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcErro
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
-    MAX_WATCHED,
-    MAX_WATCHED_BY_TENANT,
+    MAX_SUBSCRIBED,
+    MAX_SUBSCRIBED_BY_TENANT,
     OnUpdate,
     ResourceSubscriptions,
 )
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 
-class Requests:
+class RequestSender:
     """Sends requests over the current link; ``clock`` gives seconds."""
 
     def __init__(
-        self, config: ServerConfig, current: ConnectionState, clock: Callable[[], float]
+        self, config: ServerConfig, connection_state: ConnectionState, clock: Callable[[], float]
     ) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
@@ -36,7 +36,7 @@ class Requests:
         self.answered = 0
         """How many were answered, ever."""
         self._config = config
-        self._current = current
+        self._connection_state = connection_state
         self._clock = clock
         self._idle = asyncio.Event()
         self._idle.set()
@@ -48,7 +48,7 @@ class Requests:
         *,
         repeatable: bool,
         idempotent: bool = False,
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
         tenant_id: str,
         waited_s: float = 0.0,
     ) -> Any:
@@ -57,11 +57,13 @@ class Requests:
         self._enter(tenant_id)
         try:
             return await self._send(
-                method, params, hearing, tries=2 if repeatable else 1, deadline=deadline
+                method, params, relay, tries=2 if repeatable else 1, deadline=deadline
             )
         except ConnectionFailure as fault:
             may_be_done = fault.sent and not (repeatable or idempotent)
-            raise self._current.unavailable(fault.reason, may_be_done=may_be_done) from fault
+            raise self._connection_state.unavailable(
+                fault.reason, may_be_done=may_be_done
+            ) from fault
         except TimeoutError:
             raise self._late() from None
         except ResponseTooLarge as error:
@@ -104,19 +106,19 @@ class Requests:
             self._idle.set()
 
     async def watch(
-        self, watched: ResourceSubscriptions, uri: str, listener: OnUpdate, tenant_id: str
+        self, subscriptions: ResourceSubscriptions, uri: str, listener: OnUpdate, tenant_id: str
     ) -> Callable[[], None]:
         """Subscribe to a resource; see ``Session.watch``."""
         deadline = self._clock() + self._config.call_timeout_s
-        link = await self._current.get(deadline)
-        resources = link.capabilities.get("resources")
+        connection = await self._connection_state.acquire(deadline)
+        resources = connection.capabilities.get("resources")
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
             raise JsonRpcError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
-        if not watched.has_room(uri, tenant_id):
+        if not subscriptions.has_capacity(uri, tenant_id):
             raise self._watched_too_much()
         try:
             async with asyncio.timeout(deadline - self._clock()):
-                return await watched.subscribe(uri, listener, tenant_id)
+                return await subscriptions.subscribe(uri, listener, tenant_id)
         except TimeoutError:
             raise self._late() from None
 
@@ -130,7 +132,7 @@ class Requests:
         self,
         method: str,
         params: Mapping[str, Any],
-        hearing: CallRelay | None,
+        relay: CallRelay | None,
         *,
         tries: int,
         deadline: float,
@@ -139,20 +141,20 @@ class Requests:
 
         Raises ConnectionFailure when the last try got no answer.
         """
-        link = await self._current.get(deadline)
+        connection = await self._connection_state.acquire(deadline)
         while True:
             tries -= 1
             try:
-                answer = await link.request(
-                    method, params, timeout_s=deadline - self._clock(), hearing=hearing
+                answer = await connection.request(
+                    method, params, timeout_s=deadline - self._clock(), relay=relay
                 )
             except ConnectionFailure:
-                self._current.suspect(link)
-                if not tries or (hearing is not None and hearing.questions):
+                self._connection_state.probe_now(connection)
+                if not tries or (relay is not None and relay.request_count):
                     raise
-                link = await self._current.next(deadline)
+                connection = await self._connection_state.wait_for_decision(deadline)
             except TimeoutError:
-                self._current.doubt(link)
+                self._connection_state.probe_later(connection)
                 raise
             else:
                 self.answered += 1
@@ -177,8 +179,9 @@ class Requests:
     def _watched_too_much(self) -> ServerBusy:
         server_id = self._config.server_id
         return ServerBusy(
-            f"{MAX_WATCHED} resources of server {server_id} may be subscribed to, "
-            f"{MAX_WATCHED_BY_TENANT} by one tenant; try again when some of them are not any more",
+            f"{MAX_SUBSCRIBED} resources of server {server_id} may be subscribed to, "
+            f"{MAX_SUBSCRIBED_BY_TENANT} by one tenant; "
+            "try again when some of them are not any more",
             details={"server_id": server_id},
         )
 

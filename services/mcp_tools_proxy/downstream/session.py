@@ -23,7 +23,7 @@ from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_con
 from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
-from mcp_tools_proxy.downstream.request_sender import Requests
+from mcp_tools_proxy.downstream.request_sender import RequestSender
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
     OnUpdate,
     ResourceSubscriptions,
@@ -57,8 +57,8 @@ class Session:
         *,
         on_change: Callable[[], None],
         inherited: Snapshot | None = None,
-        watched: ResourceSubscriptions | None = None,
-        parking: SuspendedCalls | None = None,
+        subscriptions: ResourceSubscriptions | None = None,
+        suspended_calls: SuspendedCalls | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -70,15 +70,15 @@ class Session:
         """Set once the first attempt to connect is over, well or not."""
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
-        self.watched = watched or ResourceSubscriptions()
+        self.subscriptions = subscriptions or ResourceSubscriptions()
         """Who listens to which of its resources; an earlier session's, where there was one."""
-        self.parking = parking or SuspendedCalls()
+        self.suspended_calls = suspended_calls or SuspendedCalls()
         self._dial = dial
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
-        self.current = ConnectionState(config.server_id, clock)
-        self.requests = Requests(config, self.current, clock)
+        self.connection_state = ConnectionState(config.server_id, clock)
+        self.sender = RequestSender(config, self.connection_state, clock)
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
@@ -87,15 +87,17 @@ class Session:
 
     def __repr__(self) -> str:
         state = self._status.state.value
-        return f"<Session {self.config.server_id} {state} in_flight={self.requests.in_flight}>"
+        return f"<Session {self.config.server_id} {state} in_flight={self.sender.in_flight}>"
 
     @property
     def status(self) -> ServerStatus:
         """How the server is now."""
-        up = self.current.link is not None
+        up = self.connection_state.connection is not None
         return replace(
             self._status,
-            last_error=self._refresh_error if up else self.current.error_for_operators or None,
+            last_error=self._refresh_error
+            if up
+            else self.connection_state.error_for_operators or None,
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
@@ -107,7 +109,7 @@ class Session:
         *,
         repeatable: bool = False,
         idempotent: bool = False,
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
         tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
     ) -> Any:
@@ -120,12 +122,12 @@ class Session:
         ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or surely not sent), and
         JsonRpcError for the server's own errors.
         """
-        return await self.requests.send(
+        return await self.sender.send(
             method,
             params,
             repeatable=repeatable,
             idempotent=idempotent,
-            hearing=hearing,
+            relay=relay,
             tenant_id=tenant_id,
             waited_s=waited_s,
         )
@@ -138,9 +140,9 @@ class Session:
         It outlives links, and this session. Raises as ``request``; JsonRpcError also when there is
         no such thing.
         """
-        return await self.requests.watch(self.watched, uri, listener, tenant_id)
+        return await self.sender.watch(self.subscriptions, uri, listener, tenant_id)
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Stop speaking for the server, which another session has, or nobody wants."""
         self.meters.close()
         self._on_change = lambda: None
@@ -148,20 +150,20 @@ class Session:
 
     async def run(self) -> None:
         """Connect, stay connected, connect again: until cancelled, whatever the server does."""
-        async with owner_tasks() as hold:
+        async with owner_tasks() as own:
             try:
-                await self._stay_connected(hold)
+                await self._stay_connected(own)
             finally:
-                self.current.lost(_CLOSED)
-                self.current.unavailable_until(self.clock())
+                self.connection_state.lost(_CLOSED)
+                self.connection_state.unavailable_until(self.clock())
 
-    async def _stay_connected(self, hold: OwnInTask) -> None:
+    async def _stay_connected(self, own: OwnInTask) -> None:
         setbacks = 0
         while True:
-            self.current.connecting()
+            self.connection_state.connecting()
             failure: ConnectionFailure | None = None
             try:
-                proven = await self._live(hold)
+                proven = await self._run_connection(own)
                 setbacks = 0 if proven else setbacks
             except ConnectionFailure as fault:
                 failure = fault
@@ -169,37 +171,37 @@ class Session:
             if failure is not None:
                 self._connect_failed(failure, pause_s)
             elif setbacks:
-                self.current.unavailable_until(self.clock() + pause_s)
+                self.connection_state.unavailable_until(self.clock() + pause_s)
             setbacks += 1
             await asyncio.sleep(pause_s)
 
-    async def _live(self, hold: OwnInTask) -> bool:
+    async def _run_connection(self, own: OwnInTask) -> bool:
         """Connect and serve until the link is lost; tell whether the link had proven itself.
 
         Raises ConnectionFailure when it did not even connect.
         """
         async with AsyncExitStack() as stack:
-            link = await self._connect(stack, hold)
-            since, answered = self.clock(), self.requests.answered
+            connection = await self._connect(stack, own)
+            since, answered = self.clock(), self.sender.answered
             reason = _CLOSED
             try:
-                reason = await self._serve(link)
+                reason = await self._monitor(connection)
             finally:
-                self.current.lost(reason)
+                self.connection_state.lost(reason)
                 self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
-                self._show()
+                self._update_metrics()
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
-        return self.requests.answered > answered or self.clock() - since >= PROVEN_S
+        return self.sender.answered > answered or self.clock() - since >= PROVEN_S
 
-    async def _connect(self, stack: AsyncExitStack, hold: OwnInTask) -> Connection:
+    async def _connect(self, stack: AsyncExitStack, own: OwnInTask) -> Connection:
         """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
         try:
             async with asyncio.timeout(timeout_s):
                 dialled = self._dial(self.config, self._lists_changed.set)
-                link = await stack.enter_async_context(hold(dialled))
-                snapshot = await discover(link, self.snapshot, timeout_s=timeout_s)
+                connection = await stack.enter_async_context(own(dialled))
+                snapshot = await discover(connection, self.snapshot, timeout_s=timeout_s)
         except ConnectionFailure:
             raise
         except FAULTS as fault:
@@ -208,32 +210,37 @@ class Session:
         self._status = replace(
             self._status,
             state=ServerState.READY,
-            era=link.era,
-            transport=link.transport,
+            era=connection.era,
+            transport=connection.transport,
             connect_s=self.clock() - started,
             reconnects=self._status.reconnects + again,
         )
         if again:
             self.meters.reconnected()
-        self.current.connected(link)
-        self._take(snapshot)
+        self.connection_state.connected(connection)
+        self._accept_snapshot(snapshot)
         self.tried.set()
         log_connected(self.status)
-        return link
+        return connection
 
-    async def _serve(self, link: Connection) -> str:
+    async def _monitor(self, connection: Connection) -> str:
         """Keep the snapshot fresh until the link is lost, and say why it was."""
         async with asyncio.TaskGroup() as chores:
-            refreshing = chores.create_task(self._refresh_loop(link))
-            following = chores.create_task(link.follow(self.watched))
-            wait_until_dead = self.current.wait_until_dead(link, self.config.connect_timeout_s)
-            losses = [chores.create_task(link.down()), chores.create_task(wait_until_dead)]
+            refreshing = chores.create_task(self._refresh_loop(connection))
+            following = chores.create_task(connection.sync_subscriptions(self.subscriptions))
+            wait_until_dead = self.connection_state.wait_until_dead(
+                connection, self.config.connect_timeout_s
+            )
+            losses = [
+                chores.create_task(connection.wait_lost()),
+                chores.create_task(wait_until_dead),
+            ]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
             for chore in (refreshing, following, *losses):
                 chore.cancel()
         return lost.pop().result()
 
-    async def _refresh_loop(self, link: Connection) -> None:
+    async def _refresh_loop(self, connection: Connection) -> None:
         """Discover again when the server says that its lists changed, and now and then anyway."""
         while True:
             with suppress(TimeoutError):
@@ -245,14 +252,14 @@ class Session:
             self._lists_changed.clear()
             try:
                 snapshot = await discover(
-                    link, self.snapshot, timeout_s=self.config.connect_timeout_s
+                    connection, self.snapshot, timeout_s=self.config.connect_timeout_s
                 )
             except ConnectionFailure as fault:
                 self._discovery_failed(fault.reason)
             else:
-                self._take(snapshot)
+                self._accept_snapshot(snapshot)
 
-    def _take(self, snapshot: Snapshot) -> None:
+    def _accept_snapshot(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; tell others only if it says something new."""
         known = self.snapshot
         if snapshot.failed:
@@ -263,10 +270,10 @@ class Session:
             self._status = replace(self._status, discovered_at=self._now())
         if known is not None and snapshot == known:  # keep the objects that others hold
             self.snapshot = replace(known, failed=snapshot.failed)
-            self._show()
+            self._update_metrics()
             return
         self.snapshot = snapshot
-        self._show()
+        self._update_metrics()
         log_change(self.config.server_id, known, snapshot)
         self._on_change()
 
@@ -276,15 +283,15 @@ class Session:
             log.warning("server.discovery_failed", server_id=self.config.server_id, reason=reason)
         self._refresh_error = reason
         self.meters.discovery_failed()
-        if self.current.link is not None:
-            self.current.doubt(self.current.link)
-        self._show()
+        if self.connection_state.connection is not None:
+            self.connection_state.probe_later(self.connection_state.connection)
+        self._update_metrics()
 
     def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
-        self.current.lost(fault.reason, for_operators=fault.for_operators)
-        self.current.unavailable_until(self.clock() + pause_s)
+        self.connection_state.lost(fault.reason, for_operators=fault.for_operators)
+        self.connection_state.unavailable_until(self.clock() + pause_s)
         self.tried.set()
-        self._show()
+        self._update_metrics()
         log.warning(
             "server.connect_failed",
             server_id=self.config.server_id,
@@ -294,8 +301,8 @@ class Session:
 
     @property
     def _is_stale(self) -> bool:
-        is_sound = self.current.link is not None and self._refresh_error is None
+        is_sound = self.connection_state.connection is not None and self._refresh_error is None
         return self.snapshot is not None and not is_sound
 
-    def _show(self) -> None:
-        self.meters.show(up=self.current.link is not None, stale=self._is_stale)
+    def _update_metrics(self) -> None:
+        self.meters.show(up=self.connection_state.connection is not None, stale=self._is_stale)

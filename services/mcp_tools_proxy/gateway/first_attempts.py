@@ -32,7 +32,7 @@ class PendingServers(Protocol):
         """The ids of the servers that are being connected to for the first time."""
         ...
 
-    async def first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
+    async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Wait, as a call in flight of a tenant, until this server's first attempt is over.
 
         ``waited_s`` of the call's time are over. Raises ServerBusy; ServerUnavailable when the
@@ -124,7 +124,7 @@ class FirstAttempts:
 
         async def wait(server_id: str) -> None:
             try:
-                await self._servers.first_attempt(server_id, waited_s, tenant_id)
+                await self._servers.wait_first_attempt(server_id, waited_s, tenant_id)
             except ProxyError as error:
                 failures[server_id] = error
             over.set()

@@ -29,7 +29,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
     server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
     async with gateway.run(), asyncio.TaskGroup() as tasks:
         # many clients list once, and never ask again
-        await gateway.pool.settled(settings.startup_wait_s)
+        await gateway.pool.wait_first_attempts(settings.startup_wait_s)
         serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(

@@ -115,7 +115,7 @@ class FakeLink:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
         if self._down.done():
@@ -133,10 +133,10 @@ class FakeLink:
             raise ConnectionFailure(self._down.result())
         await self._within(self._server.ping(), timeout_s)
 
-    async def follow(self, watched: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
         await asyncio.Event().wait()
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         return await asyncio.shield(self._down)
 
     async def _within(self, answer: Awaitable[Any], timeout_s: float) -> Any:

@@ -34,7 +34,7 @@ async def offered(server: FakeServer) -> AsyncIterator[tuple[Components, Fleet]]
     fleet = Fleet(notes=server)
     fleet.apply(notes="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         yield build_components(view_of(fleet), pool, max_text_bytes=1000), fleet
 
 

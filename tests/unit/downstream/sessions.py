@@ -20,8 +20,8 @@ def make_config(server_id: str = "notes", **fields: Any) -> ServerConfig:
     )
 
 
-class ResourceSubscriptions:
-    """A session, how often it said that something changed, and its metrics."""
+class ObservedSession:
+    """A session, how often it reported that something changed, and its metrics."""
 
     def __init__(
         self, server: FakeServer, *, inherited: Snapshot | None = None, **config: Any
@@ -51,9 +51,9 @@ class ResourceSubscriptions:
 @asynccontextmanager
 async def running(
     server: FakeServer, *, ready: bool = True, inherited: Snapshot | None = None, **config: Any
-) -> AsyncIterator[ResourceSubscriptions]:
+) -> AsyncIterator[ObservedSession]:
     """Run a session with ``server``; wait until it is ready, if it can be."""
-    watched = ResourceSubscriptions(server, inherited=inherited, **config)
+    watched = ObservedSession(server, inherited=inherited, **config)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(watched.session.run())
         if ready:

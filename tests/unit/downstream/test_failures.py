@@ -15,7 +15,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     from_aiohttp,
     peer_error,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.http_clients import Web
+from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
 from tests.bounds import BOUND_S
 
 CALLERS_THAT_FILL_IT = 4
@@ -66,7 +66,7 @@ def answering_nobody() -> Iterator[int]:
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
-    web = Web(connect_s=0.2)
+    web = HttpClients(connect_s=0.2)
     with answering_nobody() as port:
         url = f"{scheme}://127.0.0.1:{port}/mcp"
         async with asyncio.timeout(BOUND_S):

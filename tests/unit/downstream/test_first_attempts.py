@@ -24,7 +24,7 @@ async def test_it_is_over_when_the_server_is_there() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool:
         assert list(pool.pending) == ["a"]
-        await pool.first_attempt("a", 0.0)
+        await pool.wait_first_attempt("a", 0.0)
         assert (list(pool.pending), [*pool.snapshots]) == ([], ["a"])
 
 
@@ -33,7 +33,7 @@ async def test_an_attempt_that_fails_says_why_and_when_to_try_again() -> None:
     fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     async with fleet.running() as pool:
         with pytest.raises(ServerUnavailable, match="connection refused") as raised:
-            await pool.first_attempt("a", 0.0)
+            await pool.wait_first_attempt("a", 0.0)
         assert (raised.value.retry_after_s or 0) > 0
         assert list(pool.pending) == []
 
@@ -43,33 +43,33 @@ async def test_it_takes_no_longer_than_what_is_left_of_the_calls_time() -> None:
     async with fleet.running() as pool:
         started = clock()
         with pytest.raises(ServerUnavailable):
-            await pool.first_attempt("a", 1.0)
+            await pool.wait_first_attempt("a", 1.0)
         assert clock() - started == pytest.approx(3.0)
 
 
 async def test_it_counts_as_a_call_in_flight() -> None:
     fleet = fleet_of_one(max_calls_in_flight=1)
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
-        tasks.create_task(pool.first_attempt("a", 0.0))
+        tasks.create_task(pool.wait_first_attempt("a", 0.0))
         await asyncio.sleep(1)
         with pytest.raises(ServerBusy):
-            await pool.first_attempt("a", 0.0)
+            await pool.wait_first_attempt("a", 0.0)
 
 
 async def test_it_counts_as_one_of_its_tenant() -> None:
     fleet = fleet_of_one(max_calls_in_flight=2)
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
-        tasks.create_task(pool.first_attempt("a", 0.0, "tenant_1"))
+        tasks.create_task(pool.wait_first_attempt("a", 0.0, "tenant_1"))
         await asyncio.sleep(1)
         with pytest.raises(ServerBusy, match="has 1 calls of your tenant in flight"):
-            await pool.first_attempt("a", 0.0, "tenant_1")
-        await pool.first_attempt("a", 0.0, "tenant_2")
+            await pool.wait_first_attempt("a", 0.0, "tenant_1")
+        await pool.wait_first_attempt("a", 0.0, "tenant_2")
 
 
 async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(pool.first_attempt("a", 0.0))
+        waiting = tasks.create_task(pool.wait_first_attempt("a", 0.0))
         await asyncio.sleep(1)
         started = clock()
         pool.apply({})
@@ -80,6 +80,6 @@ async def test_who_waits_for_a_server_that_is_taken_out_is_told_at_once() -> Non
 async def test_a_server_whose_offer_is_known_is_not_pending() -> None:
     fleet = fleet_of_one()
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         pool.apply({"a": make_config("a", url="another")})
         assert list(pool.pending) == []

@@ -8,7 +8,7 @@ import anyio
 
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.mcp_client.http.sse import EventStream
-from mcp_tools_proxy.downstream.mcp_client.streams.duplex import StreamWire
+from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
 from tests.unit.downstream.turns import counting_turns
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
@@ -24,7 +24,7 @@ class Shouting:
     async def send(self, data: bytes, *, is_request: bool) -> None:
         return
 
-    async def why(self) -> str:
+    async def end_reason(self) -> str:
         return "it has said everything"
 
 
@@ -46,12 +46,12 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
     async def ignore(*_: object) -> None:
         return
 
-    wire = StreamWire(
+    wire = DuplexDispatcher(
         Shouting(), server_id="notes", transport=Transport.STDIO, on_list_changed=lambda: None
     )
     async with counting_turns() as turns, anyio.create_task_group() as tasks:
         await tasks.start(wire.run, decline, ignore)
-        await wire.down()
+        await wire.wait_lost()
         tasks.cancel_scope.cancel()
 
     assert turns.count >= 200

@@ -9,10 +9,10 @@ import pytest
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_S, MAX_ABANDONED, InFlight
 from mcp_tools_proxy.downstream.relay.call_relay import (
-    LOG_LINE,
-    MAX_ASKING_S,
-    MAX_NOTES,
-    MAX_QUESTIONS,
+    LOG_MESSAGE,
+    MAX_CLIENT_REQUESTS_PER_CALL,
+    MAX_CLIENT_WAIT_S,
+    MAX_PENDING_NOTIFICATIONS,
     PROGRESS,
     CallRelay,
     call_relay,
@@ -33,23 +33,23 @@ async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, o
 async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
     """Let ``client`` hear of a request that runs."""
     async with (
-        call_relay(client, "u") as hearing,
+        call_relay(client, "u") as relay,
         asyncio.timeout(timeout_s) as timeout,
     ):
-        with hearing.attached(timeout, is_pushed=True):
-            yield hearing
+        with relay.attached(timeout, allows_requests=True):
+            yield relay
 
 
 async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
     async def wait() -> None:
-        async with heard_by(client) as hearing:
+        async with heard_by(client) as relay:
             await asyncio.sleep(10)
-            await hearing.question(*FORM)
+            await relay.on_request(*FORM)
 
     client, began = FakeClient(forever), clock()
     with pytest.raises(TimeoutError):
         await wait()
-    assert (round(clock() - began), client.forgotten) == (10 + MAX_ASKING_S, 1)
+    assert (round(clock() - began), client.forgotten) == (10 + MAX_CLIENT_WAIT_S, 1)
 
 
 async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
@@ -58,9 +58,9 @@ async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
         return {}
 
     async def ask_and_wait() -> None:
-        async with heard_by(FakeClient(slow), timeout_s=30) as hearing:
+        async with heard_by(FakeClient(slow), timeout_s=30) as relay:
             await asyncio.sleep(10)
-            await asyncio.gather(hearing.question(*FORM), hearing.question(*FORM))
+            await asyncio.gather(relay.on_request(*FORM), relay.on_request(*FORM))
             await asyncio.Event().wait()
 
     began = clock()
@@ -71,40 +71,40 @@ async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
 
 async def test_a_call_asks_a_hundred_questions_in_all() -> None:
     client = FakeClient({"action": "accept"})
-    async with heard_by(client) as hearing:
-        for _ in range(MAX_QUESTIONS):
-            await hearing.question(*FORM)
+    async with heard_by(client) as relay:
+        for _ in range(MAX_CLIENT_REQUESTS_PER_CALL):
+            await relay.on_request(*FORM)
         with pytest.raises(ClientRequestFailed, match="too many questions"):
-            await hearing.question(*FORM)
-    assert len(client.questions) == MAX_QUESTIONS
+            await relay.on_request(*FORM)
+    assert len(client.questions) == MAX_CLIENT_REQUESTS_PER_CALL
 
 
 async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
     client = FakeClient()
-    async with heard_by(client) as hearing:
-        for number in range(MAX_NOTES + 10):
-            hearing.log_line({**LINE, "data": number}, 10)
-    assert [params["data"] for _, params in client.notes] == list(range(MAX_NOTES))
+    async with heard_by(client) as relay:
+        for number in range(MAX_PENDING_NOTIFICATIONS + 10):
+            relay.on_log({**LINE, "data": number}, 10)
+    assert [params["data"] for _, params in client.notes] == list(range(MAX_PENDING_NOTIFICATIONS))
 
 
 async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
     client = FakeClient()
-    async with heard_by(client) as hearing:
-        for _ in range(MAX_NOTES):
-            hearing.log_line(LINE, 10)
-        hearing.progress({"progress": 1}, 10)
-        hearing.progress({"progress": 2}, 10)
+    async with heard_by(client) as relay:
+        for _ in range(MAX_PENDING_NOTIFICATIONS):
+            relay.on_log(LINE, 10)
+        relay.on_progress({"progress": 1}, 10)
+        relay.on_progress({"progress": 2}, 10)
     assert [n for n in client.notes if n[0] == PROGRESS] == [(PROGRESS, {"progress": 2})]
-    assert len(client.notes) == MAX_NOTES
+    assert len(client.notes) == MAX_PENDING_NOTIFICATIONS
 
 
 async def test_nothing_is_heard_when_the_request_is_over() -> None:
     client = FakeClient()
-    async with call_relay(client, "u") as hearing:
-        hearing.progress({"progress": 1}, 10)
-        hearing.log_line(LINE, 10)
+    async with call_relay(client, "u") as relay:
+        relay.on_progress({"progress": 1}, 10)
+        relay.on_log(LINE, 10)
         with pytest.raises(ClientRequestFailed):
-            await hearing.question(*FORM)
+            await relay.on_request(*FORM)
     assert (client.notes, client.questions) == ([], [])
 
 
@@ -118,35 +118,35 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
     None
 ):
     calls = InFlight()
-    async with call_relay(FakeClient(), "u") as hearing:
-        given_up = calls.begin(hearing, "tools/call")
+    async with call_relay(FakeClient(), "u") as relay:
+        given_up = calls.begin(relay, "tools/call")
         calls.abandon(given_up)
         calls.end(given_up)
-        calls.begin(hearing, "tools/call")
-        before = calls.sole()
-        calls.answered(given_up)
-        assert (before, calls.sole()) == (None, hearing)
+        calls.begin(relay, "tools/call")
+        before = calls.sole_relay()
+        calls.mark_answered(given_up)
+        assert (before, calls.sole_relay()) == (None, relay)
 
 
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
-    async with call_relay(FakeClient(), "u") as hearing:
+    async with call_relay(FakeClient(), "u") as relay:
         given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
         for request_id in given_up:
             calls.abandon(request_id)
             calls.end(request_id)
         for request_id in given_up:
-            calls.answered(request_id)
-        calls.begin(hearing, "tools/call")
-        assert calls.sole() is None
+            calls.mark_answered(request_id)
+        calls.begin(relay, "tools/call")
+        assert calls.sole_relay() is None
 
 
 async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
     calls, client = InFlight(), FakeClient()
-    async with heard_by(client) as hearing:
-        calls.begin(hearing, "tools/call")
+    async with heard_by(client) as relay:
+        calls.begin(relay, "tools/call")
         calls.begin(None, "tools/call")
-        calls.hear(LOG_LINE, LINE, 10, calls.sole())
+        calls.dispatch_notification(LOG_MESSAGE, LINE, 10, calls.sole_relay())
     assert client.notes == []
 
 
@@ -154,14 +154,14 @@ async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> N
     now = 0.0
     calls = InFlight(lambda: now)
     found = []
-    async with heard_by(FakeClient()) as hearing:
+    async with heard_by(FakeClient()) as relay:
         calls.end(calls.begin(None, "tools/list"))
-        calls.end(calls.begin(hearing, "tools/call"))
-        begun = calls.begin(hearing, "tools/call")
-        found.append(calls.sole())
+        calls.end(calls.begin(relay, "tools/call"))
+        begun = calls.begin(relay, "tools/call")
+        found.append(calls.sole_relay())
         calls.end(calls.begin(None, "tools/call"))
-        found.append(calls.sole())
+        found.append(calls.sole_relay())
         now = LATE_S + 0.1
-        found.append(calls.sole())
+        found.append(calls.sole_relay())
         calls.end(begun)
-    assert found == [hearing, None, hearing]
+    assert found == [relay, None, relay]

@@ -11,7 +11,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.suspended_calls import STATE_PREFIX, SuspendedCalls
 from tests.builders import make_call
 from tests.fakes import FakeClient
@@ -48,39 +48,41 @@ async def parking() -> AsyncIterator[SuspendedCalls]:
 
 async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
     asking, other = Asking(), Asking()
-    async with parking() as parked:
-        first = await parked.run(calling(), TERMS, asking.run)
-        await asyncio.sleep(MAX_ASKING_S + 1)
-        second = await parked.run(calling(), TERMS, other.run)
+    async with parking() as suspended:
+        first = await suspended.start(calling(), TERMS, asking.run)
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
+        second = await suspended.start(calling(), TERMS, other.run)
         resumed = InputResponses(responses={}, state=first["requestState"])
         with pytest.raises(ToolFailed):
-            await parked.resume(calling(), resumed, TERMS)
+            await suspended.resume(calling(), resumed, TERMS)
         answers = {key: {"action": "accept"} for key in second["inputRequests"]}
         resumed = InputResponses(responses=answers, state=second["requestState"])
-        result = await parked.resume(calling(), resumed, TERMS)
+        result = await suspended.resume(calling(), resumed, TERMS)
     assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
 
 
 async def test_a_handle_cannot_be_guessed() -> None:
-    async with parking() as parked:
-        handles = {(await parked.run(calling(), TERMS, Asking().run))["requestState"] for _ in "ab"}
+    async with parking() as suspended:
+        handles = {
+            (await suspended.start(calling(), TERMS, Asking().run))["requestState"] for _ in "ab"
+        }
         assert {len(handle) for handle in handles} == {len(STATE_PREFIX) + 43}
         assert len(handles) == 2
-        await asyncio.sleep(MAX_ASKING_S + 1)
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):
-            await parked.resume(calling(), InputResponses(responses={}, state="x"), TERMS)
+            await suspended.resume(calling(), InputResponses(responses={}, state="x"), TERMS)
 
 
 async def test_answers_that_are_none_are_asked_for_again() -> None:
-    async with parking() as parked:
-        asked = await parked.run(calling(), TERMS, Asking().run)
+    async with parking() as suspended:
+        asked = await suspended.start(calling(), TERMS, Asking().run)
         responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
         resumed = InputResponses(responses=responses, state=asked["requestState"])
-        again = await parked.resume(calling(), resumed, TERMS)
+        again = await suspended.resume(calling(), resumed, TERMS)
         assert again["inputRequests"] == asked["inputRequests"]
-        await asyncio.sleep(MAX_ASKING_S + 1)
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):
-            await parked.resume(calling(), InputResponses(responses={}), TERMS)
+            await suspended.resume(calling(), InputResponses(responses={}), TERMS)
 
 
 async def test_who_waits_when_the_service_stops_is_told_so() -> None:
@@ -91,8 +93,8 @@ async def test_who_waits_when_the_service_stops_is_told_so() -> None:
     waiting: list[asyncio.Future[dict[str, Any]]] = []
 
     async def serve() -> None:
-        async with parking() as parked:
-            waiting.append(asyncio.ensure_future(parked.run(calling(), TERMS, hang)))
+        async with parking() as suspended:
+            waiting.append(asyncio.ensure_future(suspended.start(calling(), TERMS, hang)))
             await asyncio.Event().wait()
 
     serving = asyncio.ensure_future(serve())

@@ -17,7 +17,7 @@ async def test_one_dead_server_holds_no_other_up() -> None:
     fleet.servers["a"].refuses_with = ConnectionFailure("connection refused")
     fleet.apply(a="1", b="1")
     async with fleet.running() as pool:
-        assert (await pool.settled(10), [*pool.snapshots]) == (True, ["b"])
+        assert (await pool.wait_first_attempts(10), [*pool.snapshots]) == (True, ["b"])
 
 
 @pytest.mark.requirement("P-15")
@@ -28,7 +28,7 @@ async def test_all_servers_are_connected_at_the_same_time() -> None:
     fleet.apply(**dict.fromkeys(fleet.servers, "1"))
     async with fleet.running() as pool:
         started = clock()
-        await pool.settled(60)
+        await pool.wait_first_attempts(60)
         assert (round(clock() - started, 1), len(pool.snapshots)) == (3, 20)
 
 
@@ -37,14 +37,14 @@ async def test_settling_ends_with_its_time() -> None:
     fleet.servers["a"].dial_takes_s = 1000
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        assert not await pool.settled(2)
+        assert not await pool.wait_first_attempts(2)
 
 
 async def test_servers_may_come_while_the_pool_runs() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     async with fleet.running() as pool:
         fleet.apply(a="1")
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         assert ([*pool.snapshots], fleet.changes) == (["a"], 1)
 
 
@@ -54,7 +54,7 @@ async def test_an_unchanged_server_keeps_its_session() -> None:
     fleet.apply(a="1", b="1")
     async with fleet.running() as pool:
         before = pool.session("a")
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         fleet.apply(a="1")
         assert (pool.session("a") is before, len(fleet.servers["a"].dials)) == (True, 1)
 
@@ -63,7 +63,7 @@ async def test_a_removed_server_is_gone_at_once() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         fleet.apply()
         assert (pool.session("a"), pool.snapshots, pool.statuses) == (None, {}, ())
 
@@ -79,7 +79,7 @@ async def test_a_removed_servers_calls_finish_before_its_link_closes() -> None:
     server.answers["tools/call"] = slow
     fleet.apply(a="1")
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         session = pool.session("a")
         assert session is not None
         answer = tasks.create_task(call(session))
@@ -93,7 +93,7 @@ async def test_a_call_that_chose_a_server_just_before_it_left_is_served() -> Non
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         session = pool.session("a")
         assert session is not None
         fleet.apply()
@@ -105,7 +105,7 @@ async def test_a_changed_server_shows_what_it_offered_until_it_is_known_anew() -
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         fleet.servers["a"].dial_takes_s = 5
         fleet.apply(a="2")
         assert ([*pool.snapshots["a"].tools], pool.statuses[0].stale, fleet.state("a")) == (
@@ -120,7 +120,7 @@ async def test_the_old_session_of_a_changed_server_speaks_for_it_no_more() -> No
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         fleet.apply(a="2")
         await until(lambda: fleet.servers["a"].closed == 1)
         await until(lambda: fleet.state("a") is ServerState.READY)
@@ -131,7 +131,7 @@ async def test_a_disabled_server_is_not_connected() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     async with fleet.running() as pool:
         pool.apply({"a": make_config("a", enabled=False)})
-        assert (await pool.settled(10), fleet.state("a"), pool.session("a")) == (
+        assert (await pool.wait_first_attempts(10), fleet.state("a"), pool.session("a")) == (
             True,
             ServerState.DISABLED,
             None,
@@ -149,7 +149,7 @@ async def test_a_removed_server_leaves_the_metrics() -> None:
     fleet = Fleet(a=FakeServer(tool("x")))
     fleet.apply(a="1")
     async with fleet.running() as pool:
-        await pool.settled(10)
+        await pool.wait_first_attempts(10)
         fleet.apply()
         await until(lambda: fleet.servers["a"].closed == 1)
         await asyncio.sleep(1)
@@ -179,7 +179,7 @@ async def test_stopping_the_pool_closes_every_link_also_under_calls() -> None:
         server.answers["tools/call"] = hang
     async with asyncio.TaskGroup() as tasks:
         async with fleet.running() as pool:
-            await pool.settled(10)
+            await pool.wait_first_attempts(10)
             sessions = [pool.session("a"), pool.session("b")]
             calls = [tasks.create_task(call(session)) for session in sessions if session]
             await asyncio.sleep(0.1)

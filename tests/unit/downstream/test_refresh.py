@@ -5,10 +5,10 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.unit.downstream.fake_link import FakeServer, failing_with, hang, tool
-from tests.unit.downstream.sessions import ResourceSubscriptions, running, until
+from tests.unit.downstream.sessions import ObservedSession, running, until
 
 
-def tools_of(watched: ResourceSubscriptions) -> list[str]:
+def tools_of(watched: ObservedSession) -> list[str]:
     return list(watched.session.snapshot.tools) if watched.session.snapshot else []
 
 

@@ -216,7 +216,7 @@ async def test_draining_waits_for_calls_in_flight() -> None:
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
         answer = tasks.create_task(call(watched.session))
         await until(server.calls)
-        await watched.session.requests.drain(10)
+        await watched.session.sender.drain(10)
         assert answer.done()
 
 
@@ -226,7 +226,7 @@ async def test_draining_ends_with_its_time() -> None:
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
         answer = tasks.create_task(call(watched.session))
         await until(server.calls)
-        await watched.session.requests.drain(10)
+        await watched.session.sender.drain(10)
         assert not answer.done()
         answer.cancel()
 

@@ -19,7 +19,7 @@ from tests.unit.downstream.fake_link import (
     in_turn,
     tool,
 )
-from tests.unit.downstream.sessions import ResourceSubscriptions, call, running, until
+from tests.unit.downstream.sessions import ObservedSession, call, running, until
 from tests.unit.downstream.virtual_time import clock
 
 DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
@@ -213,7 +213,7 @@ async def test_inherited_knowledge_is_stale_until_the_first_discovery() -> None:
         assert watched.changes == 1
 
 
-async def _outcome(watched: ResourceSubscriptions) -> str:
+async def _outcome(watched: ObservedSession) -> str:
     try:
         await call(watched.session)
     except ToolTimeout as error:

@@ -34,7 +34,7 @@ class Pending:
     def pending(self) -> Sequence[str]:
         return [*self.outcomes]
 
-    async def first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
+    async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         self.waits.append((server_id, waited_s))
         self.now += 1.0
         error = self.outcomes.pop(server_id)

@@ -49,7 +49,7 @@ _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RemoteTarget:
     """One component's way to its server; ``name`` is what the server calls the component."""
 
     session: Session
@@ -59,7 +59,7 @@ class Exchange:
         init=False, repr=False, default_factory=lambda: structlog.get_logger().bind()
     )  # bound once: the lazy one binds at each look
 
-    async def run(
+    async def call(
         self,
         call: Call,
         method: str,
@@ -75,11 +75,11 @@ class Exchange:
         errors, ``read``'s and the session's, and ToolFailed for input that cannot be given.
         """
         params["_meta"] = meta_of(call)
-        telling = self._log.is_enabled_for(logging.DEBUG)
-        if telling:
+        debug_enabled = self._log.is_enabled_for(logging.DEBUG)
+        if debug_enabled:
             self._log.debug(
                 "facade_to_downstream.request",
-                **self._told(call),
+                **self._log_fields(call),
                 arguments=declared_arguments(call, self.spec),
             )
         started = self.session.clock()
@@ -90,7 +90,7 @@ class Exchange:
             )
             max_bytes = self.session.config.max_result_bytes
             _check_count(raw, max_bytes)
-            answer = self._asking(raw, call) if input_required(raw) else read(raw)
+            answer = self._input_required_result(raw, call) if input_required(raw) else read(raw)
             result = replace(answer, max_bytes=max_bytes)
             code = "OK"
         except JsonRpcError as error:
@@ -106,11 +106,11 @@ class Exchange:
         finally:
             seconds = self.session.clock() - started
             self.session.meters.called(call.kind, code, seconds)
-            if telling:
-                self._tell_outcome(call, code, raw, seconds)
+            if debug_enabled:
+                self._log_outcome(call, code, raw, seconds)
         return result
 
-    def _asking(self, raw: dict[str, Any], call: Call) -> Result:
+    def _input_required_result(self, raw: dict[str, Any], call: Call) -> Result:
         """Give a question to the client that will come back with the answers. Raises ToolFailed."""
         if not (call.client.resumes and supports_all(call.client, raw)):
             name, kind = quote(self.spec.name), call.kind.value
@@ -121,22 +121,22 @@ class Exchange:
         value = encodable(raw)
         return Result(value=value, tokens=estimate_tokens(len(to_json(value))), input_required=True)
 
-    def _told(self, call: Call) -> dict[str, object]:
-        told: dict[str, object] = {
+    def _log_fields(self, call: Call) -> dict[str, object]:
+        fields: dict[str, object] = {
             "trace_id": call.trace_id,
             NAME_KEYS[call.kind]: self.spec.name[:QUOTE_CHARS],
             "resolvedServerId": self.spec.server_id,
         }
         if call.kind is Kind.TOOL:
-            told["downstreamTool"] = self.name[:QUOTE_CHARS]
-        return told
+            fields["downstreamTool"] = self.name[:QUOTE_CHARS]
+        return fields
 
-    def _tell_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
-        told = {**self._told(call), "duration_ms": round(seconds * 1000, 3)}
+    def _log_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
+        fields = {**self._log_fields(call), "duration_ms": round(seconds * 1000, 3)}
         if code == "OK":
-            self._log.debug("downstream.response", **told, response=shape_of(raw))
+            self._log.debug("downstream.response", **fields, response=shape_of(raw))
         else:
-            self._log.debug("downstream.response.error", **told, errorMessage=code)
+            self._log.debug("downstream.response.error", **fields, errorMessage=code)
 
 
 def _check_count(raw: object, max_bytes: int) -> None:
@@ -164,18 +164,18 @@ def meta_of(call: Call) -> dict[str, object]:
     return meta
 
 
-def refused(name: str, error: JsonRpcError) -> ToolFailed:
+def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
     """Make the error of a server that answered with one; its own words are quoted and cut."""
-    said = quote(error.message, MESSAGE_CHARS)
+    message = quote(error.message, MESSAGE_CHARS)
     details: dict[str, object] = {"code": error.code}
     if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
         details["data"] = error.data
     return ToolFailed(
-        f"{name} failed: its server answered with error {error.code}: {said}", details=details
+        f"{name} failed: its server answered with error {error.code}: {message}", details=details
     )
 
 
-def decoded(result: Result | None, name: str, expected: str) -> Result:
+def require_valid(result: Result | None, name: str, expected: str) -> Result:
     """Give what an answer was brought into. Raises ToolFailed when it is not what is expected."""
     if result is None:
         raise ToolFailed(f"{name} failed: its server's answer is not {expected}")

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
-from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
 from mcp_tools_proxy.downstream.components.content import encodable
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
@@ -22,7 +22,7 @@ class Completion(NamesNoDocument):
     """Has a server complete an argument of what ``ref`` names; it may be asked again."""
 
     spec: ComponentSpec
-    exchange: Exchange
+    target: RemoteTarget
     ref: JsonObject
     """MCP's reference, by the name that the server knows."""
 
@@ -45,9 +45,9 @@ class Completion(NamesNoDocument):
 
         There are no values where the server completes nothing.
         """
-        if not self.exchange.session.current.offers(CAPABILITY):
+        if not self.target.session.connection_state.offers(CAPABILITY):
             return Result(value={"completion": {"values": []}}, tokens=0)
-        return await self.exchange.run(
+        return await self.target.call(
             call,
             "completion/complete",
             {"ref": self.ref, **parsed},
@@ -56,13 +56,13 @@ class Completion(NamesNoDocument):
         )
 
     def _read(self, raw: dict[str, Any]) -> Result:
-        return decoded(_result_of(encodable(raw)), self._shown, "a completion")
+        return require_valid(_result_of(encodable(raw)), self._label, "a completion")
 
     def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return refused(self._shown, error)
+        return tool_failed_from(self._label, error)
 
     @property
-    def _shown(self) -> str:
+    def _label(self) -> str:
         return f"completing {quote(self.spec.name)}"
 
 

@@ -20,17 +20,17 @@ class TextBudget:
         self.chars = 0
         """Characters let through so far."""
         self.truncated = False
-        self._room = max_bytes
+        self._left_bytes = max_bytes
 
     def cut(self, text: str) -> str:
         """Give as much of ``text`` as there is room for; after the first cut, nothing."""
-        kept = cut_utf8(text, self._room)
+        kept = cut_utf8(text, self._left_bytes)
         self.chars += len(kept)
         if len(kept) < len(text):
             self.truncated = True
-            self._room = 0
+            self._left_bytes = 0
         else:
-            self._room -= utf8_len(kept)
+            self._left_bytes -= utf8_len(kept)
         return kept
 
     def cut_text_of(self, holder: Block) -> Block:

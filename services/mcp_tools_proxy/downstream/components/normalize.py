@@ -86,10 +86,10 @@ def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
 def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
     """Make the error of an answer that says ``isError``; its content is kept in ``details``."""
     texts = (b["text"] for b in answer.value["content"] if b.get("type") == "text")
-    told = next((text.strip() for text in texts if text.strip()), "")
-    said = quote(told, MESSAGE_CHARS) if told else "it gave no text"
+    text = next((stripped for each in texts if (stripped := each.strip())), "")
+    message = quote(text, MESSAGE_CHARS) if text else "it gave no text"
     details = {k: v for k, v in answer.value.items() if k not in ("tokens", "truncated")}
-    return ToolFailed(f"{name} failed: {said}", details=details)
+    return ToolFailed(f"{name} failed: {message}", details=details)
 
 
 def input_required(raw: object) -> bool:

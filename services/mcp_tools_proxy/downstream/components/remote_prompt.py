@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.connection import JsonRpcError
@@ -25,7 +25,7 @@ class RemotePrompt(NamesNoDocument):
     """Fetches one prompt of one server; fetching changes nothing, so it may be sent again."""
 
     spec: PromptSpec
-    exchange: Exchange
+    target: RemoteTarget
     max_text_bytes: int
 
     @classmethod
@@ -39,7 +39,7 @@ class RemotePrompt(NamesNoDocument):
             argument_names=frozenset(argument["name"] for argument in listed),
             required=frozenset(a["name"] for a in listed if a.get("required") is True),
         )
-        return cls(spec, Exchange(session, spec, route.name), max_text_bytes)
+        return cls(spec, RemoteTarget(session, spec, route.name), max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
         """Accept strings for the declared arguments, the required ones at least.
@@ -58,34 +58,34 @@ class RemotePrompt(NamesNoDocument):
     @property
     def completion(self) -> Completion:
         """What completes its arguments."""
-        ref = {"type": "ref/prompt", "name": self.exchange.name}
-        return Completion(self.spec, self.exchange, ref)
+        ref = {"type": "ref/prompt", "name": self.target.name}
+        return Completion(self.spec, self.target, ref)
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Have the server fill it in; gives ``messages`` and perhaps ``description``."""
-        return await self.exchange.run(
+        return await self.target.call(
             call,
             "prompts/get",
-            {"name": self.exchange.name, "arguments": parsed},
+            {"name": self.target.name, "arguments": parsed},
             read=self._read,
             refuse=self._refuse,
         )
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
-        return decoded(result, self._shown, "a prompt's messages")
+        return require_valid(result, self._label, "a prompt's messages")
 
     def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return refused(self._shown, error)
+        return tool_failed_from(self._label, error)
 
     @property
-    def _shown(self) -> str:
+    def _label(self) -> str:
         return f"prompt {quote(self.spec.name)}"
 
     def _unknown(self, name: str) -> str:
         declared = ", ".join(quote(known) for known in sorted(self.spec.argument_names)[:MAX_NAMES])
         return (
-            f"{quote(name)} is not an argument of {self._shown}, which takes: {declared or 'none'}"
+            f"{quote(name)} is not an argument of {self._label}, which takes: {declared or 'none'}"
         )
 
     def _not_strings(self, arguments: JsonObject) -> list[str]:

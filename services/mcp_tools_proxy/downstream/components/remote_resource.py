@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import (
     ResourceNotFound,
 )
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import Exchange, decoded, refused
+from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
 from mcp_tools_proxy.downstream.connection import JsonRpcError
@@ -31,7 +31,7 @@ class RemoteResource(NamesNoDocument):
     """Reads ``uri`` from one server; reading may be sent again."""
 
     spec: ResourceSpec
-    exchange: Exchange
+    target: RemoteTarget
     uri: str
     max_text_bytes: int
 
@@ -39,7 +39,7 @@ class RemoteResource(NamesNoDocument):
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
         """Make the resource that ``route`` leads to."""
         spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
-        return cls(spec, Exchange(session, spec, route.name), route.name, max_text_bytes)
+        return cls(spec, RemoteTarget(session, spec, route.name), route.name, max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> None:
         """Accept no arguments: a URI says it all. Raises InvalidArguments."""
@@ -48,7 +48,7 @@ class RemoteResource(NamesNoDocument):
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Have the server read it. Raises ResourceNotFound, ToolFailed."""
-        return await self.exchange.run(
+        return await self.target.call(
             call,
             "resources/read",
             {"uri": self.uri},
@@ -61,22 +61,22 @@ class RemoteResource(NamesNoDocument):
     ) -> Callable[[], None]:
         """Subscribe to it at its server, once for all who do. Raises ProxyError."""
         try:
-            return await self.exchange.session.watch(self.uri, on_update, tenant_id)
+            return await self.target.session.watch(self.uri, on_update, tenant_id)
         except JsonRpcError as error:
             raise self._refuse(error) from None
 
     def _read(self, raw: dict[str, Any]) -> Result:
         result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
-        return decoded(result, self._shown, "a resource's contents")
+        return require_valid(result, self._label, "a resource's contents")
 
     def _refuse(self, error: JsonRpcError) -> ProxyError:
         if error.code in NOT_FOUND_CODES:
             server_id = self.spec.server_id
             return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")
-        return refused(self._shown, error)
+        return tool_failed_from(self._label, error)
 
     @property
-    def _shown(self) -> str:
+    def _label(self) -> str:
         return f"resource {quote(self.spec.name)}"
 
 
@@ -102,7 +102,7 @@ class RemoteTemplate:
     def completion(self) -> Completion:
         """What completes its variables."""
         ref = {"type": "ref/resource", "uri": self.resource.uri}
-        return Completion(self.spec, self.resource.exchange, ref)
+        return Completion(self.spec, self.resource.target, ref)
 
     def at(self, uri: str) -> RemoteResource | None:
         """Give the resource at ``uri``, None when it is not one of the template's.

@@ -12,7 +12,12 @@ from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Resul
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import Exchange, refused, shape_of, type_of
+from mcp_tools_proxy.downstream.components.call import (
+    RemoteTarget,
+    shape_of,
+    tool_failed_from,
+    type_of,
+)
 from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
@@ -32,7 +37,7 @@ class RemoteTool(NamesNoDocument):
     """Runs one tool of one server."""
 
     spec: ToolSpec
-    exchange: Exchange
+    target: RemoteTarget
     check: Check
     max_text_bytes: int
 
@@ -42,7 +47,7 @@ class RemoteTool(NamesNoDocument):
         spec = _spec_of(route)
         return cls(
             spec=spec,
-            exchange=Exchange(session, spec, route.name),
+            target=RemoteTarget(session, spec, route.name),
             check=_check_of(route, session),
             max_text_bytes=max_text_bytes,
         )
@@ -54,10 +59,10 @@ class RemoteTool(NamesNoDocument):
 
     async def run(self, parsed: object, call: Call) -> Result:
         """Have the server run it. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
-        return await self.exchange.run(
+        return await self.target.call(
             call,
             "tools/call",
-            {"name": self.exchange.name, "arguments": parsed},
+            {"name": self.target.name, "arguments": parsed},
             read=lambda raw: self._read(raw, call),
             refuse=self._refuse,
         )
@@ -72,7 +77,7 @@ class RemoteTool(NamesNoDocument):
                 trace_id=call.trace_id,
                 toolName=self.spec.name,
                 targetServerId=self.spec.server_id,
-                downstreamTool=self.exchange.name,
+                downstreamTool=self.target.name,
                 rawResponse=shape_of(raw),
             )
         if not isinstance(raw, dict) and self.spec.output_schema is not None:
@@ -86,7 +91,7 @@ class RemoteTool(NamesNoDocument):
 
     def _bounded(self, failure: ToolFailed) -> ProxyError:
         """Hold the content that an error keeps to the size of a result."""
-        size, limit = len(to_json(failure.details)), self.exchange.session.config.max_result_bytes
+        size, limit = len(to_json(failure.details)), self.target.session.config.max_result_bytes
         if size <= limit:
             return failure
         return ResultTooLarge(
@@ -95,7 +100,7 @@ class RemoteTool(NamesNoDocument):
         )
 
     def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return refused(self.spec.name, error)
+        return tool_failed_from(self.spec.name, error)
 
 
 def _spec_of(route: Route) -> ToolSpec:

@@ -38,11 +38,11 @@ NEEDS_TASK = (
 )
 
 
-class Unusable(Exception):
+class UnusableItem(Exception):
     """An item cannot be used; its text says why."""
 
 
-class NeedsTask(Unusable):
+class NeedsTask(UnusableItem):
     """A tool is as it should be, and can only be run in a way that is not ours."""
 
 
@@ -65,8 +65,8 @@ class Category:
     """One list of a server.
 
     ``method`` lists it, ``field`` of the answer has the items, ``capability`` announces it. ``key``
-    names it in counts and logs. ``read`` gives what an item is, or raises Unusable. ``optional``
-    are the fields that an item can do without.
+    names it in counts and logs. ``read`` gives what an item is, or raises UnusableItem.
+    ``optional`` are the fields that an item can do without.
     """
 
     key: str
@@ -79,30 +79,30 @@ class Category:
 
 
 def check_of(tool: JsonObject) -> Check:
-    """Compile the check of a tool's arguments; cached. Raises Unusable."""
+    """Compile the check of a tool's arguments; cached. Raises UnusableItem."""
     schema = tool.get("inputSchema")
     if schema is None:
         schema = NO_ARGUMENTS_SCHEMA
     if not isinstance(schema, Mapping):
-        raise Unusable("its inputSchema is not an object")
+        raise UnusableItem("its inputSchema is not an object")
     if not _allows_object(schema.get("type", "object")):
-        raise Unusable('its inputSchema is not of type "object"')
+        raise UnusableItem('its inputSchema is not of type "object"')
     try:
         return compile_check(schema)
     except BrokenSchema as error:
-        raise Unusable(error.reason) from None
+        raise UnusableItem(error.reason) from None
 
 
 def read_item(category: Category, listed: object) -> Item:
-    """Read one item of a list. Raises Unusable."""
+    """Read one item of a list. Raises UnusableItem."""
     if not isinstance(listed, dict):
-        raise Unusable("it is not an object")
+        raise UnusableItem("it is not an object")
     sound, ignored = with_sound_fields(listed, category.optional)
     item = category.read(sound)
     try:
         to_json(sound)
     except ValueError:
-        raise Unusable("it is nested too deeply, or holds text that is not Unicode") from None
+        raise UnusableItem("it is nested too deeply, or holds text that is not Unicode") from None
     return replace(item, listed=item.listed or sound, ignored=ignored)
 
 
@@ -146,7 +146,7 @@ def _read_tool(tool: JsonObject) -> Item:
     key = _text(tool, "name", MAX_NAME_CHARS)
     check = check_of(tool)
     if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
-        raise Unusable(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
+        raise UnusableItem(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
         raise NeedsTask(NEEDS_TASK)
@@ -169,7 +169,7 @@ def _read_template(template: JsonObject) -> Item:
     try:
         UriTemplate.parse(item.key)
     except InvalidUriTemplate as error:
-        raise Unusable(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
+        raise UnusableItem(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
     return item
 
 
@@ -182,11 +182,11 @@ def _named_by(field_: str, listed: JsonObject) -> Item:
 def _text(item: JsonObject, field: str, max_chars: int) -> str:
     value = item.get(field)
     if not isinstance(value, str) or not value:
-        raise Unusable(f"it has no {field}")
+        raise UnusableItem(f"it has no {field}")
     if len(value) > max_chars:
-        raise Unusable(f"its {field} is over {max_chars} characters")
+        raise UnusableItem(f"its {field} is over {max_chars} characters")
     if has_control_character(value):
-        raise Unusable(f"its {field} holds a control character")
+        raise UnusableItem(f"its {field} holds a control character")
     return value
 
 

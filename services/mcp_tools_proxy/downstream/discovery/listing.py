@@ -17,7 +17,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
     Item,
     Matcher,
     NeedsTask,
-    Unusable,
+    UnusableItem,
     as_template,
     is_template,
     read_item,
@@ -51,25 +51,30 @@ class _Listing:
     failed: str | None = None
 
 
-async def discover(link: Connection, previous: Snapshot | None, *, timeout_s: float) -> Snapshot:
+async def discover(
+    connection: Connection, previous: Snapshot | None, *, timeout_s: float
+) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
     A category that the server did not declare is not asked for. Each list takes at most
     ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
     ``previous``, and ``failed`` says why. Raises ConnectionFailure when every list failed.
     """
-    asked = [c for c in CATEGORIES if link.capabilities.get(c.capability) is not None]
+    declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
     async with asyncio.TaskGroup() as tasks:
         listing = {
-            c.key: tasks.create_task(_list_category(link, c, known, timeout_s)) for c in asked
+            c.key: tasks.create_task(_list_category(connection, c, known, timeout_s))
+            for c in declared
         }
     listings = {key: task.result() for key, task in listing.items()}
     failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
     if failed and len(failed) == len(listings):
         raise ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
-    resources, templates = _parted(items["resources"], items["resource_templates"])
+    resources, templates = _move_misplaced_templates(
+        items["resources"], items["resource_templates"]
+    )
     if "resources" in failed:  # those that came as resources are known from the last time only
         templates = {**known.templates, **templates}
     found = tuple(listings.values())
@@ -87,7 +92,7 @@ async def discover(link: Connection, previous: Snapshot | None, *, timeout_s: fl
     )
 
 
-def _parted(
+def _move_misplaced_templates(
     resources: Mapping[str, JsonObject], templates: Mapping[str, JsonObject]
 ) -> tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]]:
     """Return resources and templates, those among the resources that have variables included."""
@@ -99,27 +104,27 @@ def _parted(
 
 
 async def _list_category(
-    link: Connection, category: Category, known: Snapshot, timeout_s: float
+    connection: Connection, category: Category, known: Snapshot, timeout_s: float
 ) -> _Listing:
     try:
         async with asyncio.timeout(timeout_s):
-            items = await _list_pages(link, category, timeout_s)
+            items = await _list_pages(connection, category, timeout_s)
     except JsonRpcError as error:
         if error.code == METHOD_NOT_FOUND:
             return _Listing(items={})
-        return _as_before(known, category, reason_of(error, timeout_s=timeout_s))
+        return _keep_previous(known, category, reason_of(error, timeout_s=timeout_s))
     except FAULTS as fault:
-        return _as_before(known, category, reason_of(fault, timeout_s=timeout_s))
-    return await _sort_out(category, items)
+        return _keep_previous(known, category, reason_of(fault, timeout_s=timeout_s))
+    return await _partition(category, items)
 
 
-async def _list_pages(link: Connection, category: Category, timeout_s: float) -> list[object]:
+async def _list_pages(connection: Connection, category: Category, timeout_s: float) -> list[object]:
     """Fetch all pages of one list. Raises ConnectionFailure for a list without sense or end."""
     items: list[object] = []
     cursors: set[str] = set()
     params: dict[str, Any] = {}
     for _ in range(MAX_PAGES):
-        page = await link.request(category.method, params, timeout_s=timeout_s)
+        page = await connection.request(category.method, params, timeout_s=timeout_s)
         listed, cursor = page.get(category.field), page.get("nextCursor")
         if not isinstance(listed, list):
             raise ConnectionFailure(
@@ -137,7 +142,7 @@ async def _list_pages(link: Connection, category: Category, timeout_s: float) ->
     raise ConnectionFailure(f"it lists more than {MAX_PAGES} pages")
 
 
-async def _sort_out(category: Category, items: list[object]) -> _Listing:
+async def _partition(category: Category, items: list[object]) -> _Listing:
     """Tell usable items from the others; of two with one key the first counts.
 
     Lets calls go on between the items of a long list, and while a large one is looked at.
@@ -148,10 +153,10 @@ async def _sort_out(category: Category, items: list[object]) -> _Listing:
             await asyncio.sleep(0)
         try:
             if len(repr(listed)) > LARGE_ITEM_CHARS:
-                found.take(listed, number, await asyncio.to_thread(read_item, category, listed))
+                found.add(listed, number, await asyncio.to_thread(read_item, category, listed))
             else:
-                found.take(listed, number, read_item(category, listed))
-        except Unusable as unusable:
+                found.add(listed, number, read_item(category, listed))
+        except UnusableItem as unusable:
             found.drop(listed, number, unusable)
     return found.listing()
 
@@ -167,18 +172,18 @@ class _Found:
         self._ignored: list[Ignored] = []
         self._need_task: set[str] = set()
 
-    def take(self, listed: object, number: int, item: Item) -> None:
-        """Take an item that can be used. Raises Unusable for a second one of its key."""
+    def add(self, listed: object, number: int, item: Item) -> None:
+        """Take an item that can be used. Raises UnusableItem for a second one of its key."""
         if item.key in self._items:
-            raise Unusable("another one of the same name comes first")
+            raise UnusableItem("another one of the same name comes first")
         self._items[item.key] = item.listed
         if item.check is not None:
             self._checks[item.key] = item.check
         if item.ignored:
-            name = _shown(listed, number)
+            name = _log_name(listed, number)
             self._ignored.append(Ignored(kind=self._category.kind, name=name, fields=item.ignored))
 
-    def drop(self, listed: object, number: int, unusable: Unusable) -> None:
+    def drop(self, listed: object, number: int, unusable: UnusableItem) -> None:
         """Note an item that cannot be used, and why."""
         needs_task = isinstance(unusable, NeedsTask)
         if needs_task:
@@ -186,7 +191,7 @@ class _Found:
         self._dropped.append(
             InvalidItem(
                 kind=self._category.kind,
-                name=_shown(listed, number),
+                name=_log_name(listed, number),
                 reason=str(unusable),
                 needs_task=needs_task,
             )
@@ -203,7 +208,7 @@ class _Found:
         )
 
 
-def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
+def _keep_previous(known: Snapshot, category: Category, reason: str) -> _Listing:
     is_tools = category.kind is Kind.TOOL
     return _Listing(
         items=known.by_category[category.key],
@@ -215,7 +220,7 @@ def _as_before(known: Snapshot, category: Category, reason: str) -> _Listing:
     )
 
 
-def _shown(item: object, number: int) -> str:
+def _log_name(item: object, number: int) -> str:
     """Name an unusable item for a log line: ASCII, cut."""
     if isinstance(item, dict):
         for field in ("name", "uri", "uriTemplate"):

@@ -10,11 +10,11 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
-from mcp_tools_proxy.downstream.mcp_client.http.http_clients import Web
+from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
 from mcp_tools_proxy.downstream.mcp_client.http.sse import open_sse
 from mcp_tools_proxy.downstream.mcp_client.http.streamable_http import open_http
-from mcp_tools_proxy.downstream.mcp_client.mcp_connection import Wire, converse
-from mcp_tools_proxy.downstream.mcp_client.streams.duplex import Duplex, StreamWire
+from mcp_tools_proxy.downstream.mcp_client.mcp_connection import ServerDispatcher, open_connection
+from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher, DuplexTransport
 from mcp_tools_proxy.downstream.mcp_client.streams.stdio_process import open_process
 from mcp_tools_proxy.downstream.mcp_client.streams.websocket import open_websocket
 
@@ -23,7 +23,7 @@ _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One way to connect; without ``probe`` the server is asked for the older eras at once."""
+    """One attempt to connect; without ``probe`` the server is asked for the older eras at once."""
 
     transport: Transport
     probe: bool = True
@@ -37,7 +37,7 @@ class Dialer(AsyncResource):
     """
 
     def __init__(self) -> None:
-        self._web = Web()
+        self._clients = HttpClients()
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Dialer(AsyncResource):
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._web.close()
+        await self._clients.close()
 
     @asynccontextmanager
     async def dial(
@@ -59,67 +59,71 @@ class Dialer(AsyncResource):
     async def _connect(
         self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
     ) -> Connection:
-        """Enter the first way that works. Raises the fault of the one that got furthest."""
-        known, way = self._worked.pop(config.server_id, (None, None))
-        ways = _attempts(config.transport)
-        if way is not None and known == config:
-            ways = [way, *(other for other in ways if other != way)]
+        """Enter the first attempt that works. Raises the fault of the one that got furthest."""
+        known, last = self._worked.pop(config.server_id, (None, None))
+        attempts = _attempts(config.transport)
+        if last is not None and known == config:
+            attempts = [last, *(other for other in attempts if other != last)]
         furthest: ConnectionFailure | None = None
         refused: set[Transport] = set()
-        for way in ways:
-            if way.transport in refused:
+        for attempt in attempts:
+            if attempt.transport in refused:
                 continue
             try:
-                link = await stack.enter_async_context(self._open(config, way, on_list_changed))
+                connection = await stack.enter_async_context(
+                    self._open(config, attempt, on_list_changed)
+                )
             except ConnectionFailure as fault:
                 if furthest is None and not _should_try_next(fault):
                     raise
                 furthest = max(furthest or fault, fault, key=_progress_of)
                 if not isinstance(fault, Ended):
-                    refused.add(way.transport)
+                    refused.add(attempt.transport)
             else:
-                self._worked[config.server_id] = (config, way)
-                return link
+                self._worked[config.server_id] = (config, attempt)
+                return connection
         raise furthest or ConnectionFailure("there is no way to connect to this server")
 
     @asynccontextmanager
     async def _open(
-        self, config: ServerConfig, way: _Attempt, on_list_changed: OnListChanged
+        self, config: ServerConfig, attempt: _Attempt, on_list_changed: OnListChanged
     ) -> AsyncIterator[Connection]:
         with first_cause():
             async with AsyncExitStack() as stack:
-                wire = await self._wire(stack, config, way.transport, on_list_changed)
-                talk = converse(wire, config, on_list_changed, probe=way.probe)
+                dispatcher = await self._open_dispatcher(
+                    stack, config, attempt.transport, on_list_changed
+                )
+                opening = open_connection(dispatcher, config, on_list_changed, probe=attempt.probe)
                 try:
-                    link = await stack.enter_async_context(talk)
+                    connection = await stack.enter_async_context(opening)
                 except ConnectionFailure as fault:
-                    if isinstance(wire, StreamWire) and wire.ended:
-                        raise Ended(await wire.down()) from fault
+                    if isinstance(dispatcher, DuplexDispatcher) and dispatcher.ended:
+                        raise Ended(await dispatcher.wait_lost()) from fault
                     raise
-                yield link
+                yield connection
 
-    async def _wire(
+    async def _open_dispatcher(
         self,
         stack: AsyncExitStack,
         config: ServerConfig,
         transport: Transport,
         on_list_changed: OnListChanged,
-    ) -> Wire:
-        duplex: Duplex
+    ) -> ServerDispatcher:
+        duplex: DuplexTransport
         match transport:
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(open_process(config))
             case Transport.SSE:
-                duplex = await stack.enter_async_context(open_sse(self._web.http, config))
+                duplex = await stack.enter_async_context(open_sse(self._clients.http, config))
             case Transport.WEBSOCKET:
                 duplex = await stack.enter_async_context(
-                    open_websocket(self._web.websockets, config)
+                    open_websocket(self._clients.websockets, config)
                 )
             case _:
                 return await stack.enter_async_context(
-                    open_http(self._web.http, config, on_list_changed)
+                    open_http(self._clients.http, config, on_list_changed)
                 )
-        return StreamWire(
+        return DuplexDispatcher(
             duplex,
             server_id=config.server_id,
             transport=transport,
@@ -128,7 +132,7 @@ class Dialer(AsyncResource):
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:
-    """Give what to try, in order: a server may die of being asked in the newer way."""
+    """Give what to try, in order: a server may die of being asked in the newer attempt."""
     match transport:
         case Transport.STREAMABLE_HTTP:
             return [_Attempt(transport)]

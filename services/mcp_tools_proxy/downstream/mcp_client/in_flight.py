@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
-from mcp_tools_proxy.downstream.relay.call_relay import LOG_LINE, PROGRESS, CallRelay
+from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay
 
 FIRST_ID = 1000
 """Apart from the ids that the SDK gives to what it asks itself."""
@@ -18,13 +18,13 @@ FIRST_ID = 1000
 MAX_ABANDONED = 10_000
 """Of more requests without an answer no count is kept."""
 
-MAX_ANSWERS = 1000
+MAX_CLIENT_REQUESTS = 1000
 """Questions on their way to an answer on one link; more get none."""
 
 LATE_S = 10.0
 """How long after its answer a server may still speak of a call."""
 
-CALLS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+CALL_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that somebody's call makes; the others are our own."""
 
 _ANONYMOUS_OWNER = object()
@@ -32,29 +32,29 @@ _ANONYMOUS_OWNER = object()
 
 CANCELLED = "notifications/cancelled"
 UPDATED = "notifications/resources/updated"
-RELAYED = frozenset({PROGRESS, LOG_LINE, UPDATED})
+RELAYED_NOTIFICATIONS = frozenset({PROGRESS, LOG_MESSAGE, UPDATED})
 """The notifications that concern somebody in particular."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A request of the server's, to the client of ``whom``; None is nobody that is known."""
+class ClientRequest:
+    """A request of the server's, to the client of ``relay``; None is nobody that is known."""
 
     id: int | str
     method: str
     params: Mapping[str, Any]
-    whom: CallRelay | None
+    relay: CallRelay | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A request: the client that hears of it, and whose call it is; None is nobody's."""
 
-    hearing: CallRelay | None
-    whose: object
+    relay: CallRelay | None
+    owner: object
 
 
-SendAnswer = Callable[[dict[str, Any]], Awaitable[None]]
+SendResponse = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends the answer to a question: ``id``, and ``result`` or ``error``."""
 
 
@@ -78,33 +78,33 @@ class InFlight:
         self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
         self._is_counting = True
-        self._answers = 0
-        self._asked: dict[tuple[CallRelay | None, int | str], anyio.CancelScope] = {}
+        self._responding = 0
+        self._client_requests: dict[tuple[CallRelay | None, int | str], anyio.CancelScope] = {}
 
     def __repr__(self) -> str:
         return (
             f"<InFlight running={len(self._running)} abandoned={len(self._abandoned)} "
-            f"asked={len(self._asked)}>"
+            f"client_requests={len(self._client_requests)}>"
         )
 
-    def begin(self, hearing: CallRelay | None, method: str) -> int:
+    def begin(self, relay: CallRelay | None, method: str) -> int:
         """Take note of a request, and give it an id."""
         self._last_id += 1
-        whose: object = _ANONYMOUS_OWNER if method in CALLS else None
-        if hearing is not None:
-            whose = hearing.whose
-            self._by_token[hearing.token] = hearing
-        self._running[self._last_id] = _Running(hearing, whose)
+        owner: object = _ANONYMOUS_OWNER if method in CALL_METHODS else None
+        if relay is not None:
+            owner = relay.owner
+            self._by_token[relay.token] = relay
+        self._running[self._last_id] = _Running(relay, owner)
         return self._last_id
 
     def end(self, request_id: int) -> None:
         """The request is over."""
         running = self._running.pop(request_id)
-        if running.hearing is not None:
-            self._by_token.pop(running.hearing.token, None)
-        if running.whose is not None:
-            self._ended.pop(running.whose, None)
-            self._ended[running.whose] = self._clock()
+        if running.relay is not None:
+            self._by_token.pop(running.relay.token, None)
+        if running.owner is not None:
+            self._ended.pop(running.owner, None)
+            self._ended[running.owner] = self._clock()
             self._forget()
 
     def _forget(self) -> None:
@@ -120,79 +120,81 @@ class InFlight:
         else:
             self._is_counting = False
 
-    def answered(self, request_id: object) -> None:
+    def mark_answered(self, request_id: object) -> None:
         """The server answered a request, which perhaps nobody waited for any more."""
         if self._abandoned and isinstance(request_id, int):
             self._abandoned.discard(request_id)
 
-    def sole(self) -> CallRelay | None:
+    def sole_relay(self) -> CallRelay | None:
         """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
         if len(self._running) != 1 or self._abandoned or not self._is_counting:
             return None
         (running,) = self._running.values()
         self._forget()
-        return running.hearing if self._ended.keys() <= {running.whose} else None
+        return running.relay if self._ended.keys() <= {running.owner} else None
 
-    def hear(
-        self, method: str, params: Mapping[str, Any], size: int, whom: CallRelay | None
+    def dispatch_notification(
+        self, method: str, params: Mapping[str, Any], size: int, relay: CallRelay | None
     ) -> None:
-        """Pass on one of RELAYED: progress to whose token it has, a log line to ``whom``."""
+        """Pass on one of RELAYED: progress to whose token it has, a log line to ``relay``."""
         if method == UPDATED:
             if isinstance(uri := params.get("uri"), str):
                 self.on_updated(uri)
             return
-        if method == LOG_LINE:
-            if whom is not None:
-                whom.log_line(params, size)
+        if method == LOG_MESSAGE:
+            if relay is not None:
+                relay.on_log(params, size)
             return
         token = params.get("progressToken")
-        hearing = self._by_token.get(token) if isinstance(token, int) else None
-        if hearing is not None:
-            hearing.progress(params, size)
+        requester = self._by_token.get(token) if isinstance(token, int) else None
+        if requester is not None:
+            requester.on_progress(params, size)
 
-    def take_question(self, tasks: TaskGroup, question: Question, answer: SendAnswer) -> None:
+    def start_client_request(
+        self, tasks: TaskGroup, request: ClientRequest, send: SendResponse
+    ) -> None:
         """Put a question of the server's, in a task, and ``answer`` it unless it is withdrawn.
 
-        Of more than MAX_ANSWERS at once the others get no answer.
+        Of more than MAX_CLIENT_REQUESTS at once the others get no answer.
         """
-        if self._answers < MAX_ANSWERS:
-            self._answers += 1
-            tasks.start_soon(self._answer, question, answer)
+        if self._responding < MAX_CLIENT_REQUESTS:
+            self._responding += 1
+            tasks.start_soon(self._respond, request, send)
 
-    async def _answer(self, question: Question, answer: SendAnswer) -> None:
+    async def _respond(self, request: ClientRequest, send: SendResponse) -> None:
         try:
-            said = await self._ask(question)
-            if said is not None:
-                await answer(said)
+            response = await self._response_to(request)
+            if response is not None:
+                await send(response)
         finally:
-            self._answers -= 1
+            self._responding -= 1
 
-    async def _ask(self, question: Question) -> dict[str, Any] | None:
+    async def _response_to(self, request: ClientRequest) -> dict[str, Any] | None:
         """Give the answer as a message, None once the question is withdrawn."""
-        request_id, whom = question.id, question.whom
-        with anyio.CancelScope() as withdrawn:
-            self._asked[whom, request_id] = withdrawn
+        request_id, relay = request.id, request.relay
+        with anyio.CancelScope() as cancelled:
+            self._client_requests[relay, request_id] = cancelled
             try:
-                return {"id": request_id, "result": await _put(question)}
+                return {"id": request_id, "result": await _forward(request)}
             except ClientRequestFailed as failure:
                 error = {"code": failure.code, "message": failure.message}
                 return {"id": request_id, "error": error}
             finally:
-                self._asked.pop((whom, request_id), None)
+                self._client_requests.pop((relay, request_id), None)
         return None
 
-    def withdraw(self, request_id: object, whom: CallRelay | None = None) -> None:
+    def cancel_client_request(self, request_id: object, relay: CallRelay | None = None) -> None:
         """The server wants no answer to its question any more, to that of one call if given."""
-        for (asked, question_id), scope in self._asked.items():
-            if question_id == request_id and whom in (None, asked):
+        for (requester, own_id), scope in self._client_requests.items():
+            if own_id == request_id and relay in (None, requester):
                 scope.cancel()
 
 
-async def _put(question: Question) -> Mapping[str, object]:
-    if question.whom is None:
+async def _forward(request: ClientRequest) -> Mapping[str, object]:
+    if request.relay is None:
         raise ClientRequestFailed(
             INVALID_REQUEST,
             "nobody can be asked: the question belongs to no call, to one of several, "
             "or to one whose caller takes no questions",
         )
-    return await question.whom.question(question.method, question.params)
+    return await request.relay.request(request.method, request.params)

@@ -1,4 +1,4 @@
-"""The Link: a negotiated conversation over any wire, its messages raw both ways."""
+"""The Link: a negotiated connection over any wire, its messages raw both ways."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -45,8 +45,8 @@ from mcp_tools_proxy.downstream.subscriptions.sync import sync_by_requests, sync
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=version("mcp-tools-proxy"))
 
 
-class Wire(Dispatcher[TransportContext], Protocol):
-    """What a conversation needs of a transport beside what the SDK's session needs."""
+class ServerDispatcher(Dispatcher[TransportContext], Protocol):
+    """What a connection needs of a transport beside what the SDK's session needs."""
 
     @property
     def transport(self) -> Transport:
@@ -63,13 +63,13 @@ class Wire(Dispatcher[TransportContext], Protocol):
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: CallRelay | None,
+        relay: CallRelay | None,
         /,
     ) -> dict[str, Any]:
         """Send one request and give its result.
 
         Raises JsonRpcError, ConnectionFailure, ResponseTooLarge. What the server says and asks
-        meanwhile goes to ``hearing``, as far as it concerns it.
+        meanwhile goes to ``relay``, as far as it concerns it.
         """
         ...
 
@@ -80,21 +80,25 @@ class Wire(Dispatcher[TransportContext], Protocol):
         """
         ...
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until it is lost for good, and say why."""
         ...
 
 
 @asynccontextmanager
-async def converse(
-    wire: Wire, config: ServerConfig, on_list_changed: OnListChanged, *, probe: bool
-) -> AsyncIterator["Conversation"]:
+async def open_connection(
+    dispatcher: ServerDispatcher,
+    config: ServerConfig,
+    on_list_changed: OnListChanged,
+    *,
+    probe: bool,
+) -> AsyncIterator["McpConnection"]:
     """Negotiate over ``wire`` and yield the link.
 
     Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
     """
     session = ClientSession(
-        dispatcher=wire,
+        dispatcher=dispatcher,
         client_info=CLIENT_INFO,
         read_timeout_seconds=config.connect_timeout_s,
         elicitation_callback=_decline,
@@ -103,20 +107,20 @@ async def converse(
     with first_cause():
         async with session, anyio.create_task_group() as tasks:
             await negotiate(session, probe_timeout_s=probe_s(config.connect_timeout_s), probe=probe)
-            conversation = Conversation(wire, session)
-            if conversation.modern:
-                tasks.start_soon(_listen, session, conversation.capabilities, on_list_changed)
-            yield conversation
+            connection = McpConnection(dispatcher, session)
+            if connection.modern:
+                tasks.start_soon(_listen, session, connection.capabilities, on_list_changed)
+            yield connection
             tasks.cancel_scope.cancel()
 
 
-class Conversation:
+class McpConnection:
     """A Link over a wire and the session that negotiated it."""
 
-    def __init__(self, wire: Wire, session: ClientSession) -> None:
+    def __init__(self, dispatcher: ServerDispatcher, session: ClientSession) -> None:
         if session.protocol_version is None or session.server_capabilities is None:
             raise ValueError("the session is negotiated")
-        self._wire = wire
+        self._dispatcher = dispatcher
         self._session = session
         self.era = session.protocol_version
         self.modern = self.era in MODERN_PROTOCOL_VERSIONS
@@ -129,16 +133,16 @@ class Conversation:
             CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
             CLIENT_CAPABILITIES_META_KEY: {},
         }
-        self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
+        self._mirrored_arguments: dict[str, dict[tuple[str, ...], str]] = {}
         """For each tool that asks for it, which arguments are repeated in headers."""
 
     def __repr__(self) -> str:
-        return f"<Conversation {self.transport.value} {self.era} ended={self._wire.ended}>"
+        return f"<McpConnection {self.transport.value} {self.era} ended={self._dispatcher.ended}>"
 
     @property
     def transport(self) -> Transport:
         """What the server turned out to speak."""
-        return self._wire.transport
+        return self._dispatcher.transport
 
     async def request(
         self,
@@ -146,11 +150,11 @@ class Conversation:
         params: Mapping[str, Any],
         *,
         timeout_s: float,
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``; see Link."""
         headers = self._headers
-        more = {} if hearing is None else hearing.meta(modern=self.modern)
+        more = {} if relay is None else relay.meta(modern=self.modern)
         if self.modern:
             headers = self._modern_headers(method, params)
             more = {**self._envelope, **more}
@@ -158,54 +162,58 @@ class Conversation:
             params = {**params, "_meta": {**params.get("_meta", {}), **more}}
         try:
             async with asyncio.timeout(timeout_s) as timeout:
-                if hearing is None:
-                    result = await self._wire.exchange(method, params, headers, None)
+                if relay is None:
+                    result = await self._dispatcher.exchange(method, params, headers, None)
                 else:
-                    with hearing.attached(timeout, is_pushed=not self.modern):
-                        result = await self._wire.exchange(method, params, headers, hearing)
+                    with relay.attached(timeout, allows_requests=not self.modern):
+                        result = await self._dispatcher.exchange(method, params, headers, relay)
         except ResultNotAnObject as fault:
             if method != "tools/call":
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
-            self._learn_mirrored(result)
+            self._learn_mirrored_arguments(result)
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
         """Ask for a sign of life; the newer era has no ping, and must know ``server/discover``."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
-    async def follow(self, watched: ResourceSubscriptions) -> None:
+    async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
         """Subscribe to what is watched, in the way of the era; see Link."""
-        self._wire.on_updated(watched.updated)
+        self._dispatcher.on_updated(subscriptions.on_updated)
         if self.modern:
-            await sync_by_stream(self._session, watched)
+            await sync_by_stream(self._session, subscriptions)
         else:
-            await sync_by_requests(self, watched)
+            await sync_by_requests(self, subscriptions)
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until the link is lost for good, and say why."""
-        return await self._wire.down()
+        return await self._dispatcher.wait_lost()
 
     def _modern_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         headers = {**self._headers, MCP_METHOD_HEADER: method}
         name_key = NAME_BEARING_METHODS.get(method)
         if name_key is not None and isinstance(name := params.get(name_key), str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if self._mirrored and method == "tools/call" and name in self._mirrored:
+            if (
+                self._mirrored_arguments
+                and method == "tools/call"
+                and name in self._mirrored_arguments
+            ):
                 arguments = params.get("arguments") or {}
-                headers |= mcp_param_headers(self._mirrored[name], arguments)
+                headers |= mcp_param_headers(self._mirrored_arguments[name], arguments)
         return headers
 
-    def _learn_mirrored(self, listed: Mapping[str, Any]) -> None:
+    def _learn_mirrored_arguments(self, listed: Mapping[str, Any]) -> None:
         tools = listed.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
                 continue
             schema = tool.get("inputSchema")
-            self._mirrored.pop(name, None)
+            self._mirrored_arguments.pop(name, None)
             if find_invalid_x_mcp_header(schema) is None and (found := x_mcp_header_map(schema)):
-                self._mirrored[name] = found
+                self._mirrored_arguments[name] = found
 
 
 async def _decline(context: object, params: object) -> ErrorData:
@@ -228,7 +236,7 @@ async def _listen(
     if not (tools or prompts or resources):
         return
 
-    async def live(opened: Callable[[], None]) -> bool:
+    async def run_once(opened: Callable[[], None]) -> bool:
         try:
             async with listen(
                 session,
@@ -245,4 +253,4 @@ async def _listen(
             return True
         return True
 
-    await reconnect_forever(live, on_gap=on_list_changed)
+    await reconnect_forever(run_once, on_gap=on_list_changed)

@@ -20,7 +20,7 @@ from mcp_tools_proxy.downstream.connection import (
     ResultNotAnObject,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
-from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED
+from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
@@ -30,7 +30,9 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
 )
-HEARD = LIST_CHANGED | RELAYED | {CANCELLED, "notifications/subscriptions/acknowledged"}
+RELEVANT_NOTIFICATIONS = (
+    LIST_CHANGED | RELAYED_NOTIFICATIONS | {CANCELLED, "notifications/subscriptions/acknowledged"}
+)
 """The notifications that mean something to us, or to our callers."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -53,12 +55,12 @@ def read_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def is_answer(message: dict[str, Any]) -> bool:
+def is_response(message: dict[str, Any]) -> bool:
     """Tell an answer from the server's own requests and notifications."""
     return "method" not in message and "id" in message
 
 
-def take_result(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
+def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     """Return the answer's result.
 
     Raises JsonRpcError; ConnectionFailure when it is no answer to this request, ResultNotAnObject
@@ -100,16 +102,14 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
         raise ConnectionFailure("the server's answer is JSON, but no JSON-RPC message")
     if isinstance(method, str):
         if request_id is None:
-            heard = method in HEARD
+            is_relevant = method in RELEVANT_NOTIFICATIONS
             note = JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
-            return SessionMessage(note) if heard else None
+            return SessionMessage(note) if is_relevant else None
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             raise ConnectionFailure("the server's request has no id that can be answered")
-        asked = params if method in CLIENT_REQUESTS else None
+        kept = params if method in CLIENT_REQUESTS else None
         return SessionMessage(
-            JSONRPCRequest.model_construct(
-                jsonrpc="2.0", id=request_id, method=method, params=asked
-            )
+            JSONRPCRequest.model_construct(jsonrpc="2.0", id=request_id, method=method, params=kept)
         )
     if request_id is None:
         raise ConnectionFailure("the server's answer does not say what it answers")
@@ -117,7 +117,7 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
         error = peer_error(message["error"])
         return _error(request_id, error.code, error.message, error.data)
     try:
-        result = take_result(message, request_id)
+        result = result_of(message, request_id)
     except ResultNotAnObject as fault:
         return _error(request_id, CONNECTION_CLOSED, str(fault), fault)
     answer = JSONRPCResponse.model_construct(jsonrpc="2.0", id=request_id, result=result)

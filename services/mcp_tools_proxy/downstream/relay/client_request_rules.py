@@ -16,11 +16,11 @@ CAPABILITY_OF = {ELICITATION: "elicitation", SAMPLING: "sampling", ROOTS: "roots
 
 CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
-MAX_QUESTION_BYTES = 1024 * 1024
+MAX_CLIENT_REQUEST_BYTES = 1024 * 1024
 """What one question may have as JSON."""
 
 
-def declared(capabilities: Mapping[str, object]) -> dict[str, object]:
+def relay_capabilities(capabilities: Mapping[str, object]) -> dict[str, object]:
     """Give what of a client's capabilities concerns questions."""
     return {name: capabilities[name] for name in CAPABILITY_OF.values() if name in capabilities}
 
@@ -48,9 +48,9 @@ def unsupported_reason(
         size = len(to_json(params))
     except ValueError:
         return ClientRequestFailed(INVALID_PARAMS, "the question has text that is not Unicode")
-    if size > MAX_QUESTION_BYTES:
+    if size > MAX_CLIENT_REQUEST_BYTES:
         return ClientRequestFailed(
-            INVALID_PARAMS, f"the question is {size} bytes, the limit is {MAX_QUESTION_BYTES}"
+            INVALID_PARAMS, f"the question is {size} bytes, the limit is {MAX_CLIENT_REQUEST_BYTES}"
         )
     return None
 

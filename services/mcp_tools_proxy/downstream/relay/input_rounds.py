@@ -14,8 +14,11 @@ from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, input_required
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S, CallRelay, call_relay
-from mcp_tools_proxy.downstream.relay.client_request_rules import declared, unsupported_reason
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay, call_relay
+from mcp_tools_proxy.downstream.relay.client_request_rules import (
+    relay_capabilities,
+    unsupported_reason,
+)
 from mcp_tools_proxy.downstream.relay.suspended_calls import STATE_PREFIX
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
@@ -28,7 +31,7 @@ LONGEST_PAUSE_S = 0.25
 """How long a server that asks for nothing but its state waits for it: doubled each time, as in the
 SDK's client."""
 
-_Questions = dict[str, tuple[object, Mapping[str, Any]]]
+_ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
 """Method and params of each question of one answer, by its key."""
 
 
@@ -51,19 +54,22 @@ async def send_with_rounds(
         waited_s=call.waited_s,
     )
     if client is NULL_CLIENT and resumed is None:
-        return await request.answer(client, None, repeatable=idempotent)
-    legacy, terms = session.current.is_legacy, _resume_key(call, session, method, params)
+        return await request.send(client, None, repeatable=idempotent)
+    legacy, resume_key = (
+        session.connection_state.is_legacy,
+        _resume_key(call, session, method, params),
+    )
     if resumed is not None:
         if legacy or (resumed.state or "").startswith(STATE_PREFIX):
-            return await session.parking.resume(call, resumed, terms)
+            return await session.suspended_calls.resume(call, resumed, resume_key)
         params |= _response_fields(resumed)
 
-    async def send(asked: Client) -> Any:
-        async with call_relay(asked, (call.caller.tenant_id, call.caller.user_id)) as hearing:
-            return await request.answer(asked, hearing, repeatable=idempotent and resumed is None)
+    async def send(answering: Client) -> Any:
+        async with call_relay(answering, (call.caller.tenant_id, call.caller.user_id)) as relay:
+            return await request.send(answering, relay, repeatable=idempotent and resumed is None)
 
-    if client.resumes and legacy and declared(client.capabilities):
-        return await session.parking.run(call, terms, send)
+    if client.resumes and legacy and relay_capabilities(client.capabilities):
+        return await session.suspended_calls.start(call, resume_key, send)
     return await send(client)
 
 
@@ -79,35 +85,37 @@ class _Request:
     waited_s: float = field(kw_only=True)
     """How much of the time of its first round is over already."""
 
-    async def answer(self, client: Client, hearing: CallRelay | None, *, repeatable: bool) -> Any:
+    async def send(self, client: Client, relay: CallRelay | None, *, repeatable: bool) -> Any:
         """Send it until it has a result, or one that asks what ``client`` has to be given."""
         raw = await self.session.request(
             self.method,
             self.params,
             repeatable=repeatable,
             idempotent=self.idempotent,
-            hearing=hearing,
+            relay=relay,
             tenant_id=self.tenant_id,
             waited_s=self.waited_s,
         )
         rounds, pause_s = 0, FIRST_PAUSE_S
         while input_required(raw) and not client.resumes:
-            questions, state = _questions_of(raw), _state_of(raw)
-            if not _can_go_on(questions, state, hearing):
+            requests, state = _client_requests_of(raw), _state_of(raw)
+            if not _can_continue(requests, state, relay):
                 return raw
             rounds += 1
             if rounds > MAX_ROUNDS:
                 raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
-            answers: dict[str, object] = {}
-            if questions and hearing is not None:
-                answers, pause_s = await _answered(questions, hearing), FIRST_PAUSE_S
+            responses: dict[str, object] = {}
+            if requests and relay is not None:
+                responses, pause_s = await _collect_responses(requests, relay), FIRST_PAUSE_S
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-            raw = await self._send_again(InputResponses(responses=answers, state=state), hearing)
+            raw = await self._send_next_round(
+                InputResponses(responses=responses, state=state), relay
+            )
         return raw
 
-    async def _send_again(self, resumed: InputResponses, hearing: CallRelay | None) -> Any:
+    async def _send_next_round(self, resumed: InputResponses, relay: CallRelay | None) -> Any:
         """Send the next round. What fails now fails after the server had the first one."""
         params = {**self.params, **_response_fields(resumed)}
         try:
@@ -115,7 +123,7 @@ class _Request:
                 self.method,
                 params,
                 idempotent=self.idempotent,
-                hearing=hearing,
+                relay=relay,
                 tenant_id=self.tenant_id,
             )
         except ProxyError as error:
@@ -127,9 +135,9 @@ class _Request:
 def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
     """Give what has to be the same for a call to be taken up again."""
     caller = call.caller
-    asked = {key: value for key, value in params.items() if key != "_meta"}
-    whose = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
-    return whose, method, asked
+    fields = {key: value for key, value in params.items() if key != "_meta"}
+    owner = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
+    return owner, method, fields
 
 
 def _response_fields(resumed: InputResponses) -> dict[str, Any]:
@@ -142,51 +150,53 @@ def _response_fields(resumed: InputResponses) -> dict[str, Any]:
     return fields
 
 
-def _questions_of(raw: Mapping[str, Any]) -> _Questions | None:
+def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
     """Give method and params of each question, by its key; None when one is none."""
-    questions = raw.get("inputRequests") or {}
-    if not isinstance(questions, Mapping):
+    requests = raw.get("inputRequests") or {}
+    if not isinstance(requests, Mapping):
         return None
-    found: _Questions = {}
-    for key, question in questions.items():
-        params = question.get("params") if isinstance(question, Mapping) else None
-        if not isinstance(question, Mapping) or not isinstance(params, Mapping | None):
+    found: _ClientRequests = {}
+    for key, request in requests.items():
+        params = request.get("params") if isinstance(request, Mapping) else None
+        if not isinstance(request, Mapping) or not isinstance(params, Mapping | None):
             return None
-        found[key] = question.get("method"), params or {}
+        found[key] = request.get("method"), params or {}
     return found
 
 
 def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
     """Tell whether a client declared everything that a server's answer asks for."""
-    questions, capabilities = _questions_of(raw), declared(client.capabilities)
-    return questions is not None and all(
+    requests, capabilities = _client_requests_of(raw), relay_capabilities(client.capabilities)
+    return requests is not None and all(
         unsupported_reason(method, params, capabilities) is None
-        for method, params in questions.values()
+        for method, params in requests.values()
     )
 
 
-def _can_go_on(questions: _Questions | None, state: str | None, hearing: CallRelay | None) -> bool:
+def _can_continue(
+    requests: _ClientRequests | None, state: str | None, relay: CallRelay | None
+) -> bool:
     """Tell whether the next round has something to bring: answers, or at least the state.
 
     The same request without either could do its work twice.
     """
-    if questions is None or not (questions or state is not None):
+    if requests is None or not (requests or state is not None):
         return False
-    if hearing is None:
-        return not questions
-    return all(hearing.refusal(method, params) is None for method, params in questions.values())
+    if relay is None:
+        return not requests
+    return all(relay.refusal(method, params) is None for method, params in requests.values())
 
 
-async def _answered(questions: _Questions, hearing: CallRelay) -> dict[str, object]:
+async def _collect_responses(requests: _ClientRequests, relay: CallRelay) -> dict[str, object]:
     """Ask the client one question after the other. Raises ToolFailed, ToolTimeout."""
-    answers: dict[str, object] = {}
+    responses: dict[str, object] = {}
     try:
-        async with asyncio.timeout_at(hearing.ends_at):
-            for key, (method, params) in questions.items():
-                answers[key] = await _ask(hearing, cast("str", method), params)
+        async with asyncio.timeout_at(relay.deadline):
+            for key, (method, params) in requests.items():
+                responses[key] = await _request(relay, cast("str", method), params)
     except TimeoutError:
-        raise ToolTimeout(f"the client did not answer within {MAX_ASKING_S:g} s") from None
-    return answers
+        raise ToolTimeout(f"the client did not answer within {MAX_CLIENT_WAIT_S:g} s") from None
+    return responses
 
 
 def _state_of(raw: Mapping[str, Any]) -> str | None:
@@ -194,15 +204,17 @@ def _state_of(raw: Mapping[str, Any]) -> str | None:
     return state if isinstance(state, str) else None
 
 
-async def _ask(hearing: CallRelay, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
-    refusal = hearing.refusal(method, params)
+async def _request(
+    relay: CallRelay, method: str, params: Mapping[str, Any]
+) -> Mapping[str, object]:
+    refusal = relay.refusal(method, params)
     try:
         if refusal is not None:
             raise refusal
-        return await hearing.ask(method, params)
+        return await relay.request(method, params)
     except ClientRequestFailed as failure:
-        said = quote(failure.message, MESSAGE_CHARS)
+        reason = quote(failure.message, MESSAGE_CHARS)
         raise ToolFailed(
-            f"the server asked the client for input, and got error {failure.code}: {said}",
+            f"the server asked the client for input, and got error {failure.code}: {reason}",
             details={"code": failure.code},
         ) from None

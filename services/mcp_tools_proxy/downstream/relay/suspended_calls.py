@@ -17,34 +17,34 @@ from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.components.normalize import INPUT_REQUIRED
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_ASKING_S
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
 """What a ``requestState`` of ours begins with; none of these is ever sent to a server."""
 
-MAX_PARKED = 1000
-MAX_PARKED_OF_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
+MAX_SUSPENDED = 1000
+MAX_SUSPENDED_PER_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
 """Each is a call in flight at its server, for minutes: one tenant leaves most of them to others."""
 
-Run = Callable[[Client], Awaitable[Any]]
+SendRequest = Callable[[Client], Awaitable[Any]]
 """Makes the whole request for a client that can be asked at any time; gives the raw result."""
 
 
 class SuspendedCall:
     """A call that runs by itself: the Client of its request, whoever is there for it now.
 
-    ``terms`` is what has to be the same for whoever comes back: caller, server, request.
+    ``resume_key`` is what has to be the same for whoever comes back: caller, server, request.
     """
 
     resumes = False
 
-    def __init__(self, client: Client, terms: object, tenant_id: str) -> None:
-        self.terms = terms
+    def __init__(self, client: Client, resume_key: object, tenant_id: str) -> None:
+        self.resume_key = resume_key
         self.tenant_id = tenant_id
         self.capabilities = client.capabilities
         self.wants_progress = client.wants_progress
         self.log_level = client.log_level
-        self.ends_at = asyncio.get_running_loop().time() + MAX_ASKING_S
+        self.expires_at = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
         """When nobody waits for its client any more, on the loop's clock."""
         self.task: asyncio.Task[None] | None = None
         self._client: Client | None = None
@@ -52,10 +52,10 @@ class SuspendedCall:
         """The raw result, once ``wait`` said that it is there; it may be null."""
         self._is_done = False
         self._error: Exception | None = None
-        self._questions: dict[str, tuple[str, Mapping[str, object]]] = {}
-        self._answers: dict[str, asyncio.Future[Mapping[str, object]]] = {}
+        self._requests: dict[str, tuple[str, Mapping[str, object]]] = {}
+        self._responses: dict[str, asyncio.Future[Mapping[str, object]]] = {}
         self._count = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Tell the client, if it is there."""
@@ -66,26 +66,26 @@ class SuspendedCall:
         """Wait for the answer that the client comes back with. Raises ClientRequestFailed."""
         self._count += 1
         key = f"question-{self._count}"
-        self._questions[key] = (method, params)
-        self._answers[key] = asyncio.get_running_loop().create_future()
-        self._news.set()
+        self._requests[key] = (method, params)
+        self._responses[key] = asyncio.get_running_loop().create_future()
+        self._changed.set()
         try:
-            return await self._answers[key]
+            return await self._responses[key]
         finally:
-            self._questions.pop(key, None)
-            del self._answers[key]
+            self._requests.pop(key, None)
+            del self._responses[key]
 
-    async def work(self, run: Run) -> None:
+    async def execute(self, send: SendRequest) -> None:
         """Make the request, and keep what becomes of it; raises nothing but cancellation."""
         try:
-            self.result, self._is_done = await run(self), True
+            self.result, self._is_done = await send(self), True
         except asyncio.CancelledError:
             self._error = ShuttingDown("the service stopped before this call was done")
             raise
         except Exception as error:  # noqa: BLE001 - it is raised to whoever waits for the call
             self._error = error
         finally:
-            self._news.set()
+            self._changed.set()
 
     async def wait(self, client: Client) -> bool:
         """Wait for the result; return False when there is a question. Raises what the request does.
@@ -94,9 +94,9 @@ class SuspendedCall:
         """
         self._client = client
         try:
-            while not self._is_done and self._error is None and not self._questions:
-                self._news.clear()
-                await self._news.wait()
+            while not self._is_done and self._error is None and not self._requests:
+                self._changed.clear()
+                await self._changed.wait()
         except asyncio.CancelledError:
             self.cancel()
             raise
@@ -106,29 +106,29 @@ class SuspendedCall:
             raise self._error
         return self._is_done
 
-    def question(self, handle: str) -> dict[str, Any]:
+    def input_required_result(self, handle: str) -> dict[str, Any]:
         """Make the answer that asks."""
-        asked = {k: {"method": m, "params": dict(p)} for k, (m, p) in self._questions.items()}
-        return {"resultType": INPUT_REQUIRED, "inputRequests": asked, "requestState": handle}
+        requests = {k: {"method": m, "params": dict(p)} for k, (m, p) in self._requests.items()}
+        return {"resultType": INPUT_REQUIRED, "inputRequests": requests, "requestState": handle}
 
-    def answer(self, responses: Mapping[str, object]) -> None:
+    def respond(self, responses: Mapping[str, object]) -> None:
         """Hand the client's answers to the server; those to no question are dropped."""
-        for key, answer in self._answers.items():
+        for key, future in self._responses.items():
             response = responses.get(key)
-            if isinstance(response, Mapping) and not answer.done():
-                answer.set_result(response)
-                self._questions.pop(key, None)
+            if isinstance(response, Mapping) and not future.done():
+                future.set_result(response)
+                self._requests.pop(key, None)
 
-    def refuse(self) -> None:
+    def refuse_requests(self) -> None:
         """Refuse all questions to the server."""
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(
+        for future in self._responses.values():
+            if not future.done():
+                future.set_exception(
                     ClientRequestFailed(
                         INVALID_REQUEST, "too many calls wait for their clients' answers"
                     )
                 )
-        self._questions.clear()
+        self._requests.clear()
 
     def cancel(self) -> None:
         """Give the call up."""
@@ -141,57 +141,57 @@ class SuspendedCalls:
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
-        self._parked: dict[str, SuspendedCall] = {}
+        self._suspended: dict[str, SuspendedCall] = {}
 
     def __repr__(self) -> str:
-        return f"<SuspendedCalls {len(self._parked)} calls>"
+        return f"<SuspendedCalls {len(self._suspended)} calls>"
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Run calls in ``tasks`` from now on."""
         self._tasks = tasks
 
-    async def run(self, call: Call, terms: object, run: Run) -> Any:
+    async def start(self, call: Call, resume_key: object, send: SendRequest) -> Any:
         """Make a request that may be parked; return its raw result, or one that asks for input.
 
         Raises what the request raises.
         """
-        parked = SuspendedCall(call.client, terms, call.caller.tenant_id)
+        suspended = SuspendedCall(call.client, resume_key, call.caller.tenant_id)
         if self._tasks is None:
-            return await run(parked)
-        parked.task = self._tasks.create_task(parked.work(run))
-        return await self._outcome(parked, call.client)
+            return await send(suspended)
+        suspended.task = self._tasks.create_task(suspended.execute(send))
+        return await self._outcome(suspended, call.client)
 
-    async def resume(self, call: Call, resumed: InputResponses, terms: object) -> Any:
+    async def resume(self, call: Call, resumed: InputResponses, resume_key: object) -> Any:
         """Go on with a call. Raises ToolFailed when nothing waits, and as ``run`` does."""
-        self._sweep()
+        self._expire()
         handle = resumed.state or ""
-        parked = self._parked.get(handle)
-        if parked is None or parked.terms != terms:
+        suspended = self._suspended.get(handle)
+        if suspended is None or suspended.resume_key != resume_key:
             raise ToolFailed(
                 "nothing waits for these answers any more; make the call again without them"
             )
-        del self._parked[handle]
-        parked.answer(resumed.responses)
-        return await self._outcome(parked, call.client)
+        del self._suspended[handle]
+        suspended.respond(resumed.responses)
+        return await self._outcome(suspended, call.client)
 
-    async def _outcome(self, parked: SuspendedCall, client: Client) -> Any:
-        while not await parked.wait(client):
-            self._sweep()
-            if self._has_capacity(parked.tenant_id):
+    async def _outcome(self, suspended: SuspendedCall, client: Client) -> Any:
+        while not await suspended.wait(client):
+            self._expire()
+            if self._has_capacity(suspended.tenant_id):
                 handle = STATE_PREFIX + secrets.token_urlsafe(32)
-                self._parked[handle] = parked
-                return parked.question(handle)
-            parked.refuse()
-        return parked.result
+                self._suspended[handle] = suspended
+                return suspended.input_required_result(handle)
+            suspended.refuse_requests()
+        return suspended.result
 
     def _has_capacity(self, tenant_id: str) -> bool:
-        theirs = sum(parked.tenant_id == tenant_id for parked in self._parked.values())
-        return len(self._parked) < MAX_PARKED and theirs < MAX_PARKED_OF_TENANT
+        theirs = sum(suspended.tenant_id == tenant_id for suspended in self._suspended.values())
+        return len(self._suspended) < MAX_SUSPENDED and theirs < MAX_SUSPENDED_PER_TENANT
 
-    def _sweep(self) -> None:
+    def _expire(self) -> None:
         """Give up calls whose clients did not come back in time."""
         now = asyncio.get_running_loop().time()
-        for handle, parked in tuple(self._parked.items()):
-            if parked.ends_at <= now:
-                parked.cancel()
-                del self._parked[handle]
+        for handle, suspended in tuple(self._suspended.items()):
+            if suspended.expires_at <= now:
+                suspended.cancel()
+                del self._suspended[handle]

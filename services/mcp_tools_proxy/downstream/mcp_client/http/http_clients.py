@@ -14,10 +14,10 @@ CONNECT_S = 5.0
 
 _KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
 _NAMES_KEPT_S = 60  # host names
-_WATCH = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
 
 
-class Web:
+class HttpClients:
     """Opened at its first use, since it belongs to the event loop."""
 
     def __init__(self, *, connect_s: float = CONNECT_S) -> None:
@@ -26,7 +26,7 @@ class Web:
         self._websockets: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
-        return f"<Web open={self._http is not None}>"
+        return f"<HttpClients open={self._http is not None}>"
 
     @property
     def http(self) -> aiohttp.ClientSession:
@@ -37,7 +37,7 @@ class Web:
                     limit=0,
                     keepalive_timeout=_KEEP_ALIVE_S,
                     ttl_dns_cache=_NAMES_KEPT_S,
-                    socket_factory=_watched_socket,
+                    socket_factory=_keepalive_socket,
                 ),
                 self._timeout,
             )
@@ -78,12 +78,12 @@ def _session(
     )
 
 
-def _watched_socket(address: AddrInfoType) -> socket.socket:
+def _keepalive_socket(address: AddrInfoType) -> socket.socket:
     """Open a socket whose peer is noticed when it vanishes: a stream of events may be silent."""
     family, kind, protocol, _, _ = address
-    watched = socket.socket(family, kind, protocol)
-    watched.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _WATCH.items():
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
         if hasattr(socket, option):  # not everywhere
-            watched.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return watched
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return opened

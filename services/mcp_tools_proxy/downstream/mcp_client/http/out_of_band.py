@@ -19,24 +19,26 @@ from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
-from mcp_tools_proxy.downstream.mcp_client.http.session import Endpoint
+from mcp_tools_proxy.downstream.mcp_client.http.session import HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     CANCELLED,
-    RELAYED,
+    RELAYED_NOTIFICATIONS,
+    ClientRequest,
     InFlight,
-    Question,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 
-_ASIDE_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
+_SEND_TIMEOUT_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
 
 
 class OutOfBandChannel:
     """Hears what a server says of its own; ``legacy`` says that it may ask, too."""
 
-    def __init__(self, endpoint: Endpoint, calls: InFlight, on_list_changed: OnListChanged) -> None:
+    def __init__(
+        self, endpoint: HttpEndpoint, calls: InFlight, on_list_changed: OnListChanged
+    ) -> None:
         self.legacy = False
         self._endpoint = endpoint
         self._calls = calls
@@ -58,53 +60,55 @@ class OutOfBandChannel:
         self._tasks = tasks
         self._on_request, self._intercept = on_request, on_notify_intercept
 
-    async def take(self, message: dict[str, Any], size: int, whom: CallRelay | None) -> None:
-        """Hear the server's own message, which concerns ``whom`` if it concerns a call at all."""
+    async def receive(self, message: dict[str, Any], size: int, relay: CallRelay | None) -> None:
+        """Hear the server's own message, which concerns ``relay`` if it concerns a call at all."""
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
             return
         if request_id is None:
-            self._note(method, params or {}, size, whom)
+            self._on_notification(method, params or {}, size, relay)
         elif not self.legacy or self._on_request is None or not isinstance(request_id, int | str):
             return
         elif method not in CLIENT_REQUESTS:
-            await self.send(await answer_to(self._on_request, request_id, method, params))
+            await self.send(await respond_to(self._on_request, request_id, method, params))
         elif self._tasks is not None:
-            question = Question(request_id, method, params or {}, whom)
-            self._calls.take_question(self._tasks, question, self.send)
+            request = ClientRequest(request_id, method, params or {}, relay)
+            self._calls.start_client_request(self._tasks, request, self.send)
 
-    def _note(self, method: str, params: dict[str, Any], size: int, whom: CallRelay | None) -> None:
-        if method in RELAYED:
-            self._calls.hear(method, params, size, whom)
+    def _on_notification(
+        self, method: str, params: dict[str, Any], size: int, relay: CallRelay | None
+    ) -> None:
+        if method in RELAYED_NOTIFICATIONS:
+            self._calls.dispatch_notification(method, params, size, relay)
             return
         if method == CANCELLED:
-            self._calls.withdraw(params.get("requestId"), whom)
-        heard = run_notify_intercept(self._intercept, method, params)
-        if not heard and method in LIST_CHANGED:
+            self._calls.cancel_client_request(params.get("requestId"), relay)
+        is_consumed = run_notify_intercept(self._intercept, method, params)
+        if not is_consumed and method in LIST_CHANGED:
             self._on_list_changed()
 
     async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
         """Send what has no answer; that it could not be sent changes nothing."""
         await asyncio.sleep(delay_s)
         with suppress(ConnectionFailure, TimeoutError):
-            async with asyncio.timeout(_ASIDE_S):
+            async with asyncio.timeout(_SEND_TIMEOUT_S):
                 message = {"jsonrpc": "2.0", **message}
-                response = await self._endpoint.post(message, self._endpoint.beside)
+                response = await self._endpoint.post(message, self._endpoint.session_headers)
                 response.release()
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestContext:
     """What the session reads of a request's context."""
 
     request_id: int | str
 
 
-async def answer_to(
+async def respond_to(
     on_request: OnRequest, request_id: int | str, method: str, params: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Let the session answer the server's request; give the answer as a message."""
-    context = cast("DispatchContext[TransportContext]", _Asked(request_id))
+    context = cast("DispatchContext[TransportContext]", _RequestContext(request_id))
     try:
         return {"id": request_id, "result": await on_request(context, method, params)}
     except (MCPError, ValidationError) as error:

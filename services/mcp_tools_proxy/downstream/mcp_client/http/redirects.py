@@ -14,7 +14,7 @@ MAX_REDIRECTS = 3
 _KEEPS_REQUEST = frozenset({307, 308})
 """The others let a client turn a POST into a GET."""
 _FIRST_REDIRECT = 300
-_GONE = frozenset({404, 410})
+_NOT_FOUND = frozenset({404, 410})
 _ADDRESS_CHARS = 300
 
 Send = Callable[[URL], Awaitable[aiohttp.ClientResponse]]
@@ -36,7 +36,7 @@ class Address:
         if response.status < _FIRST_REDIRECT:
             return response
         response, self.url = await _follow(response, send, self.url)
-        if response.status in _GONE and self.url != self._configured_url:
+        if response.status in _NOT_FOUND and self.url != self._configured_url:
             response.release()
             response, self.url = await send_following(send, self._configured_url)
         return response
@@ -60,7 +60,7 @@ async def _follow(
         response.release()
         target = _target_of(response, url)
         if followed == MAX_REDIRECTS:
-            more = f"it redirects more than {MAX_REDIRECTS} times, at last to {shown(target)}"
+            more = f"it redirects more than {MAX_REDIRECTS} times, at last to {redact_url(target)}"
             raise Refused(response.status, more=more)
         if response.status not in _KEEPS_REQUEST or not _is_same_origin(url, target):
             raise redirect_refused(response, url)
@@ -73,12 +73,12 @@ async def _follow(
 
 def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
     """Build the fault of a redirect that ``url`` answered with, and that is not followed."""
-    where = shown(_target_of(response, url))
+    where = redact_url(_target_of(response, url))
     more = f"it points to {where}: if that is right, make it the server's url in mcp.json"
     return Refused(response.status, more=more)
 
 
-def shown(address: URL) -> str:
+def redact_url(address: URL) -> str:
     """Show a foreign address without what may be secret in it: user, password, query, fragment."""
     if not address.absolute:
         return "an address that cannot be read"

@@ -27,7 +27,7 @@ def is_event_stream(response: aiohttp.ClientResponse) -> bool:
     return response.status == 200 and response.content_type == EVENT_STREAM
 
 
-async def read_answer(response: aiohttp.ClientResponse) -> dict[str, Any]:
+async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
     """Give the JSON-RPC message in a body, whatever the status.
 
     Raises Refused, ConnectionFailure, ResponseTooLarge.

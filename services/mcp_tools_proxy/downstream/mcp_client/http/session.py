@@ -50,10 +50,10 @@ _END_SESSION_GRACE_S = 2.0
 _LOST_SESSION = "the server has lost the session"
 
 
-class Endpoint:
+class HttpEndpoint:
     """Sends HTTP requests. It is lost when the session is, or when nobody listens any more.
 
-    ``beside`` are the headers of what is no call: the older eras want their version in it.
+    ``session_headers`` are the headers of what is no call: the older eras want their version in it.
     """
 
     def __init__(self, http: aiohttp.ClientSession, config: ServerConfig) -> None:
@@ -63,7 +63,7 @@ class Endpoint:
             "Accept": f"application/json, {EVENT_STREAM}",
             "Content-Type": "application/json",
         }
-        self.beside: dict[str, str] = {}
+        self.session_headers: dict[str, str] = {}
         self._has_session = False
         self._lost = asyncio.Event()
         self._reason = ""
@@ -76,7 +76,7 @@ class Endpoint:
         """Whether nothing more can come of it."""
         return self._lost.is_set()
 
-    async def lost(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until it is lost, and say why."""
         await self._lost.wait()
         return self._reason
@@ -104,7 +104,7 @@ class Endpoint:
 
         Raises ConnectionFailure.
         """
-        headers = self._headers | self.beside | {"Accept": EVENT_STREAM}
+        headers = self._headers | self.session_headers | {"Accept": EVENT_STREAM}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         try:
@@ -119,7 +119,7 @@ class Endpoint:
         """Tell the server that its session may go; bounded, and its answer does not matter."""
         if not self._has_session or self.is_lost:
             return
-        headers = self._headers | self.beside
+        headers = self._headers | self.session_headers
         send = partial(self._http.delete, headers=headers, allow_redirects=False)
         with suppress(*HTTP_ERRORS, Refused):
             async with asyncio.timeout(_END_SESSION_GRACE_S):

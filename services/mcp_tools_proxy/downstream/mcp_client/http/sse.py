@@ -14,7 +14,7 @@ from yarl import URL
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
-from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following, shown
+from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, redact_url, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     EVENT_STREAM,
     is_event_stream,
@@ -26,7 +26,7 @@ from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to name the address to POST to
 _POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
-_MAX_ASIDE = 2_000  # cancelling every call at once is still told
+_MAX_PENDING_NOTIFICATIONS = 2_000  # cancelling every call at once is still told
 _EVENTS = frozenset({"endpoint", "message"})
 
 
@@ -109,7 +109,7 @@ class EventStream:
             raise ConnectionFailure("the server does not say where to POST to")
         if endpoint.origin() != url.origin():
             reason = "the server wants messages POSTed to another origin than its own"
-            raise ConnectionFailure(reason, for_operators=f"{reason}: {shown(endpoint)}")
+            raise ConnectionFailure(reason, for_operators=f"{reason}: {redact_url(endpoint)}")
         self._endpoint = Address(endpoint)
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
@@ -130,10 +130,13 @@ class EventStream:
         """POST one message. Raises ConnectionFailure, for this message only.
 
         A request that is given up goes on its way: what cancels it has to come after it. What is no
-        request is dropped while _MAX_ASIDE of its kind wait: a server that asks without end and
-        takes no answers would fill our memory.
+        request is dropped while _MAX_PENDING_NOTIFICATIONS of its kind wait: a server that asks
+        without end and takes no answers would fill our memory.
         """
-        if not is_request and sum(not post.is_request for post in self._posts) >= _MAX_ASIDE:
+        if (
+            not is_request
+            and sum(not post.is_request for post in self._posts) >= _MAX_PENDING_NOTIFICATIONS
+        ):
             return
         after = () if is_request else tuple(self._posts)
         post = _Post(data, is_request=is_request, after=after)
@@ -164,6 +167,6 @@ class EventStream:
             if response.status >= 300:
                 raise Refused(response.status)
 
-    async def why(self) -> str:
+    async def end_reason(self) -> str:
         """Say how the stream ended."""
         return self._reason

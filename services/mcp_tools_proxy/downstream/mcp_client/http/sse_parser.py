@@ -52,7 +52,7 @@ class LineSplitter:
         lines = []
         for piece in ended:
             self._add(piece)
-            lines.append(self._take())
+            lines.append(self._pop_line())
         self._add(rest)
         return lines
 
@@ -63,7 +63,7 @@ class LineSplitter:
 
     def end(self) -> list[Line]:
         """Give the last line, if the stream ended without ending it."""
-        return [self._take()] if self._bytes else []
+        return [self._pop_line()] if self._bytes else []
 
     def _add(self, piece: bytes) -> None:
         if self._bytes <= self._max_bytes:
@@ -72,7 +72,7 @@ class LineSplitter:
         if self._bytes > self._max_bytes:
             self._pieces = [b"".join(self._pieces)[:_HEAD_BYTES]]
 
-    def _take(self) -> Line:
+    def _pop_line(self) -> Line:
         line = Line(b"".join(self._pieces), cut=self._bytes > self._max_bytes)
         self._pieces = []
         self._bytes = 0
@@ -123,19 +123,19 @@ class EventParser:
                 self._at_start = False
                 data = data.removeprefix(_BOM)
             if data:
-                self._take_field(data, cut=line.cut)
+                self._read_field(data, cut=line.cut)
                 continue
             if self._data:
                 events.append(Event(b"\n".join(self._data), self._name, self._cut))
             self._start_event()
         return events
 
-    def _take_field(self, line: bytes, *, cut: bool) -> None:
+    def _read_field(self, line: bytes, *, cut: bool) -> None:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match field:
             case b"data":
-                self._take_data(value, cut=cut)
+                self._append_data(value, cut=cut)
             case b"event":
                 self._name = value.decode(errors="replace") or "message"
             case b"id" if b"\0" not in value:
@@ -145,7 +145,7 @@ class EventParser:
             case _:  # a comment, or a field that nobody knows
                 return
 
-    def _take_data(self, value: bytes, *, cut: bool) -> None:
+    def _append_data(self, value: bytes, *, cut: bool) -> None:
         self._data.append(value)
         self._data_bytes += len(value) + 1
         self._cut = self._cut or cut or self._data_bytes > self._max_bytes + 1

@@ -30,21 +30,21 @@ from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChan
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     drain,
     is_event_stream,
-    read_answer,
     read_events,
+    read_response,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION, Endpoint
+from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.mcp_client.messages import (
     MAX_ANSWER_BYTES,
-    is_answer,
+    is_response,
     read_object,
-    take_result,
+    result_of,
 )
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 
-_SETTLE_S = 0.05  # a cancelled request may be on its way still, over another connection
+_CANCEL_DELAY_S = 0.05  # a cancelled request may be on its way still, over another connection
 _RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
 _CLOSED = "the connection to the server was closed"
 _NO_STREAM = frozenset({200, 404, 405, 501})
@@ -53,47 +53,47 @@ _NO_STREAM = frozenset({200, 404, 405, 501})
 @asynccontextmanager
 async def open_http(
     http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
-) -> AsyncIterator["HttpWire"]:
+) -> AsyncIterator["HttpDispatcher"]:
     """Yield the wire to one server; a legacy session is given up at the end.
 
     Raises ConnectionFailure.
     """
-    endpoint = Endpoint(http, config)
+    endpoint = HttpEndpoint(http, config)
     try:
-        yield HttpWire(endpoint, on_list_changed)
+        yield HttpDispatcher(endpoint, on_list_changed)
     finally:
         await endpoint.end_session()
 
 
-class HttpWire:
+class HttpDispatcher:
     """Requests to one server over HTTP; each fails for itself."""
 
     transport = Transport.STREAMABLE_HTTP
 
-    def __init__(self, endpoint: Endpoint, on_list_changed: OnListChanged) -> None:
+    def __init__(self, endpoint: HttpEndpoint, on_list_changed: OnListChanged) -> None:
         self._endpoint = endpoint
         self._on_list_changed = on_list_changed
         self._calls = InFlight()
-        self._aside = OutOfBandChannel(endpoint, self._calls, on_list_changed)
+        self._out_of_band = OutOfBandChannel(endpoint, self._calls, on_list_changed)
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._exchanging: set[asyncio.Task[Any] | None] = set()
-        self._cut: set[asyncio.Task[Any] | None] = set()
+        self._exchange_tasks: set[asyncio.Task[Any] | None] = set()
+        self._cut_off: set[asyncio.Task[Any] | None] = set()
         """Those whose exchange the end of the link cut off."""
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<HttpWire legacy={self._aside.legacy} {self._endpoint}>"
+        return f"<HttpDispatcher legacy={self._out_of_band.legacy} {self._endpoint}>"
 
     @property
     def ended(self) -> bool:
         """Whether the link is lost."""
         return self._endpoint.is_lost
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until the link is lost, and say why."""
-        return await self._endpoint.lost()
+        return await self._endpoint.wait_lost()
 
     def on_updated(self, listener: Callable[[str | None], None]) -> None:
         """Have ``listener`` called with the URI of each resource that changed, None for any."""
@@ -110,14 +110,14 @@ class HttpWire:
         """Hold what runs beside the requests, until cancelled."""
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._aside.open(self._tasks, on_request, on_notify_intercept)
+                self._out_of_band.open(self._tasks, on_request, on_notify_intercept)
                 task_status.started()
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
             self._closed = True
-            self._cut = set(self._exchanging)
-            for task in self._cut:
+            self._cut_off = set(self._exchange_tasks)
+            for task in self._cut_off:
                 if task is not None:
                     task.cancel()
 
@@ -140,25 +140,25 @@ class HttpWire:
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> None:
         """Send one notification of the SDK's; after ``initialized``, listen for the server's."""
-        self._endpoint.beside = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
+        self._endpoint.session_headers = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params:
             message["params"] = params
         try:
-            response = await self._endpoint.post(message, self._endpoint.beside)
+            response = await self._endpoint.post(message, self._endpoint.session_headers)
         except ConnectionFailure as fault:
             raise as_mcp_error(fault) from None
         response.release()
         if method == "notifications/initialized" and self._tasks is not None:
-            self._aside.legacy = True
-            self._tasks.start_soon(self._hear)
+            self._out_of_band.legacy = True
+            self._tasks.start_soon(self._listen)
 
     async def exchange(
         self,
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: CallRelay | None = None,
+        relay: CallRelay | None = None,
         *,
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
@@ -166,10 +166,10 @@ class HttpWire:
 
         Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
         """
-        number = self._calls.begin(hearing, method)
+        number = self._calls.begin(relay, method)
         try:
             return await self._exchange(
-                number if request_id is None else request_id, method, params, headers, hearing
+                number if request_id is None else request_id, method, params, headers, relay
             )
         except asyncio.CancelledError:
             self._calls.abandon(number)
@@ -183,7 +183,7 @@ class HttpWire:
         method: str,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-        hearing: CallRelay | None,
+        relay: CallRelay | None,
     ) -> dict[str, Any]:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
@@ -191,57 +191,57 @@ class HttpWire:
         if self._closed:
             raise ConnectionFailure(_CLOSED, sent=False)
         task = asyncio.current_task()
-        self._exchanging.add(task)
+        self._exchange_tasks.add(task)
         try:
             response = await self._endpoint.post(message, headers)
             if method == "initialize":
                 self._endpoint.begin_session(response)
-            return await self._result(response, request_id, hearing)
+            return await self._result(response, request_id, relay)
         except HTTP_ERRORS as error:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
-            if task is not None and task in self._cut and not task.uncancel():
+            if task is not None and task in self._cut_off and not task.uncancel():
                 raise ConnectionFailure(_CLOSED) from None
             self._abandon(request_id)
             raise
         finally:
-            self._exchanging.discard(task)
+            self._exchange_tasks.discard(task)
 
     def _abandon(self, request_id: int | str) -> None:
         """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
-        if self._aside.legacy and self._tasks is not None:
+        if self._out_of_band.legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
-            aside = {"method": CANCELLED, "params": cancelled}
-            self._tasks.start_soon(self._aside.send, aside, _SETTLE_S)
+            message = {"method": CANCELLED, "params": cancelled}
+            self._tasks.start_soon(self._out_of_band.send, message, _CANCEL_DELAY_S)
 
     async def _result(
-        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: CallRelay | None
+        self, response: aiohttp.ClientResponse, request_id: int | str, relay: CallRelay | None
     ) -> dict[str, Any]:
         if is_event_stream(response):
-            return await self._follow(response, request_id, hearing)
+            return await self._read_stream(response, request_id, relay)
         try:
-            return take_result(await read_answer(response), request_id)
+            return result_of(await read_response(response), request_id)
         except BaseException as fault:
             response.close()
             if isinstance(fault, Refused | JsonRpcError):
                 self._endpoint.check_session(response.status, fault)
             raise
 
-    async def _follow(
-        self, response: aiohttp.ClientResponse, request_id: int | str, hearing: CallRelay | None
+    async def _read_stream(
+        self, response: aiohttp.ClientResponse, request_id: int | str, relay: CallRelay | None
     ) -> dict[str, Any]:
         """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
         while True:
             parser = EventParser(MAX_ANSWER_BYTES)
             try:
-                answer = await self._find_answer(response, parser, request_id, hearing)
+                answer = await self._find_answer(response, parser, request_id, relay)
             except BaseException:
                 response.close()
                 raise
             if answer is not None:
                 if self._tasks is not None and not response.content.at_eof():
                     self._tasks.start_soon(drain, response)
-                return take_result(answer, request_id)
+                return result_of(answer, request_id)
             response = await self._continuation(parser)
 
     async def _find_answer(
@@ -249,7 +249,7 @@ class HttpWire:
         response: aiohttp.ClientResponse,
         parser: EventParser,
         request_id: int | str,
-        hearing: CallRelay | None,
+        relay: CallRelay | None,
     ) -> dict[str, Any] | None:
         """Read up to our answer; what comes before it is the server's own."""
         async with aclosing(read_events(response, parser)) as events:
@@ -257,15 +257,15 @@ class HttpWire:
                 if event.cut:
                     raise ResponseTooLarge(MAX_ANSWER_BYTES)
                 message = read_object(event.data)
-                if not is_answer(message):
-                    await self._aside.take(message, len(event.data), hearing)
+                if not is_response(message):
+                    await self._out_of_band.receive(message, len(event.data), relay)
                 elif message["id"] is None or str(message["id"]) == str(request_id):
                     return message
         return None
 
     async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
         """Go on with a stream that the server ended early, to be asked for the rest later."""
-        if self._aside.legacy and ended.last_event_id is not None:
+        if self._out_of_band.legacy and ended.last_event_id is not None:
             wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
             await asyncio.sleep(min(wait_ms / 1000, LONGEST_DELAY_S))
             response = await self._endpoint.get(ended.last_event_id)
@@ -274,7 +274,7 @@ class HttpWire:
             response.close()
         raise ConnectionFailure("the server ended its answer's stream before the answer")
 
-    async def _hear(self) -> None:
+    async def _listen(self) -> None:
         """Hold the older eras' stream of notifications open."""
         await reconnect_forever(
             self._listen_once,
@@ -299,7 +299,9 @@ class HttpWire:
                     async for event in events:
                         with suppress(ConnectionFailure):
                             message = read_object(event.data)
-                            await self._aside.take(message, len(event.data), self._calls.sole())
+                            await self._out_of_band.receive(
+                                message, len(event.data), self._calls.sole_relay()
+                            )
         except (ConnectionFailure, ResponseTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:

@@ -36,9 +36,9 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 )
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     CANCELLED,
-    RELAYED,
+    RELAYED_NOTIFICATIONS,
+    ClientRequest,
     InFlight,
-    Question,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED, to_session_message
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
@@ -47,10 +47,10 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUEST
 log = structlog.get_logger()
 
 _MESSAGES_AT_ONCE = 20  # then calls may go on
-_ASIDE_S = 0.2  # for what is no request: a server that does not read must not hold up callers
+_BEST_EFFORT_S = 0.2  # for what is no request: a server that does not read must not hold up callers
 
 
-class Duplex(Protocol):
+class DuplexTransport(Protocol):
     """An open connection that carries messages both ways."""
 
     def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
@@ -67,17 +67,17 @@ class Duplex(Protocol):
         """
         ...
 
-    async def why(self) -> str:
+    async def end_reason(self) -> str:
         """Say why ``receive`` ended."""
         ...
 
 
-class StreamWire(JSONRPCDispatcher[TransportContext]):
+class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
     """Requests to one server over a duplex connection; the link is lost when that ends."""
 
     def __init__(
         self,
-        duplex: Duplex,
+        duplex: DuplexTransport,
         *,
         server_id: str,
         transport: Transport,
@@ -85,22 +85,22 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
     ) -> None:
         self._ended = asyncio.Event()
         self._outgoing = _Outgoing(duplex)
-        super().__init__(_Incoming(duplex, server_id, self._ended, self._take), self._outgoing)
+        super().__init__(_Incoming(duplex, server_id, self._ended, self._intercept), self._outgoing)
         self.transport = transport
         self._duplex = duplex
         self._list_changed = on_list_changed
         self._calls = InFlight()
-        self._answering: anyio.abc.TaskGroup | None = None
+        self._request_tasks: anyio.abc.TaskGroup | None = None
 
     @property
     def ended(self) -> bool:
         """Whether the link is lost."""
         return self._ended.is_set()
 
-    async def down(self) -> str:
+    async def wait_lost(self) -> str:
         """Wait until the link is lost, and say why."""
         await self._ended.wait()
-        return await self._duplex.why()
+        return await self._duplex.end_reason()
 
     def on_updated(self, listener: Callable[[str | None], None]) -> None:
         """Have ``listener`` called with the URI of each resource that changed."""
@@ -116,7 +116,7 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
     ) -> None:
         """Receive until the connection ends."""
 
-        async def hear(
+        async def on_notification(
             _context: DispatchContext[TransportContext],
             method: str,
             _params: Mapping[str, Any] | None,
@@ -124,16 +124,18 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
             if method in LIST_CHANGED:
                 self._list_changed()
 
-        async with anyio.create_task_group() as self._answering:
-            await super().run(on_request, hear, on_notify_intercept, task_status=task_status)
-            self._answering.cancel_scope.cancel()
+        async with anyio.create_task_group() as self._request_tasks:
+            await super().run(
+                on_request, on_notification, on_notify_intercept, task_status=task_status
+            )
+            self._request_tasks.cancel_scope.cancel()
 
     async def exchange(
         self,
         method: str,
         params: Mapping[str, Any] | None,
         _headers: Mapping[str, str],
-        hearing: CallRelay | None,
+        relay: CallRelay | None,
     ) -> dict[str, Any]:
         """Send one request and give its result.
 
@@ -141,7 +143,7 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         """
         if self.ended:
             raise ConnectionFailure(CONNECTION_LOST, sent=False)
-        request_id = self._calls.begin(hearing, method)
+        request_id = self._calls.begin(relay, method)
         try:
             return await self.send_raw_request(method, params, {"request_id": request_id})
         except MCPError as error:
@@ -154,28 +156,28 @@ class StreamWire(JSONRPCDispatcher[TransportContext]):
         finally:
             self._calls.end(request_id)
 
-    def _take(self, message: JSONRPCMessage, size: int) -> bool:
+    def _intercept(self, message: JSONRPCMessage, size: int) -> bool:
         """Take what concerns a call, in the order of its coming; tell whether that was all."""
         match message:
             case JSONRPCResponse() | JSONRPCError():
-                self._calls.answered(message.id)
-            case JSONRPCNotification() if message.method in RELAYED:
-                whom = self._calls.sole()
-                self._calls.hear(message.method, message.params or {}, size, whom)
+                self._calls.mark_answered(message.id)
+            case JSONRPCNotification() if message.method in RELAYED_NOTIFICATIONS:
+                relay = self._calls.sole_relay()
+                self._calls.dispatch_notification(message.method, message.params or {}, size, relay)
                 return True
             case JSONRPCNotification() if message.method == CANCELLED:
-                self._calls.withdraw((message.params or {}).get("requestId"))
+                self._calls.cancel_client_request((message.params or {}).get("requestId"))
             case JSONRPCRequest() if message.method in CLIENT_REQUESTS:
-                if self._answering is not None:
-                    whom = self._calls.sole()
-                    question = Question(message.id, message.method, message.params or {}, whom)
-                    self._calls.take_question(self._answering, question, self._answer)
+                if self._request_tasks is not None:
+                    relay = self._calls.sole_relay()
+                    request = ClientRequest(message.id, message.method, message.params or {}, relay)
+                    self._calls.start_client_request(self._request_tasks, request, self._respond)
                 return True
         return False
 
-    async def _answer(self, answer: dict[str, Any]) -> None:
+    async def _respond(self, response: dict[str, Any]) -> None:
         with suppress(anyio.BrokenResourceError):
-            await self._outgoing.send_aside(to_json({"jsonrpc": "2.0", **answer}))
+            await self._outgoing.send_best_effort(to_json({"jsonrpc": "2.0", **response}))
 
 
 class _Incoming(anyio.abc.AsyncResource):
@@ -183,13 +185,13 @@ class _Incoming(anyio.abc.AsyncResource):
 
     def __init__(
         self,
-        duplex: Duplex,
+        duplex: DuplexTransport,
         server_id: str,
         ended: asyncio.Event,
-        take: Callable[[JSONRPCMessage, int], bool],
+        intercept: Callable[[JSONRPCMessage, int], bool],
     ) -> None:
         self._messages = duplex.receive()
-        self._take = take
+        self._intercept = intercept
         self._server_id = server_id
         self._ended = ended
         self._had_garbage = False
@@ -206,9 +208,9 @@ class _Incoming(anyio.abc.AsyncResource):
             try:
                 message = to_session_message(data, cut=cut)
             except ConnectionFailure:
-                self._note_garbage(len(data))
+                self._log_garbage(len(data))
                 continue
-            if message is not None and not self._take(message.message, len(data)):
+            if message is not None and not self._intercept(message.message, len(data)):
                 return message
         self._ended.set()
         raise StopAsyncIteration
@@ -222,7 +224,7 @@ class _Incoming(anyio.abc.AsyncResource):
     async def aclose(self) -> None:
         await self._messages.aclose()
 
-    def _note_garbage(self, size: int) -> None:
+    def _log_garbage(self, size: int) -> None:
         if not self._had_garbage:
             self._had_garbage = True
             log.warning("server.garbage", server_id=self._server_id, first_bytes=size)
@@ -231,23 +233,23 @@ class _Incoming(anyio.abc.AsyncResource):
 class _Outgoing(anyio.abc.AsyncResource):
     """What is sent to the server, as the SDK's stream of messages."""
 
-    def __init__(self, duplex: Duplex) -> None:
+    def __init__(self, duplex: DuplexTransport) -> None:
         self._duplex = duplex
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if not isinstance(message, JSONRPCRequest):
-            await self.send_aside(data)
+            await self.send_best_effort(data)
             return
         try:
             await self._duplex.send(data, is_request=True)
         except ConnectionFailure as fault:
             raise as_mcp_error(fault) from None
 
-    async def send_aside(self, data: bytes) -> None:
+    async def send_best_effort(self, data: bytes) -> None:
         """Send what nobody waits for. Raises anyio.BrokenResourceError."""
-        with anyio.move_on_after(_ASIDE_S), suppress(ConnectionFailure):
+        with anyio.move_on_after(_BEST_EFFORT_S), suppress(ConnectionFailure):
             await self._duplex.send(data, is_request=False)
 
     async def aclose(self) -> None:

@@ -31,7 +31,7 @@ def main(parent: int, command: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores both, and exec would keep that
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if STAYS:
-        _forget_own_locale()
+        _unset_own_locale()
         return _supervise(parent, command)
     return _become(command)
 
@@ -57,14 +57,14 @@ def _supervise(parent: int, command: list[str]) -> int:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os._exit(_become(command))
-    _let_go_of_the_pipes()
+    _release_pipes()
     status = None
     while status is None:
         match signal.sigwait(waited):
             case signal.SIGCHLD:
                 status = _reap(server)
             case signal.SIGTERM:
-                _tell(server, signal.SIGTERM)
+                _forward_signal(server, signal.SIGTERM)
             case _:
                 break
     return _end_as(_end_all(server, status))
@@ -89,7 +89,7 @@ def _reap(server: int) -> int | None:
     return status
 
 
-def _tell(server: int, number: signal.Signals) -> None:
+def _forward_signal(server: int, number: signal.Signals) -> None:
     """Send a signal to the process group, us blocking it, and to a server that left the group."""
     os.killpg(0, number)
     signal.sigtimedwait({number}, 0)  # our own: waited for, it would come again without an end
@@ -148,11 +148,11 @@ def _close_inherited() -> None:
                 os.close(int(name))
 
 
-def _let_go_of_the_pipes() -> None:
+def _release_pipes() -> None:
     """Leave the pipes to the server alone: else nobody would see that it closes one."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for pipe in (0, 1, 2):
-        os.dup2(nothing, pipe)
+        os.dup2(devnull, pipe)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -161,10 +161,10 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _forget_own_locale() -> None:
+def _unset_own_locale() -> None:
     """Unset the LC_CTYPE that Python sets where the locale is C (PEP 538), unless it was given."""
-    with open("/proc/self/environ", "rb") as given:  # as it was when the process started
-        if not any(entry.startswith(b"LC_CTYPE=") for entry in given.read().split(b"\0")):
+    with open("/proc/self/environ", "rb") as environ:  # as it was when the process started
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in environ.read().split(b"\0")):
             os.unsetenv("LC_CTYPE")
 
 

@@ -29,7 +29,7 @@ _EXIT_CODE_S = 0.2  # for a server that closed its stdout to end, so that its ex
 _EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
 _TERM_S = 1.0  # after SIGTERM
 _STDERR_S = 0.2  # to log what it wrote before its end
-_LOOK_S = 0.01
+_POLL_S = 0.01
 
 
 @asynccontextmanager
@@ -104,14 +104,16 @@ class ServerProcess:
             raise ConnectionFailure(CONNECTION_LOST, sent=False)
         self._stdin.write(data + b"\n")
 
-    async def why(self) -> str:
+    async def end_reason(self) -> str:
         """Say how the server ended."""
         await self._exited_within(_EXIT_CODE_S)
         match self.exit_code:
             case None:
                 return "the server closed its stdout"
             case guard.COMMAND_NOT_FOUND:
-                return f"the command {quote(self._command)} was not found{_where(self._command)}"
+                return (
+                    f"the command {quote(self._command)} was not found{_path_hint(self._command)}"
+                )
             case guard.CANNOT_START:
                 return f"the command {quote(self._command)} cannot be started"
             case code if code < 0:
@@ -163,11 +165,11 @@ class ServerProcess:
         """Wait for the exit itself: ``Process.wait`` also waits for whoever holds the pipes."""
         with anyio.move_on_after(seconds):
             while self._process.returncode is None:  # noqa: ASYNC110 - there is no event for it
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
         return self._process.returncode is not None
 
 
-def _where(command: str) -> str:
+def _path_hint(command: str) -> str:
     """Return from where a relative command was looked for: most often that is the mistake."""
     if "/" not in command or command.startswith("/"):
         return ""

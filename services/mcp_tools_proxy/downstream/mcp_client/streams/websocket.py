@@ -90,7 +90,7 @@ class WebSocket:
         except HTTP_ERRORS:
             raise anyio.BrokenResourceError from None
 
-    async def why(self) -> str:
+    async def end_reason(self) -> str:
         """Say how the connection ended."""
         match self._socket.close_code:
             case aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
