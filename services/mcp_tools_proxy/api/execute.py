@@ -25,6 +25,7 @@ from mcp_tools_proxy.api.openapi import (
     EXECUTE_EXAMPLES,
     PROMPT_EXAMPLES,
     RESOURCE_EXAMPLES,
+    Responses,
     request_body,
     security,
 )
@@ -60,7 +61,7 @@ class ExecuteEndpoints:
 
     def routes(self) -> Sequence[DirectRoute]:
         """Describe and route the endpoints."""
-        one_envelope = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
+        one_envelope: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
         endpoint = self._intake.endpoint
         secured = security(needed=self._identity.needs_token)
         return (

@@ -1,6 +1,7 @@
 """What OpenAPI is told beyond FastAPI's own reading of the handlers."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from fastapi import Security
 from fastapi.params import Depends
@@ -62,15 +63,23 @@ def request_body(
 
     ``parameters`` are as OpenAPI's.
     """
-    schema = model.model_json_schema()
-    definitions = schema.pop("$defs", {})
-    inlined = _inline(schema, definitions)
     content = {
-        "schema": inlined,
+        "schema": _json_schema(model),
         "examples": {name: {"value": value} for name, value in examples.items()},
     }
     body = {"required": True, "content": {"application/json": content}}
     return {"requestBody": body, "parameters": list(parameters)}
+
+
+@lru_cache(maxsize=32)
+def _json_schema(model: type[BaseModel]) -> Mapping[str, object]:
+    """Return the model's JSON Schema without references, made once in a process.
+
+    Nothing that is given it changes it: FastAPI copies what it puts into the document.
+    """
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    return {key: _inline(value, definitions) for key, value in schema.items()}
 
 
 def _inline(schema: object, definitions: dict[str, object]) -> object:
@@ -89,9 +98,14 @@ def query_parameters(
     model: type[BaseModel], *others: Mapping[str, object]
 ) -> dict[str, list[Mapping[str, object]]]:
     """Describe a query that the handler reads itself, and ``others``, parameters as OpenAPI's."""
+    return {"parameters": [*_parameters(model), *others]}
+
+
+@lru_cache(maxsize=32)
+def _parameters(model: type[BaseModel]) -> Sequence[Mapping[str, object]]:
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
-    parameters: list[Mapping[str, object]] = [
+    return [
         {
             "name": name,
             "in": "query",
@@ -100,7 +114,6 @@ def query_parameters(
         }
         for name, part in schema["properties"].items()
     ]
-    return {"parameters": [*parameters, *others]}
 
 
 def _without_null(schema: object) -> object:

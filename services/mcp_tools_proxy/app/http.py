@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from importlib.metadata import version
 
 from fastapi import FastAPI
 from httpx import AsyncBaseTransport
@@ -35,6 +34,7 @@ from mcp_tools_proxy.web.operator_details import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.token_throttle import TokenGate
 from mcp_tools_proxy.wire.identifiers import is_loopback
+from mcp_tools_proxy.wire.version import VERSION
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
 """Headers of answers that pages of ``allowed_origins`` may read."""
@@ -64,7 +64,7 @@ def create_app(
 
     app = FastAPI(
         title=settings.app_name,
-        version=version("mcp-tools-proxy"),
+        version=VERSION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

@@ -1,7 +1,6 @@
 """The one MCP server of the facade: the SDK's, with our methods under it, for both eras."""
 
 import asyncio
-from importlib.metadata import version
 from typing import Any
 
 import structlog
@@ -41,6 +40,7 @@ from mcp_tools_proxy.mcp_server.notify.session_subscriptions import Sessions, le
 from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER_TTL_MS = 3_600_000
 """How long what the gateway can do may be kept: it is the same for all, and fixed."""
@@ -82,7 +82,7 @@ class FacadeServer(Server[Any]):
         self._mirrored = HeaderParameters(registry)
         super().__init__(
             name,
-            version=version("mcp-tools-proxy"),
+            version=VERSION,
             get_tool_input_schema=self._mirrored.schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
             on_subscriptions_listen=self._listen,

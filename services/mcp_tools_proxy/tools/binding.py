@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -102,14 +103,26 @@ def bind(
         name=name,
         alias=name,
         description=description,
-        input_schema=_schema(arguments.model_json_schema()),
-        output_schema=_schema(TypeAdapter(result).json_schema()),
+        input_schema=_arguments_schema(arguments),
+        output_schema=_result_schema(result),
         annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
         needs_tenant=needs_tenant,
     )
     return LocalTool(
         spec=spec, model=arguments, check=check, function=function, find_document=find_document
     )
+
+
+@lru_cache(maxsize=64)
+def _arguments_schema(model: type[Arguments]) -> dict[str, object]:
+    """Return what a tool takes; pydantic needs milliseconds for each, and no class changes."""
+    return _schema(model.model_json_schema())
+
+
+@lru_cache(maxsize=64)
+def _result_schema(result: type[Mapping[str, object]]) -> dict[str, object]:
+    """Return what a tool returns, made once in a process too."""
+    return _schema(TypeAdapter(result).json_schema())
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, object]:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import anyio
@@ -41,8 +40,9 @@ from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_s
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.downstream.subscriptions.sync import sync_by_requests, sync_by_stream
+from mcp_tools_proxy.wire.version import VERSION
 
-CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=version("mcp-tools-proxy"))
+CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
 
 class ServerDispatcher(Dispatcher[TransportContext], Protocol):
