@@ -1,4 +1,7 @@
-"""One call, from request to outcome, in one straight line."""
+"""Executes one call, from request to outcome, in one straight line.
+
+Every check of a call is in ``Executor``, in the order in which it takes place.
+"""
 
 import asyncio
 import time
@@ -27,20 +30,20 @@ from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 BUDGET_ARGUMENT = "doc_id"
-"""A tool whose input schema declares this argument is limited by its value as well (T-08)."""
+"""A tool whose input schema declares this argument has a budget per value as well (T-08)."""
 
 log = structlog.get_logger()
 
 
 def _noop(_call: Call, _spec: ComponentSpec) -> None:
-    """Let a call enter without a word."""
+    """Do nothing: the default start callback."""
 
 
 class Executor:
-    """Runs calls: every entry of the gateway ends here (contract §1, order of checks).
+    """Executes calls: every entry of the gateway ends here (contract §1, order of checks).
 
-    ``on_start`` is told of each call for a downstream server once it is known what it names,
-    ``on_finish`` of every call when it is over.
+    ``on_start`` is called for each call to a downstream server, once its component is resolved;
+    ``on_finish`` for every call when it is over, whatever its outcome.
     """
 
     def __init__(
@@ -65,19 +68,21 @@ class Executor:
         self._clock = clock
 
     async def execute(self, call: Call) -> Outcome:
-        """Run one call; every failure but cancelling is an outcome, and each call leaves a record.
+        """Execute one call and return its outcome; only a cancellation is raised.
 
-        Up to and including RATE_LIMIT_EXCEEDED nothing is charged; after it one call is charged,
-        whatever happens, and its tokens when it is done. ACCESS_DENIED and DOCUMENT_NOT_FOUND come
-        between the tenant's budgets and the document's, and charge the tenant alone.
+        Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
+        charged nothing. After admission one call is charged, whatever happens, and the result's
+        tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND are raised between the
+        tenant's budgets and the document's, and charge the tenant alone.
         """
         return await self._execute(call, Registry.resolve)
 
     async def complete(self, call: Call) -> Outcome:
-        """Complete an argument of the prompt or the resource template that the call names.
+        """Complete an argument of the prompt or resource template that ``call`` names.
 
-        Its arguments are ``{"argument": {"name", "value"}, "context"?: {"arguments"}}``, its result
-        is ``{"completion": {"values", "total"?, "hasMore"?}}``. It is a call like any other one.
+        ``call.arguments`` is ``{"argument": {"name", "value"}, "context"?: {"arguments"}}``, the
+        result ``{"completion": {"values", "total"?, "hasMore"?}}``. A completion is checked,
+        charged and recorded like any other call.
         """
         return await self._execute(call, Registry.completion)
 
@@ -86,17 +91,17 @@ class Executor:
         component: Component | None = None
         outcome: Outcome | None = None
 
-        async def wait_and_run() -> Ok:
+        async def wait_and_call() -> Ok:
             nonlocal component, call
             found, call = await self._first_attempts.wait(call, find)
             component = found
-            return await self._run(found, call)
+            return await self._call(found, call)
 
         try:
             self._lifecycle.check_serving()
             component = self._first_attempts.find_now(call, find)
-            run = wait_and_run() if component is None else self._run(component, call)
-            outcome = await self._lifecycle.track(run)
+            work = wait_and_call() if component is None else self._call(component, call)
+            outcome = await self._lifecycle.track(work)
         except ShuttingDown as error:
             is_final = component is not None and not component.spec.idempotent
             outcome = Failed(error=error.after_sending() if is_final else error)
@@ -117,13 +122,13 @@ class Executor:
             )
         return outcome
 
-    async def _run(self, component: Component, call: Call) -> Ok:
+    async def _call(self, component: Component, call: Call) -> Ok:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
-            await self._check_blocklist(spec, call.arguments)  # a URI is a name, no argument
+            await self._check_blocklist(spec, call.arguments)  # not the name: a URI is no argument
         admission = await self._admit(component, parsed, call)
         result = await component.run(parsed, call)
         result_json = to_json(result.value)
@@ -140,11 +145,11 @@ class Executor:
     async def _admit(self, component: Component, parsed: object, call: Call) -> Admission:
         """Charge the call to its budgets. Raises RateLimitExceeded, AccessDenied, DocumentNotFound.
 
-        A call for a document that is not there for this caller is charged to the tenant alone, and
-        the caller learns it only once the tenant's budgets let the call pass. So polling for an
-        import does not drain the document's budget, and no answer depends on a budget of a document
-        that the caller may not read. Looking first costs a look into a dictionary and lets all
-        budgets be read and charged in one go.
+        A call for a document that does not exist for this caller is charged to the tenant alone,
+        and refused only after the tenant's budgets admit it. So polling for an import does not
+        drain the document's budget, and no response depends on the budget of a document that the
+        caller may not read. The document is checked before any budget because that costs one
+        dictionary look-up, and then all budgets are read and charged in one round trip.
         """
         tenant_id, scope = call.caller.tenant_id, _scope(component.spec, call)
         if scope is not None:
@@ -158,16 +163,16 @@ class Executor:
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:
             return
-        ways_out = "ask for less at a time"
+        advice = "ask for less at a time"
         if spec.server_id is None:
-            ways_out += ", or read pages with read_doc_pages"
+            advice += ", or read pages with read_doc_pages"
         raise ResultTooLarge(
-            f"the result is {size} bytes as JSON, the limit is {max_bytes}; " + ways_out,
+            f"the result is {size} bytes as JSON, the limit is {max_bytes}; " + advice,
             details={"bytes": size, "max_result_bytes": max_bytes},
         )
 
     async def _check_blocklist(self, spec: ComponentSpec, arguments: JsonObject) -> None:
-        """Raise ContentBlocked where an argument holds a word that is blocked."""
+        """Raise ContentBlocked if an argument contains a blocked keyword."""
         if self._blocklist.is_long(arguments):
             blocked = await asyncio.to_thread(self._blocklist.find, arguments)
         else:
@@ -177,7 +182,7 @@ class Executor:
 
 
 def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
-    """Build the refusal: it names the argument to the caller, and the keyword to operators only."""
+    """Build the error: its message names the argument; the keyword goes to the log only."""
     if isinstance(spec, ToolSpec):
         schema = spec.input_schema
     else:

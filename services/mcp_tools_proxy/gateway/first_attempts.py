@@ -1,4 +1,8 @@
-"""Calls for servers that are being connected to for the first time wait for it (contract §6)."""
+"""Makes a call wait while its server is being connected to for the first time (contract §6).
+
+Until that first attempt is over the server's items are in no registry, so a call for one of them
+would be refused as unknown right after every start.
+"""
 
 import asyncio
 import time
@@ -16,33 +20,33 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
-NOT_THERE = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
-"""How a registry refuses a name that leads to nothing that the caller may use."""
+NOT_RESOLVED = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
+"""The errors of a registry for a name that resolves to nothing that the caller may use."""
 
 T = TypeVar("T")
 Find = Callable[[Registry, Call], T]
-"""Looks up in a registry what a call names. Raises ProxyError."""
+"""Resolves in a registry what a call names. Raises ProxyError."""
 
 
 class PendingServers(Protocol):
-    """The servers, as far as their first attempts are concerned."""
+    """The downstream servers, as far as their first connection attempts are concerned."""
 
     @property
     def pending(self) -> Collection[str]:
-        """The ids of the servers that are being connected to for the first time."""
+        """The ids of the servers whose first connection attempt is not over."""
         ...
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Wait, as a call in flight of a tenant, until this server's first attempt is over.
 
-        ``waited_s`` of the call's time are over. Raises ServerBusy; ServerUnavailable when the
-        attempt failed, or the call's time is over first.
+        ``waited_s`` is how much of the call's time was used up before. Raises ServerBusy;
+        ServerUnavailable when the attempt failed or the call's time ran out first.
         """
         ...
 
 
 class FirstAttempts:
-    """Looks up what calls name, and lets those wait that may name an item of a pending server."""
+    """Resolves what calls name; a call that may name an item of a pending server waits for it."""
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class FirstAttempts:
         self._clock = clock
 
     def pending_for(self, caller: Caller, kind: Kind) -> Sequence[str]:
-        """Name the pending servers of which ``caller`` may yet see items of this kind.
+        """Return the pending servers that may yet have items of this kind for ``caller``.
 
         Raises AgentNotFound, AgentRequired.
         """
@@ -67,27 +71,27 @@ class FirstAttempts:
         return [it for it in pending if registry.pending_offers.may_list(it, kind, viewer)]
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Return what ``find`` finds for the call, now or after waiting, and the call; see both."""
+        """Resolve the call now, or wait for its server: ``find_now``, then ``wait``."""
         found = self.find_now(call, find)
         return await self.wait(call, find) if found is None else (found, call)
 
     def find_now(self, call: Call, find: Find[T]) -> T | None:
-        """Return what ``find`` finds for the call; None where a server has to be waited for.
+        """Return what ``find`` finds for the call, or None if a server has to be waited for.
 
-        Apart from ``wait``, because every call comes through here. Raises what ``find`` raises.
+        Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises.
         """
         try:
             return find(self._registry.current, call)
-        except NOT_THERE:
+        except NOT_RESOLVED:
             if not self._candidates(call):
                 raise
         return None
 
     async def wait(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Return what ``find`` finds once its server was tried, and the call.
+        """Wait for the servers that may offer what the call names, and resolve the call.
 
-        The call that is returned knows how long it waited. Raises what ``find`` raises; ServerBusy,
-        ServerUnavailable where a server was waited for in vain.
+        Returns what ``find`` finds, and the call with ``waited_s`` set. Raises what ``find``
+        raises; ServerBusy or ServerUnavailable if all those servers' first attempts failed.
         """
         started = self._clock()
         failures: dict[str, ProxyError] = {}
@@ -95,7 +99,7 @@ class FirstAttempts:
             waited_s = self._clock() - started
             try:
                 return find(self._registry.current, call), replace(call, waited_s=waited_s)
-            except NOT_THERE:
+            except NOT_RESOLVED:
                 servers = [it for it in self._candidates(call) if it not in failures]
                 if not servers and not failures:
                     raise
@@ -104,9 +108,9 @@ class FirstAttempts:
             failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
     def _candidates(self, call: Call) -> Sequence[str]:
-        """Name the pending servers that may offer what the call names.
+        """Return the pending servers that may offer what the call names.
 
-        What is the own name of a tool that is there never means another one (A-19).
+        None for the full name or alias of a present tool: such a name never means another (A-19).
         """
         registry, kind, name = self._registry.current, call.kind, call.name
         pending = self._servers.pending
@@ -118,7 +122,7 @@ class FirstAttempts:
     async def _first_of(
         self, servers: Sequence[str], waited_s: float, tenant_id: str
     ) -> dict[str, ProxyError]:
-        """Wait until the attempt of one of the servers is over; give those that failed, and why."""
+        """Wait until the first attempt of any of the servers is over; return failures by server."""
         failures: dict[str, ProxyError] = {}
         over = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Whether this replica should get traffic, and what is wrong with its dependencies."""
+"""Readiness: whether this replica should get traffic, and what is wrong with its dependencies."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,43 +8,43 @@ from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 CheckResult = Mapping[str, object]
-"""What is told of one dependency: ``{"status": "ok" | "degraded", …}``."""
+"""What ``/health/ready`` shows of one dependency: ``{"status": "ok" | "degraded", …}``."""
 
 ReadinessCheck = Callable[[], CheckResult]
-"""Tells of one dependency without asking it."""
+"""Reports the last known state of one dependency; it must not contact the dependency."""
 
-_WELL = frozenset({ServerState.READY, ServerState.DISABLED})
+_HEALTHY = frozenset({ServerState.READY, ServerState.DISABLED})
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``status`` is ready, degraded, starting or stopping; ``checks`` has a line for each part."""
+    """``status`` is ready, degraded, starting or stopping; ``checks`` has all dependencies."""
 
     status: str
     checks: Mapping[str, CheckResult]
 
     @property
     def serving(self) -> bool:
-        """Whether traffic should come here: a degraded dependency takes no replica out."""
+        """Whether traffic should come here: a degraded replica still serves."""
         return self.status in {"ready", "degraded"}
 
     @property
     def brief(self) -> "Readiness":
-        """The same for whoever is no operator: states and numbers, no errors, problems or paths."""
-        checks = {name: _brief(line) for name, line in self.checks.items()}
+        """The same for non-operators: states and numbers, no errors, problems or paths."""
+        checks = {name: _brief(check) for name, check in self.checks.items()}
         return Readiness(self.status, checks)
 
 
-def _brief(line: CheckResult) -> CheckResult:
+def _brief(check: CheckResult) -> CheckResult:
     return {
         key: value
-        for key, value in line.items()
+        for key, value in check.items()
         if key in ("status", "state") or isinstance(value, int | float)
     }
 
 
 class Health:
-    """Asks each dependency's last known state (contract §1, /health/ready)."""
+    """Collects each dependency's last known state (contract §1, /health/ready)."""
 
     def __init__(
         self,
@@ -53,20 +53,20 @@ class Health:
         servers: Callable[[], Iterable[ServerStatus]] = tuple,
         started: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``started`` tells whether the servers of the start were waited for long enough."""
+        """Create the report; ``started`` returns whether the wait at the start is over."""
         self._lifecycle = lifecycle
         self._checks = dict(checks)
         self._servers = servers
         self._started = started
 
     def add(self, name: str, check: ReadinessCheck) -> None:
-        """Tell of one dependency more: one that is built after this."""
+        """Add the check of a dependency that is built after this object."""
         self._checks[name] = check
 
     def readiness(self) -> Readiness:
-        """Say whether this replica is ready; touches no dependency."""
+        """Return whether this replica is ready, from last known states: it contacts nobody."""
         checks = {name: check() for name, check in self._checks.items()}
-        checks |= {f"server:{server.server_id}": _server_line(server) for server in self._servers()}
+        checks |= {f"server:{it.server_id}": _server_check(it) for it in self._servers()}
         if self._lifecycle.phase is not Phase.SERVING:
             return Readiness(self._lifecycle.phase.value, checks)
         if not self._started():
@@ -76,25 +76,26 @@ class Health:
 
 
 def backend_readiness(status: RemoteStatus, problem: str | None = None) -> CheckResult:
-    """Tell of the remote backend; one that is away degrades, other callers are served as before.
+    """Build the readiness check of the remote backend.
 
-    ``problem`` is why all that it asks is refused.
+    A backend that is offline degrades the replica, since other callers are served as before.
+    ``problem`` is why every call of the backend is refused; None when its calls are served.
     """
-    line = {
+    check = {
         "status": "ok" if status.state is RemoteState.ONLINE and problem is None else "degraded",
         "state": status.state.value,
         "since": status.since,
         "last_error": status.last_error,
         "problem": problem,
     }
-    return {key: value for key, value in line.items() if value is not None}
+    return {key: value for key, value in check.items() if value is not None}
 
 
-def _server_line(server: ServerStatus) -> CheckResult:
-    well = server.state in _WELL and not server.stale and not server.problems
-    line: dict[str, object] = {
-        "status": "ok" if well else "degraded",
+def _server_check(server: ServerStatus) -> CheckResult:
+    is_healthy = server.state in _HEALTHY and not server.stale and not server.problems
+    check: dict[str, object] = {
+        "status": "ok" if is_healthy else "degraded",
         "state": server.state.value,
         "stale": server.stale,
     }
-    return line | ({"problems": server.problems} if server.problems else {})
+    return check | ({"problems": server.problems} if server.problems else {})

@@ -1,4 +1,4 @@
-"""Starting, serving, stopping: which calls are in flight, and how they end when time is up."""
+"""The process's phase (starting, serving, stopping) and the calls in flight."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Phase(Enum):
-    """Where the process is in its life."""
+    """The phases of the process, in order."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -21,8 +21,8 @@ class Phase(Enum):
 class Lifecycle:
     """The process's phase and its calls in flight.
 
-    Once stopping, a new call is refused with SHUTTING_DOWN; calls in flight go on until
-    ``cancel_in_flight`` ends them with the same code.
+    While stopping, a new call is refused with SHUTTING_DOWN; calls in flight go on until they are
+    done, or until ``cancel_in_flight`` ends them with the same code.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Lifecycle:
 
     @property
     def phase(self) -> Phase:
-        """Where the process is in its life."""
+        """The current phase."""
         return self._phase
 
     @phase.setter
@@ -48,7 +48,7 @@ class Lifecycle:
             self._stopping.set()
 
     async def stopping(self) -> None:
-        """Wait until the process is to stop."""
+        """Wait until the process starts to stop."""
         await self._stopping.wait()
 
     async def idle(self) -> None:
@@ -57,11 +57,11 @@ class Lifecycle:
 
     @property
     def in_flight(self) -> int:
-        """Calls running now."""
+        """How many calls are in flight now."""
         return len(self._running)
 
     async def track(self, work: Awaitable[T]) -> T:
-        """Await ``work`` as a call in flight. Raises ShuttingDown when it is cut off."""
+        """Await ``work`` as a call in flight. Raises ShuttingDown after ``cancel_in_flight``."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call runs in a task")  # pragma: no cover - asyncio runs it in one
@@ -81,7 +81,7 @@ class Lifecycle:
                 self._idle.set()
 
     def check_serving(self) -> None:
-        """Raise ShuttingDown once the process is stopping."""
+        """Raise ShuttingDown if the process is stopping."""
         if self.phase is Phase.STOPPING:
             raise ShuttingDown("this replica is stopping; send the call again")
 

@@ -1,4 +1,7 @@
-"""Keeps the registry as the files and the servers have it: the one writer of what is in force."""
+"""Keeps the registry in step with the configuration files and the servers' offers.
+
+``Reloader`` is the only writer of the active configuration and of the registry.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,30 +42,30 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 log = structlog.get_logger()
 
 
-class Pool(Protocol):
+class ServerPool(Protocol):
     """The sessions with the downstream servers."""
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """The last good discovery of each server that is wanted, enabled and was ever reached."""
+        """The last good discovery of each enabled server that was ever reached, by server id."""
         ...
 
     @property
     def pending(self) -> Collection[str]:
-        """The servers that are being connected to for the first time."""
+        """The ids of the servers whose first connection attempt is not over."""
         ...
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
-        """Start, stop and replace sessions until they are those of ``wanted``; does not wait."""
+        """Start, stop and replace sessions until they match ``wanted``; returns at once."""
         ...
 
 
-class Components(Protocol):
-    """What a view is made of, ready to be used."""
+class RemoteComponents(Protocol):
+    """The callable components of a view, each kind in the view's order."""
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools, in the view's order, as the others are."""
+        """The tools."""
         ...
 
     @property
@@ -83,17 +86,18 @@ class Components(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """How the last reload ended: ``ok`` when nothing is wrong with what it read and built."""
+    """How the last reload ended: ``ok`` if neither the files nor the registry had a problem."""
 
     ok: bool
     at: datetime
 
 
 class Reloader:
-    """Reads the files, tells the pool, filters, builds and swaps; a failure keeps the last good.
+    """Loads the files, updates the pool, and builds and publishes the registry.
 
-    Call ``load`` once, then keep ``run`` running, and have ``rebuild`` called when what a server
-    offers changes. ``in_force`` has the rules of choosing the preset.
+    A failure keeps the last good state. Call ``load`` once, then keep ``watch`` running, and call
+    ``rebuild`` when a server's offer changes. The module ``config.active`` has the rules by which
+    the active preset is chosen.
     """
 
     def __init__(
@@ -101,8 +105,8 @@ class Reloader:
         *,
         holder: RegistryHolder,
         local_tools: Iterable[Tool],
-        pool: Pool,
-        build_components: Callable[[View], Components],
+        pool: ServerPool,
+        build_components: Callable[[View], RemoteComponents],
         files: ConfigFolder,
         metrics: Metrics,
         require_agent: bool | None = None,
@@ -118,15 +122,15 @@ class Reloader:
         self._require_agent = require_agent
         self._tool_names = tool_names
         self._now = now
-        self._one_at_a_time = asyncio.Lock()
-        self._in_force = ActiveConfig()
+        self._reload_lock = asyncio.Lock()
+        self._config = ActiveConfig()
         self._view = View()
         self._unmatched_exclusions: tuple[Problem, ...] = ()
-        self._news = ChangeReporter()
+        self._reporter = ChangeReporter()
         self._built = False
         self._reloaded_at: datetime | None = None
         self.version = 0
-        """Counts the registries that were put in force."""
+        """How many registries were published."""
 
     def __repr__(self) -> str:
         return (
@@ -136,47 +140,47 @@ class Reloader:
 
     @property
     def active(self) -> Preset:
-        """The preset in force."""
-        return self._in_force.preset
+        """The active preset."""
+        return self._config.preset
 
     @property
     def configuration(self) -> Configuration:
-        """What mcp.json says, with the last good entries of servers whose entry is wrong now."""
-        return self._in_force.configuration or NO_FILE
+        """The content of mcp.json, with the last good entry of a server whose entry is invalid."""
+        return self._config.configuration or NO_FILE
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """What the preset in force names and no server offers (P-07).
+        """The items that the active preset names and no server offers (P-07).
 
-        Of a server that is pending nothing is missing yet.
+        Items of a pending server are not missing yet.
         """
         pending = self._pool.pending
         return tuple(it for it in self._view.missing if it.server_id not in pending)
 
     @property
     def pending(self) -> Sequence[str]:
-        """The servers of the preset in force that are being connected to for the first time."""
+        """The servers of the active preset whose first connection attempt is not over."""
         servers = PresetScope.of(self.active).servers
         return [server_id for server_id in self._pool.pending if server_id in servers]
 
     @property
     def shadowed(self) -> tuple[Shadowed, ...]:
-        """What is not visible because a server before it offers the same (P-13)."""
+        """The items that are hidden because an earlier server offers the same (P-13)."""
         return self._view.shadowed
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the files as they are now."""
-        return self._in_force.problems
+        """The problems of the files as they are now."""
+        return self._config.problems
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is odd in the files in force and does no harm."""
-        return self._in_force.warnings + self._unmatched_exclusions
+        """Harmless oddities of the active files, and exclusions that match nothing."""
+        return self._config.warnings + self._unmatched_exclusions
 
     @property
     def last_reload(self) -> Reload | None:
-        """How it went when the files were last looked at; None before the first time."""
+        """The result of the last reload; None before the first one."""
         if self._reloaded_at is None:
             return None
         return Reload(ok=self._is_good, at=self._reloaded_at)
@@ -186,17 +190,17 @@ class Reloader:
         return await asyncio.to_thread(self._files.presets)
 
     async def load(self) -> None:
-        """Look at the files and put what they say in force. Bad files are told, never raised."""
-        async with self._one_at_a_time:
-            found = await asyncio.to_thread(self._files.load_active, self._in_force)
-            self._news.report_config(found, self._in_force)
-            if found != self._in_force or not self._built:
+        """Load the files and publish what they say. Invalid files are logged, never raised."""
+        async with self._reload_lock:
+            found = await asyncio.to_thread(self._files.load_active, self._config)
+            self._reporter.report_config(found, self._config)
+            if found != self._config or not self._built:
                 self._pool.apply(found.servers)
                 self._publish(found)
             self._count_reload()
 
     async def watch(self) -> None:
-        """Follow the folder until cancelled; a change is in force within a second (P-21)."""
+        """Watch the folder until cancelled; a change is active within a second (P-21)."""
         async with aclosing(changes(self._files.path)) as batches:
             async for _ in batches:
                 try:
@@ -206,44 +210,44 @@ class Reloader:
                     self._count_reload()
 
     def rebuild(self) -> None:
-        """Make the registry anew from what the servers offer now.
+        """Build the registry again from what the servers offer now. Never raises.
 
-        The pool calls it; it never raises, so that no server's offer can end a session's task.
+        The pool calls this from a session's task, which no server's offer may end.
         """
         try:
-            self._publish(self._in_force)
+            self._publish(self._config)
         except Exception:
             log.exception("registry.rebuild_crashed")
 
     async def switch(self, preset_id: str, *, persist: bool) -> None:
-        """Put another preset in force, and with ``persist`` make it the default (P-17, P-20).
+        """Activate another preset, and with ``persist`` make it the default (P-17, P-20).
 
-        When this returns, every new call sees it. Raises PresetPinned, PresetNotFound,
-        ConfigReadOnly; then nothing has changed.
+        Every call that begins after the return uses the preset. Raises PresetPinned,
+        PresetNotFound, ConfigReadOnly; then nothing has changed.
         """
-        async with self._one_at_a_time:
+        async with self._reload_lock:
             loaded = await asyncio.to_thread(self._files.choose, preset_id, persist=persist)
-            self._publish(self._in_force.with_preset(loaded, persisted=persist))
+            self._publish(self._config.with_preset(loaded, persisted=persist))
             self._count_reload()
         log.info("preset.switched", preset=preset_id, persisted=persist)
 
     @property
     def _is_good(self) -> bool:
-        """Whether nothing is wrong with what was read and built last."""
+        """Whether the last build succeeded and the files have no problems."""
         return self._built and not self.problems
 
     def _publish(self, wanted: ActiveConfig) -> None:
-        """Filter, build and swap, without a pause between: nobody sees half of it (P-16).
+        """Filter, build and replace the registry, without an ``await``: no call sees half (P-16).
 
-        What raises on the way leaves everything as it was.
+        An exception on the way leaves the previous registry and configuration in place.
         """
         self._built = False
         snapshots = self._pool.snapshots
         excluded = wanted.configuration.exclude if wanted.configuration else {}
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
         view = filter_capabilities(snapshots, wanted.preset, exclude)
-        made = self._build_components(view)
-        tools, clashing = drop_name_conflicts(self._local_tools, made.tools)
+        remote = self._build_components(view)
+        tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)
         access = Access(
             agents=None if wanted.agents is None else wanted.visibilities,
             agent_required=self._agent_required(wanted),
@@ -252,16 +256,16 @@ class Reloader:
         )
         registry = Registry.build(
             (*self._local_tools, *tools),
-            prompts=made.prompts,
-            resources=made.resources,
-            templates=made.templates,
+            prompts=remote.prompts,
+            resources=remote.resources,
+            templates=remote.templates,
             access=access,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
             hidden_items=HiddenItems(snapshots=snapshots, need_task=view.need_task),
         )
         self._holder.replace(registry)
-        self._in_force = wanted
+        self._config = wanted
         self._view = view
         self.version += 1
         self._built = True
@@ -275,20 +279,20 @@ class Reloader:
         )
         findings = explain_missing(
             view,
-            clashing,
+            conflicting,
             servers=wanted.servers,
             discovered=snapshots.keys(),
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
-        self._news.report_registry(
+        self._reporter.report_registry(
             findings, self._unmatched_exclusions, access, wanted.preset.preset_id
         )
 
     def _agent_required(self, wanted: ActiveConfig) -> bool:
-        """Tell whether a call needs an agent: as the setting says, else where there are profiles.
+        """Return whether a call must name an agent: the setting, else whether profiles exist.
 
-        So leaving the agent out never gives a caller more than its profile does.
+        So no caller gets more than its profile allows by leaving the agent out.
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
 

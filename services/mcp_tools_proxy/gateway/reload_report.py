@@ -1,4 +1,4 @@
-"""Tells the log what changed: each thing once, when it is new."""
+"""Logs what a reload changed: each problem, warning and finding once, when it is new."""
 
 from collections.abc import Collection, Iterable
 
@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 class ChangeReporter:
-    """Remembers what was told of the registry before."""
+    """Logs changes, and remembers what it logged of the previous registry."""
 
     def __init__(self) -> None:
         self._findings: Collection[Finding] = ()
@@ -21,7 +21,7 @@ class ChangeReporter:
         self._access = UNRESTRICTED
 
     def report_config(self, found: ActiveConfig, before: ActiveConfig) -> None:
-        """Log what a look at the files found that the look ``before`` did not."""
+        """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
         _log_new("config.problem", found.problems, before.problems)
         _log_new("config.warning", found.warnings, before.warnings)
         if found.preset.preset_id != before.preset.preset_id:
@@ -34,9 +34,9 @@ class ChangeReporter:
         access: Access,
         preset_id: str,
     ) -> None:
-        """Log what a registry leaves out, excluded names that name nothing, and what agents it has.
+        """Log what a new registry leaves out, ``unmatched`` exclusions, and the number of agents.
 
-        Only what the registry before had not.
+        What the previous registry had as well is not logged again.
         """
         findings = tuple(findings)
         log_findings([it for it in findings if it not in self._findings], preset_id=preset_id)

@@ -1,4 +1,4 @@
-"""How all servers of mcp.json are: those that run, and those whose entry cannot be used."""
+"""The status of every server of mcp.json: running ones, and those whose entry is invalid."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,10 +11,10 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 def merge_statuses(
     running: Iterable[ServerStatus], configuration: Configuration
 ) -> tuple[ServerStatus, ...]:
-    """Give the status of every server, in the file's order.
+    """Return the status of every server, in the file's order.
 
-    One whose entry is wrong runs by its last good entry, where there is one, and is INVALID where
-    there is none; either has its problems.
+    A server whose entry is invalid runs by its last good entry, or is INVALID if it never had one;
+    either way its status lists the entry's problems.
     """
     known = {status.server_id: status for status in running}
     if not configuration.invalid:
@@ -30,6 +30,6 @@ def merge_statuses(
 
 
 def _invalid(server_id: str) -> ServerStatus:
-    """Make the status of a server that cannot run; its id may be anything that JSON can hold."""
+    """Build the status of a server that cannot run; its id may be any string, so it is escaped."""
     shown = printable(server_id[:QUOTE_CHARS])
     return ServerStatus(server_id=shown, state=ServerState.INVALID, transport=None)

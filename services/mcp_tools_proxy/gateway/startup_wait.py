@@ -1,13 +1,13 @@
-"""Whether the process still waits for the servers that it had at its start (contract §6)."""
+"""Whether the process still waits for the servers of its start (contract §6)."""
 
 import time
 from collections.abc import Callable
 
 
 class StartupWait:
-    """Over once each of these servers was tried once, or when the time is; ``clock`` gives seconds.
+    """A wait that is over once each server was tried once, or ``wait_s`` seconds after ``begin``.
 
-    A server that a reload adds later changes nothing of it.
+    Servers that a reload adds later are not waited for. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -17,17 +17,17 @@ class StartupWait:
         self._all_tried: Callable[[], bool] = lambda: True
 
     def begin(self, all_tried: Callable[[], bool]) -> None:
-        """Wait from now on; ``all_tried`` says whether each server was tried."""
+        """Start the wait; ``all_tried`` returns whether each server was tried once."""
         self._until = self._clock() + self._wait_s
         self._all_tried = all_tried
 
     def is_over(self) -> bool:
-        """Whether traffic may come; once true it stays true."""
+        """Return whether the wait is over; once True, always True."""
         if self._all_tried() or self._clock() >= self._until:
-            self._all_tried = _over
+            self._all_tried = _always
             return True
         return False
 
 
-def _over() -> bool:
+def _always() -> bool:
     return True

@@ -1,4 +1,4 @@
-"""Subscribing to resources: only to what the caller may read, and only while it may."""
+"""Resource subscriptions: only to what the caller may read, and only while it may."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 
 class Subscriptions:
-    """Lets callers hear of the updates of resources. They are no calls: nothing is charged."""
+    """Subscribes callers to resource updates. A subscription is no call: nothing is charged."""
 
     def __init__(
         self, *, registry: RegistryHolder, first_attempts: FirstAttempts, lifecycle: Lifecycle
@@ -20,20 +20,21 @@ class Subscriptions:
         self._lifecycle = lifecycle
 
     async def subscribe(self, call: Call, on_update: Callable[[], None]) -> Callable[[], None]:
-        """Have ``on_update`` called when the resource changed that the call names by its URI.
+        """Call ``on_update`` whenever the resource changes whose URI ``call`` names.
 
-        It is called while the caller may read the resource, until what is returned is called; it
-        must not raise or wait. Raises ProxyError as reading it would; TOOL_FAILED when its server
-        has no subscriptions.
+        Returns a function that ends the subscription. Updates are dropped while the caller may not
+        read the resource, since a reload may have taken it away. ``on_update`` must not raise or
+        block. Raises the ProxyError that reading the resource would raise; TOOL_FAILED if its
+        server has no subscriptions.
         """
         self._lifecycle.check_serving()
 
-        def tell() -> None:
+        def notify() -> None:
             if self._may_read(call):
                 on_update()
 
         resource, _ = await self._first_attempts.find(call, Registry.resource)
-        return await resource.watch(tell, call.caller.tenant_id)
+        return await resource.watch(notify, call.caller.tenant_id)
 
     def _may_read(self, call: Call) -> bool:
         try:

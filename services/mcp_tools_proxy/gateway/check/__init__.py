@@ -1,1 +1,1 @@
-"""What ``mcp-tools-proxy check`` finds."""
+"""The report of ``mcp-tools-proxy check``, as data; the package ``cli`` prints it."""

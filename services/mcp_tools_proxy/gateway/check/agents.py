@@ -1,6 +1,6 @@
-"""What ``check`` finds about agents: what each of them sees, and what is hidden from it, and why.
+"""What ``check`` reports about agents: what each of them sees, what is hidden from it, and why.
 
-All of it is asked of a registry, so it is what a gateway that serves would answer.
+Everything is read from a registry, so a serving gateway would answer the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 _Item = tuple[Kind, str | None, str]
-"""A component: its kind, its server's id unless it is ours, what its server calls it."""
+"""A component: its kind, its server's id (None for a local tool), its name at its server."""
 
 _Entry = tuple[str, str, tuple[str, ...]]
-"""An entry: whose it is, how it is spelt, what it hides."""
+"""An exclusion: its owner, its text, what it hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,12 @@ class AgentFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFindings:
-    """An excluded name and what it hides, for all ``owners`` of whom this is the same.
+    """An exclusion and what it hides, for all ``owners`` for which it hides the same.
 
-    An owner is spelt ``agent reader`` or ``server notes``. What is hidden is spelt
-    ``tool:notes:search``, or ``URIs of resource:notes:notes://{id}`` where the entry is a URI that
-    is not listed. It is only what the agent would see otherwise; for a server all that it offers.
+    An owner is ``agent reader`` or ``server notes``. ``hidden`` has names like
+    ``tool:notes:search``, or ``URIs of resource:notes:notes://{id}`` if the entry is a URI that
+    no server lists. For an agent it has only what the agent would see otherwise; for a server
+    everything that the entry matches.
     """
 
     owners: tuple[str, ...]
@@ -53,7 +54,7 @@ class EntryFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleItem:
-    """One component that an agent sees, by the name that it has to use."""
+    """One component that an agent sees, under the name that the agent has to use."""
 
     kind: Kind
     name: str
@@ -62,7 +63,7 @@ class VisibleItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenItem:
-    """One component that is there and that an agent's profile takes from it."""
+    """One present component that an agent's profile denies, and the part that denies it."""
 
     spec: ComponentSpec
     denial: Denial
@@ -70,7 +71,7 @@ class HiddenItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """Everything that one agent sees, and all that is hidden from it."""
+    """Everything that one agent sees, and everything that is hidden from the agent."""
 
     agent: str
     visible: tuple[VisibleItem, ...]
@@ -78,27 +79,27 @@ class AgentView:
 
 
 def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
-    """Count what each agent sees."""
+    """Count what each agent sees, and the tokens of its tools' definitions."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
     def counts_of(profile: AgentProfile) -> AgentFindings:
         caller = _caller(profile.name)
         tools = registry.visible_to(caller)
-        around = len(tools) + 1 if tools else 0  # the brackets and commas of a list
+        punctuation = len(tools) + 1 if tools else 0  # the brackets and commas of a JSON list
         return AgentFindings(
             profile=profile,
             tools=len(tools),
             prompts=len(registry.prompts_visible_to(caller)),
             resources=len(registry.resources_visible_to(caller)),
             templates=len(registry.templates_visible_to(caller)),
-            tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + around),
+            tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + punctuation),
         )
 
     return tuple(map(counts_of, agents.profiles.values()))
 
 
 def describe_agent_view(registry: Registry, agent: str) -> AgentView:
-    """List what an agent sees, and what it does not see of what there is, and why."""
+    """List what an agent sees, and what is hidden from the agent and why."""
     caller = _caller(agent)
     viewer = registry.access.viewer_for(caller)
     return AgentView(
@@ -126,7 +127,7 @@ def explain_exclusions(
     exclude: Mapping[str, Sequence[str]],
     snapshots: Mapping[str, Snapshot],
 ) -> tuple[EntryFindings, ...]:
-    """Find out what each excluded name hides; ``exclude`` has those of the servers, by their id."""
+    """Return what each exclusion hides; ``exclude`` has the servers' own ones, by server id."""
     owners: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     of_servers = _entries_of_servers(registry, exclude, snapshots)
     for owner, entry, hidden in chain(of_servers, _entries_of_agents(registry, agents)):
@@ -143,35 +144,37 @@ def _entries_of_servers(
     for server_id, entries in exclude.items():
         offer = snapshots.get(server_id, NOTHING_OFFERED).components
         templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
-        named = _Named(((kind, server_id, name) for kind, name in offer), templates)
+        matcher = _ExclusionMatcher(((kind, server_id, name) for kind, name in offer), templates)
         for entry in entries:
-            hidden = [_spelt(item) for item in named.components(entry)]
-            hidden += [f"URIs of {_spelt(_item(it.spec))}" for it, _ in named.templates(entry)]
+            hidden = [_full_name(item) for item in matcher.components(entry)]
+            hidden += [
+                f"URIs of {_full_name(_item(it.spec))}" for it, _ in matcher.templates(entry)
+            ]
             yield f"server {server_id}", entry, tuple(hidden)
 
 
 def _entries_of_agents(registry: Registry, agents: Agents) -> Iterator[_Entry]:
     exclude = registry.access.exclude
-    named = _Named(map(_item, _specs(registry)), registry.templates.items)
+    matcher = _ExclusionMatcher(map(_item, _specs(registry)), registry.templates.items)
     for name, profile in agents.profiles.items():
         visibility = registry.access.viewer_for(_caller(name)).visibility
         for entry in profile.exclude_components:
             hidden = [
-                _spelt(item)
-                for item in named.components(entry)
+                _full_name(item)
+                for item in matcher.components(entry)
                 if visibility.denial(*item) is Denial.EXCLUDED
             ]
             hidden += [
-                f"URIs of {_spelt(_item(template.spec))}"
-                for template, uri in named.templates(entry)
+                f"URIs of {_full_name(_item(template.spec))}"
+                for template, uri in matcher.templates(entry)
                 if visibility.denial(*_item(template.spec)) is None
                 and not _is_excluded(exclude, template.spec.server_id, uri)
             ]
             yield f"agent {name}", entry, tuple(hidden)
 
 
-class _Named:
-    """Finds what entries name: components, and URIs that templates stand for (A-18, A-20)."""
+class _ExclusionMatcher:
+    """Matches exclusions to components, and to templates whose URIs they name (A-18, A-20)."""
 
     def __init__(self, items: Iterable[_Item], templates: Sequence[ResourceTemplate]) -> None:
         self._components: dict[str, list[_Item]] = {}
@@ -182,11 +185,14 @@ class _Named:
         self._of_templates: dict[str, list[tuple[ResourceTemplate, str]]] = {}
 
     def components(self, entry: str) -> Sequence[_Item]:
-        """Give the components of which the entry is a spelling."""
+        """Return the components that the entry names, in any of their spellings."""
         return self._components.get(entry, ())
 
     def templates(self, entry: str) -> Sequence[tuple[ResourceTemplate, str]]:
-        """Give each template that stands for the entry, as which URI; none for a component."""
+        """Return each template that matches the entry, with the URI that it matches.
+
+        An entry that names a component matches no template.
+        """
         if entry in self._components:
             return ()
         if entry not in self._of_templates:
@@ -200,7 +206,7 @@ class _Named:
 
 
 def _uris(server_id: str, entry: str) -> Iterator[str]:
-    """Give the URIs of which an entry may be a spelling."""
+    """Yield the URIs that an entry may name: the entry without a ``resource:`` or server prefix."""
     for prefix in spellings(Kind.RESOURCE, server_id, ""):
         if entry.startswith(prefix):
             yield entry[len(prefix) :]
@@ -219,16 +225,16 @@ def _item(spec: ComponentSpec) -> _Item:
     return spec.kind, spec.server_id, spec.bare_name
 
 
-def _spelt(item: _Item) -> str:
-    """Spell a component in full: ``tool:notes:search``."""
+def _full_name(item: _Item) -> str:
+    """Return the full name of a component: ``tool:notes:search``."""
     *_, full = spellings(*item)
     return full
 
 
 def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[VisibleItem]:
-    """Read from MCP descriptors what they are named by; a resource may have no URI (P-12)."""
-    for shown in listed:
-        yield VisibleItem(kind=kind, name=str(shown.get(key, shown["name"])))
+    """Yield the items of MCP descriptors, named by ``key``; a resource may have no URI (P-12)."""
+    for descriptor in listed:
+        yield VisibleItem(kind=kind, name=str(descriptor.get(key, descriptor["name"])))
 
 
 def _caller(agent: str) -> Caller:

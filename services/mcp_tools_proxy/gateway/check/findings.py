@@ -1,4 +1,4 @@
-"""What an operator should know of a view: what is missing, shadowed, or left out for its name."""
+"""Why items of a preset are not visible: missing, shadowed, or left out for a name conflict."""
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 NAMES_SHOWN = 20
+"""How many names one log line has; its ``count`` is the number of all."""
 
 NOT_OFFERED = "the server does not offer it"
 NOT_YET = "the server was not discovered yet"
@@ -39,16 +40,18 @@ class Finding:
 
 def explain_missing(
     view: View,
-    clashing: Iterable[Tool],
+    conflicting: Iterable[Tool],
     *,
     servers: Mapping[str, ServerConfig],
     discovered: Collection[str],
     exclude: Mapping[str, Exclusions],
     invalid: Container[str] = (),
 ) -> tuple[Finding, ...]:
-    """Group what is not visible; ``discovered`` are the servers whose offer is known.
+    """Group what is not visible by server, kind and reason.
 
-    ``invalid`` are those whose entry in mcp.json cannot be used.
+    ``conflicting`` are the tools that were left out because their name or alias is taken.
+    ``discovered`` are the servers whose offer is known, ``invalid`` those whose entry in mcp.json
+    cannot be used.
     """
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
@@ -61,7 +64,7 @@ def explain_missing(
         reason = f"server {shadowed.winner} comes first and offers the same"
         key = ("preset.shadowed", shadowed.server_id, shadowed.kind, reason)
         groups.setdefault(key, []).append(shadowed.name)
-    for tool in clashing:
+    for tool in conflicting:
         key = ("preset.clash", tool.spec.server_id or "", Kind.TOOL, TAKEN)
         groups.setdefault(key, []).append(tool.spec.name)
     return tuple(
@@ -71,10 +74,10 @@ def explain_missing(
 
 
 def log_findings(findings: Iterable[Finding], *, preset_id: str) -> None:
-    """Write a line for each finding, with the first of its names: what will pass is no warning."""
+    """Log each finding with the first of its names; an undiscovered server is no warning."""
     for finding in findings:
-        write = log.info if finding.reason == NOT_YET else log.warning
-        write(
+        log_line = log.info if finding.reason == NOT_YET else log.warning
+        log_line(
             finding.event,
             preset=preset_id,
             server_id=finding.server_id[:QUOTE_CHARS],

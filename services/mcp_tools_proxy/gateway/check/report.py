@@ -1,6 +1,6 @@
-"""What ``check`` finds: the files, the servers they name, what each preset and agent has of these.
+"""The report of ``check``: the files, the servers they name, and what presets and agents get.
 
-What agents see is asked of the registry that a gateway serves by these files.
+What agents see is read from the registry that a gateway would build from the same files.
 """
 
 import re
@@ -43,7 +43,7 @@ _MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """What the files of a configuration folder say; ``active`` is the preset of a start now."""
+    """The content of a configuration folder; ``active`` is the preset that a start would choose."""
 
     configuration: Configuration
     agents: Agents
@@ -57,13 +57,13 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetFindings:
-    """What a preset gives: its view, and its names that model APIs refuse, with their aliases."""
+    """What a preset makes visible; ``refused_names``: names that model APIs refuse → aliases."""
 
     preset: Preset
     active: bool
     view: View
     missing: tuple[Finding, ...]
-    """The view's missing items, grouped by why they are."""
+    """The view's missing items, grouped by reason."""
     refused_names: Mapping[str, str]
     tokens: int
     """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
@@ -71,9 +71,10 @@ class PresetFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server.
+    """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server id.
 
-    ``offers`` is all that the servers have, whatever the presets say: kind, server id, name or key.
+    ``offers`` is everything that the servers offer, whatever the presets allow: kind, server id,
+    name or URI.
     """
 
     servers: tuple[ServerStatus, ...]
@@ -86,20 +87,20 @@ class Findings:
     agents: tuple[AgentFindings, ...] = ()
     entries: tuple[EntryFindings, ...] = ()
     agent_view: AgentView | None = None
-    """What one agent sees, where it was asked for; then ``agents`` and ``entries`` are its own."""
+    """What the agent of ``--agent`` sees; None without that option."""
     schema_relaxations: tuple[tuple[str, str, str], ...] = ()
-    """What model APIs cannot be told of the active preset's tools: format, tool, what."""
+    """What schemas for model APIs leave out of the active preset's tools: format, tool, warning."""
     without_agent: str | None = None
-    """Whether calls that name no agent are taken, and why; None where there are no agents."""
+    """Whether calls that name no agent are accepted, and why; None if there are no agents."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
-        """The servers that are wanted, and were not reached or did not tell all they offer."""
+        """The enabled servers that were not reached or whose discovery was incomplete."""
         return tuple(server for server in self.servers if not _is_healthy(server))
 
     @property
     def faults(self) -> Mapping[str, int]:
-        """How many things of each kind are wrong; warnings alone are well."""
+        """How many faults of each kind there are; warnings are no faults."""
         return {
             "server": len(self.unhealthy_servers),
             "unusable item": sum(not item.needs_task for _, item in self.dropped),
@@ -109,12 +110,12 @@ class Findings:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return not any(self.faults.values())
 
 
 def read_files(folder: ConfigFolder) -> Files:
-    """Read a configuration folder as a start of the service would, whatever is wrong. Blocks."""
+    """Read a configuration folder as a start would, without raising for invalid files. Blocks."""
     found = folder.load_active(ActiveConfig())
     listing = folder.listing()
     loaded = [folder.load_preset(summary.preset_id) for summary in listing.presets]
@@ -142,9 +143,10 @@ def build_findings(
     require_agent: bool | None,
     agent: str | None = None,
 ) -> Findings:
-    """Put together what the files say, what the servers offer, and what the registry gives.
+    """Build the report from the files, the servers' offers and the registry.
 
-    ``require_agent`` is the setting. With ``agent``, one that the files name, it is looked through.
+    ``require_agent`` is the setting. ``agent``, a name that the files have, limits the ``agents``
+    of the report to this one and adds its ``agent_view``.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     return Findings(
