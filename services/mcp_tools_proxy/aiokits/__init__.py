@@ -1,1 +1,4 @@
-"""Building blocks of asyncio code that know nothing of the gateway: back-off, time-outs, tasks."""
+"""Building blocks of asyncio code: back-off, time-outs, tasks.
+
+They depend on nothing of the gateway.
+"""

@@ -1,21 +1,22 @@
-"""How long to wait before a server is connected to, or looked at, again."""
+"""How long to wait before the next attempt to connect to a server, or to discover it again."""
 
 from collections.abc import Callable
 
 SHORTEST_S = 0.05
 QUICK_S = 0.3
-"""At most this before the first try: a restarted server is back within half a second."""
+"""Upper bound of the first pause: a restarted server is back within half a second."""
 
 LONGEST_S = 30.0
 
 REFRESH_RETRY_S = 30.0
-"""The pause before a discovery that failed is tried again, if it is not due sooner."""
+"""The pause before a failed discovery is repeated, if the next one is not due sooner."""
 
 
 def pause_before_connecting(setbacks: int, random: Callable[[], float]) -> float:
-    """Give seconds: exponential with full jitter, after the first try that comes at once.
+    """Return the pause in seconds: exponential with full jitter.
 
-    ``setbacks`` counts the tries since the server last proved itself; ``random`` gives 0 … 1.
+    ``setbacks`` counts the attempts since the server last proved itself. ``random`` returns 0 … 1;
+    it keeps many gateways from reconnecting to a restarted server in step.
     """
     longest = min(LONGEST_S, QUICK_S * float(1 << min(setbacks, 16)))
     return SHORTEST_S + (longest - SHORTEST_S) * random()
@@ -24,9 +25,10 @@ def pause_before_connecting(setbacks: int, random: Callable[[], float]) -> float
 def pause_before_refreshing(
     interval_s: float, jitter: Callable[[], float], *, failed: bool
 ) -> float | None:
-    """Give seconds to the next discovery, not the same for all servers; None is never.
+    """Return the seconds until the next discovery, ±10 % so that servers are not listed in step.
 
-    ``interval_s`` 0 is never, unless the last one ``failed``.
+    ``interval_s`` 0 turns discovery by time off (returns None), but a ``failed`` one is repeated
+    after at most REFRESH_RETRY_S all the same.
     """
     if failed:
         interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)

@@ -1,4 +1,4 @@
-"""Letting an exception leave a task group as itself."""
+"""Unwraps the exception of a task group, so that callers catch it by its own type."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def first_cause() -> Iterator[None]:
-    """Let an exception leave a task group as itself, not in the group's wrapping."""
+    """Replace an exception group by the first exception in it, however deeply nested."""
     try:
         yield
     except BaseExceptionGroup as group:

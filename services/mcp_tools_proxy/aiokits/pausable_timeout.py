@@ -1,10 +1,12 @@
-"""The time that one request may take, which does not run while its client is being asked."""
+"""The time-out of one request, which does not run while the request's client is answering a
+question.
+"""
 
 import asyncio
 
 
 class PausableTimeout:
-    """The time-out of one request."""
+    """Pauses an ``asyncio.Timeout`` that another part of the code entered."""
 
     def __init__(self, timeout: asyncio.Timeout) -> None:
         self._timeout = timeout
@@ -14,9 +16,10 @@ class PausableTimeout:
         self._ended = False
 
     def pause(self, ends_at: float) -> None:
-        """Let the time stand still until as many ``resume`` as ``pause`` were called.
+        """Stop the clock of the time-out until ``resume`` was called as often as ``pause``.
 
-        At ``ends_at``, on the loop's clock, it is over all the same.
+        Meanwhile the time-out expires at ``ends_at``, on the event loop's clock: a pause is
+        bounded.
         """
         self._pauses += 1
         if self._pauses == 1 and not self._ended:
@@ -24,11 +27,13 @@ class PausableTimeout:
             self._timeout.reschedule(ends_at)
 
     def resume(self) -> None:
-        """Let it run again."""
+        """Restart the clock with the seconds that were left, once the last pause is over."""
         self._pauses -= 1
         if not self._pauses and not self._ended and not self._timeout.expired():
             self._timeout.reschedule(self._clock() + self._left_s)
 
     def end(self) -> None:
-        """The request is over: leave its time-out alone."""
+        """Stop changing the time-out: the request is over, and rescheduling it would raise
+        RuntimeError.
+        """
         self._ended = True

@@ -1,4 +1,4 @@
-"""Holding a stream open: opened again for ever, ever less often while that does no good."""
+"""Reconnects a stream for ever, with exponential back-off and jitter."""
 
 import asyncio
 import random
@@ -6,10 +6,14 @@ from collections.abc import Awaitable, Callable
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
-_STEADY_S = 30.0  # a stream that lived this long was a good one
+_STEADY_S = 30.0  # a stream that stayed open this long resets the back-off
 
 RunOnce = Callable[[Callable[[], None]], Awaitable[bool]]
-"""Lives one life of a stream: calls its argument once it is open; False means never again."""
+"""Opens a stream and consumes it until it ends.
+
+Calls its argument once the stream is open. Returns False when the stream must never be opened
+again.
+"""
 
 
 async def reconnect_forever(
@@ -18,10 +22,12 @@ async def reconnect_forever(
     on_gap: Callable[[], None],
     least_delay_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
-    """Run ``run_once`` until it says never again; ``on_gap`` is called when it is open again.
+    """Run ``run_once`` again and again until it returns False.
 
-    Between two attempts something may have been missed. ``least_delay_s`` is what the server asks
-    to wait; it is heard up to LONGEST_DELAY_S.
+    ``on_gap`` is called each time the stream is open again, since events may have been missed
+    between the two streams. ``least_delay_s`` returns the pause that the server requests, which is
+    honoured up to LONGEST_DELAY_S. A stream that stayed open longer than _STEADY_S resets the
+    back-off.
     """
     clock = asyncio.get_running_loop().time
     delay_s = FIRST_DELAY_S

@@ -1,6 +1,7 @@
-"""Remote components: sessions with downstream MCP servers, what they offer, and using it.
+"""Downstream MCP servers: sessions with them, what they offer, and the calls of it.
 
-``connection`` is the seam: below it lie the transports, the only code that knows the ``mcp``
-package's client, above it sessions, discovery and components. Whatever goes wrong below arrives
-above as one of four exceptions, and leaves this room as one of ``domain.errors``.
+``connection`` is the seam. Below it, ``mcp_client`` holds the transports, the only code that knows
+the client of the ``mcp`` package. Above it are sessions, ``discovery``, ``components``, ``relay``
+and ``subscriptions``. Every failure below arrives above as one of the exceptions of ``connection``,
+and leaves this package as one of ``domain.errors``.
 """

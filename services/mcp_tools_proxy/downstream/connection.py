@@ -1,4 +1,6 @@
-"""One live MCP conversation with one server, as everything above the transports sees it."""
+"""The seam between the transports and everything above them: the Connection protocol, and the
+exceptions that a request on a connection may raise.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -21,12 +23,12 @@ class JsonRpcError(Exception):
 
 
 class ConnectionFailure(Exception):
-    """A request got no usable answer: refused, cut off, garbage; ``reason`` names no secret.
+    """A request got no usable answer: refused, cut off, or garbage. ``reason`` contains no secret.
 
-    ``for_operators`` may say more than callers are told, such as an address of the inner network.
-
-    Only the request that meets it is affected; whether the link is lost as well, ``wait_lost``
-    tells. ``sent`` is False only where surely nothing of the request reached the server.
+    ``for_operators`` may contain more than callers may read, such as an address of the inner
+    network. Only this request is affected; ``Connection.wait_lost`` returns when the connection is
+    lost as well. ``sent`` is False only where surely nothing of the request reached the server, so
+    that repeating the request is safe.
     """
 
     def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
@@ -37,7 +39,7 @@ class ConnectionFailure(Exception):
 
 
 class ResultNotAnObject(ConnectionFailure):
-    """The ``result`` of an answer is JSON, but no object; ``value`` is what it is."""
+    """The ``result`` of an answer is JSON other than an object; ``value`` holds that JSON."""
 
     def __init__(self, value: object) -> None:
         super().__init__("the server's answer has neither a result object nor an error")
@@ -45,7 +47,7 @@ class ResultNotAnObject(ConnectionFailure):
 
 
 class ResponseTooLarge(Exception):
-    """The server's answer is over what is read of one; the rest was not read."""
+    """The server's answer exceeds the bytes that are read of one message; the rest was not read."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"an answer is over {max_bytes} bytes")
@@ -53,16 +55,16 @@ class ResponseTooLarge(Exception):
 
 
 class Connection(Protocol):
-    """A negotiated conversation; any number of tasks may send requests at once."""
+    """A negotiated connection. Any number of tasks may send requests at once."""
 
     @property
     def era(self) -> str:
-        """The protocol version agreed on, as ``2025-11-25``."""
+        """The negotiated protocol version, such as ``2025-11-25``."""
         ...
 
     @property
     def transport(self) -> Transport:
-        """What the server turned out to speak; never HTTP."""
+        """The transport that the server turned out to speak; never the configured choice HTTP."""
         ...
 
     @property
@@ -78,34 +80,40 @@ class Connection(Protocol):
         timeout_s: float,
         relay: CallRelay | None = None,
     ) -> Any:
-        """Send one request and return its raw ``result``: an object, of ``tools/call`` any JSON.
+        """Send one request and return its raw ``result``: an object, for ``tools/call`` any JSON.
 
-        ``params`` may hold ``_meta``; what the era asks for is added. ``relay`` is told and asked
-        what the server says and asks meanwhile; while it is asked, the time-out does not run.
-        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError. Cancelling it, or
-        its time-out, cancels it at the server.
+        ``params`` may hold ``_meta``; the fields that the era requires are added. ``relay``
+        receives the notifications and the client requests of the server meanwhile; while a client
+        request is open the time-out does not run. Raises JsonRpcError, ConnectionFailure,
+        ResponseTooLarge, TimeoutError. A cancellation or time-out is passed on to the server.
         """
         ...
 
     async def ping(self, *, timeout_s: float) -> None:
-        """Ask for a sign of life, in the way of the era. Raises like ``request``."""
+        """Send the era's cheapest request to prove that the server lives.
+
+        Raises like ``request``.
+        """
         ...
 
     async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
-        """Subscribe to what is watched, and tell of its updates, until cancelled."""
+        """Subscribe to the resources of ``subscriptions`` and dispatch their updates, until
+        cancelled.
+        """
         ...
 
     async def wait_lost(self) -> str:
-        """Wait until the link is lost for good, and say why."""
+        """Wait until the connection is lost for good; return the reason."""
         ...
 
 
 OnListChanged = Callable[[], None]
-"""Called on the event loop when the server says that one of its lists changed."""
+"""Called on the event loop for each ``list_changed`` notification of the server."""
 
 Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Connection]]
-"""Connects and negotiates on entering, closes everything on leaving, its process included.
+"""Connects and negotiates on entering; closes everything on leaving, a server process included.
 
-Entering and leaving happen in one task. Entering raises ConnectionFailure, JsonRpcError; it is not
-bounded in time by itself. Leaving takes at most a few seconds, however the server behaves.
+One task enters and leaves (anyio's cancel scopes require that). Entering raises ConnectionFailure
+or JsonRpcError, and has no time limit of its own. Leaving takes at most a few seconds, however the
+server behaves.
 """

@@ -1,4 +1,4 @@
-"""The link of a session as it is now: its owner task sets it, callers take it or wait for it."""
+"""The state of one session's connection, shared between its owner task and its callers."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,24 +15,24 @@ from mcp_tools_proxy.downstream.connection import (
 )
 
 PING_S = 5.0
-"""How long a suspect link may take to give a sign of life."""
+"""Time-out of the ping that probes a suspected connection."""
 
 SOONEST_RETRY_S = 0.1
 
 
 class ConnectionState:
-    """Where the owner task and the callers of a session meet; ``clock`` gives seconds.
+    """Lets callers acquire the connection, or wait until the owner task has decided its fate.
 
-    It is *open* while the owner task is about to connect or looks whether the link still lives:
-    callers that need to know wait for the outcome. ``error`` is why there is no link, as
-    callers are told; operators may be told more.
+    The fate is undecided while the owner task is about to connect or probes the connection.
+    ``error`` is the reason for having no connection in the words for callers; operators may be
+    shown more, such as an internal address. ``clock`` returns seconds.
     """
 
     def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
         self.connection: Connection | None = None
         self.error = self.error_for_operators = "it was not connected yet"
         self.probe_requested = asyncio.Event()
-        """Set by callers, cleared by the owner task when it looks into it."""
+        """Set by callers, cleared by the owner task when it sends the ping."""
         self._server_id = server_id
         self._clock = clock
         self._retry_at = 0.0
@@ -41,35 +41,41 @@ class ConnectionState:
     # For the owner task
 
     def connecting(self) -> None:
-        """An attempt to connect is under way, or is about to be: callers wait for it."""
+        """Mark an attempt to connect as under way or about to begin: callers wait for it."""
         self._decided.clear()
 
     def connected(self, connection: Connection) -> None:
-        """Callers may use ``connection``."""
+        """Publish ``connection`` to callers."""
         self.connection = connection
         self.probe_requested.clear()
         self._decided.set()
 
     def lost(self, error: str, *, for_operators: str | None = None) -> None:
-        """There is no link; callers wait for the next one until it is given up."""
+        """Withdraw the connection.
+
+        Callers wait for the next one, until ``unavailable_until`` is called.
+        """
         self.connection = None
         self.error = error
         self.error_for_operators = for_operators or error
         self._decided.clear()
 
     def mark_alive(self) -> None:
-        """The link gave a sign of life."""
+        """Record that the connection answered a probe."""
         self._decided.set()
 
     def unavailable_until(self, retry_at: float) -> None:
-        """No attempt is made before ``retry_at`` on the clock: callers fail at once."""
+        """Record that the next attempt is at ``retry_at`` on the clock: until then callers fail at
+        once.
+        """
         self._retry_at = retry_at
         self._decided.set()
 
     async def wait_until_dead(self, connection: Connection, timeout_s: float) -> str:
-        """Ask for a sign of life whenever ``connection`` is suspected; say so when there is none.
+        """Ping ``connection`` whenever a probe is requested; return the reason once a ping fails.
 
-        It has PING_S for it, or ``timeout_s`` if that is less. An error is a sign of life, too.
+        A ping may take PING_S, or ``timeout_s`` if that is less. A JSON-RPC error proves life, too:
+        servers without ``ping`` answer with one.
         """
         timeout_s = min(PING_S, timeout_s)
         while True:
@@ -88,15 +94,19 @@ class ConnectionState:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether it is known to be a server that asks in the midst of calls: of 2025-11-25."""
+        """Whether the connected server speaks a protocol version before 2026-07-28, which sends its
+        requests to the client in the midst of a call.
+        """
         return self.connection is not None and self.connection.era in HANDSHAKE_PROTOCOL_VERSIONS
 
     def offers(self, capability: str) -> bool:
-        """Tell whether the server declares a capability; one that is not connected might."""
+        """Return whether the server declares a capability; True while not connected, since it
+        may.
+        """
         return self.connection is None or capability in self.connection.capabilities
 
     async def acquire(self, deadline: float) -> Connection:
-        """Give the link; wait while it is open whether there is one.
+        """Return the connection, after waiting for its fate if that is undecided.
 
         Raises as ``wait_for_decision``.
         """
@@ -105,37 +115,40 @@ class ConnectionState:
         return await self.wait_for_decision(deadline)
 
     async def wait_for_decision(self, deadline: float) -> Connection:
-        """Wait for what is open to be decided. Raises ServerUnavailable, TimeoutError."""
+        """Wait until the fate of the connection is decided, and return the connection.
+
+        Raises ServerUnavailable, and TimeoutError at ``deadline`` on the clock.
+        """
         async with asyncio.timeout(deadline - self._clock()):
-            while not self._decided.is_set():  # it may be open again before who waits is heard
+            # the owner task may have cleared the event again before this task runs
+            while not self._decided.is_set():
                 await self._decided.wait()
         if self.connection is None:
             raise self.unavailable(self.error)
         return self.connection
 
     def probe_later(self, connection: Connection) -> None:
-        """Have the owner task look whether ``connection`` still lives; callers do not wait for it.
+        """Request a probe of ``connection`` for which callers do not wait.
 
-        For a request that took too long: most often it is only the request that is slow.
+        For a request that took too long: most often only that request is slow.
         """
         if connection is self.connection:
             self.probe_requested.set()
 
     def probe_now(self, connection: Connection) -> None:
-        """Have the owner task look whether ``connection`` still lives; new callers wait for the
-        answer.
+        """Request a probe of ``connection`` for which new callers wait.
 
-        For a request that was cut off: others would most likely be, too. Asking takes a moment, and
-        without it a caller who tries at once again would fail at once again.
+        For a request that was cut off: others would most likely be cut off, too. The probe takes a
+        moment; without it a caller that retries at once would fail again.
         """
         if connection is self.connection:
             self._decided.clear()
             self.probe_requested.set()
 
     def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
-        """Make the error of a call that the server did not answer.
+        """Build the error of a call that the server did not answer.
 
-        ``may_be_done`` says that the server may have done what must not be done twice.
+        ``may_be_done`` means that the server may have executed a call that must not be repeated.
         """
         what = f"server {self._server_id} is unavailable: {reason}"
         details = {"server_id": self._server_id}

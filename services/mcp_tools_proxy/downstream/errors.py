@@ -1,16 +1,16 @@
-"""What can go wrong with one request on a link, in words."""
+"""The faults that one request on a connection may meet, and their texts."""
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from mcp_tools_proxy.wire.text import quote
 
 FAULTS = (JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError)
-"""All that a request on a link raises."""
+"""All exceptions that a request on a connection raises."""
 
 Fault = JsonRpcError | ConnectionFailure | ResponseTooLarge | TimeoutError
 
 
 def reason_of(fault: Fault, *, timeout_s: float) -> str:
-    """Say why a request failed; a server's own words are quoted and cut."""
+    """Return the text for a failed request; the server's own words are quoted and cut."""
     match fault:
         case ConnectionFailure():
             return fault.reason

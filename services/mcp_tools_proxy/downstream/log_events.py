@@ -1,4 +1,4 @@
-"""The log lines about what a server offers and how it is."""
+"""Log events about the state of a server and about changes of its offer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,18 +8,18 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
 
 MAX_DROPPED_LINES = 20
-"""Log lines about the unusable items of one snapshot, and as many about ignored fields."""
+"""Upper bound of log lines about unusable items of one snapshot, and again about ignored fields."""
 
 log = structlog.get_logger()
 
 
 def counts_of(snapshot: Snapshot) -> Mapping[str, int]:
-    """Count what the server offers, by category."""
+    """Count the items that the server offers, by category."""
     return {category: len(items) for category, items in snapshot.by_category.items()}
 
 
 def log_connected(status: ServerStatus) -> None:
-    """Tell that a server is in service."""
+    """Log that a server is connected and discovered."""
     log.info(
         "server.connected",
         server_id=status.server_id,
@@ -31,7 +31,7 @@ def log_connected(status: ServerStatus) -> None:
 
 
 def log_change(server_id: str, known: Snapshot | None, snapshot: Snapshot) -> None:
-    """Tell what is new in ``snapshot``: how many items, and which of them cannot be used."""
+    """Log the new counts, and each item that became unusable or lost fields since ``known``."""
     if known is not None:
         log.info("server.changed", server_id=server_id, **counts_of(snapshot))
     _log_new_items(
@@ -48,7 +48,7 @@ def _log_new_items(
     items: Sequence[InvalidItem | Ignored],
     known: Sequence[InvalidItem | Ignored],
 ) -> None:
-    """Write a line for each of the first items that were not known before."""
+    """Log each of the first items that ``known`` does not contain, and a summary of the others."""
     before = set(known)
     new = [item for item in items if item not in before]
     for item in new[:MAX_DROPPED_LINES]:

@@ -1,4 +1,9 @@
-"""Holding links: a task of its own enters and leaves each, so that closing one holds nobody up."""
+"""Owner tasks: each connection is entered and left in a task of its own, so that a connection that
+takes long to close delays nobody.
+
+The SDK's contexts have to be left by the task that entered them; leaving one elsewhere raises
+RuntimeError (measured with mcp 2.3).
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,14 +14,18 @@ from mcp_tools_proxy.downstream.errors import FAULTS
 
 Dialled = AbstractAsyncContextManager[Connection]
 OwnInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
-"""Holds a link while its context is open; leaving that lets the link close by itself."""
+"""Keeps a connection open while its context is entered; leaving the context only starts the
+closing.
+"""
 
 
 @asynccontextmanager
 async def owner_tasks() -> AsyncIterator[OwnInTask]:
-    """Yield what holds links; at the end all of them are closed.
+    """Yield the function that opens connections in tasks of their own; at the end wait until all
+    closed.
 
-    A link that breaks with a defect of ours, not with a fault, ends the whole with an error.
+    A connection that fails by a defect of this program, not by a fault of FAULTS, ends the whole
+    with that error.
     """
     owners: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:
@@ -32,13 +41,14 @@ async def owner_tasks() -> AsyncIterator[OwnInTask]:
                 yield await opened
             finally:
                 released.set()
-                if opened.cancelled():  # nobody waits for it to open any more
+                if opened.cancelled():  # the caller was cancelled before the connection was open
                     owner.cancel()
 
         try:
             yield own
         finally:
-            if owners:  # which a task group would cancel, while a link takes the time to close
+            # wait first: on an error the task group would cancel the owners in their closing
+            if owners:
                 await asyncio.wait(owners)
 
 

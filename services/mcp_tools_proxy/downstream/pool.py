@@ -1,4 +1,6 @@
-"""The sessions that the configuration asks for."""
+"""The pool of server sessions: compares the configured servers with the running ones, and starts
+and stops the difference.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,32 +18,37 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
 
 CRASH_PAUSE_S = 1.0
-"""The pause before a session that failed by a defect of ours is run again."""
+"""The pause before a session is run again that a defect of this program ended."""
 
 LINGER_S = 0.5
-"""How long a session outlives its entry: calls that chose it may not have reached it yet."""
+"""How long a removed session still accepts calls: a call may have chosen the session a moment
+before.
+"""
 
 DRAIN_EXTRA_S = 1.0
-"""What calls in flight are given beyond their own time-out before their session closes."""
+"""Added to the call time-out while a session drains, so that a call ends by its own time-out
+first.
+"""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A session, and the task that keeps it running once the pool runs."""
+    """A session, and its task while the pool runs."""
 
     session: Session
     task: asyncio.Task[None] | None = None
     stopping: bool = False
-    """Whether its task is to end when cancelled."""
+    """Whether a cancellation of the task is meant to end it."""
 
 
 class Pool:
-    """One session for each enabled server, each with its own task; one never waits for another.
+    """Keeps one session for each enabled server, each in its own task, so that none waits for
+    another.
 
-    ``apply`` says which servers there should be, before or while ``run`` runs. ``on_change`` is
-    called when what some server offers really changed; not by ``apply``.
+    ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is called when
+    the offer of a server really changed, but not by ``apply``, whose caller knows already.
     """
 
     def __init__(self, dial: Dial, metrics: Metrics, *, on_change: Callable[[], None]) -> None:
@@ -58,18 +65,22 @@ class Pool:
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """What each enabled server offered at its last good discovery, in the given order."""
+        """What each enabled server offered at its last good discovery, in the order of the
+        configuration.
+        """
         sessions = self._sessions().items()
         return {server_id: s.snapshot for server_id, s in sessions if s.snapshot is not None}
 
     @property
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """How every configured server is now, in the given order."""
+        """The status of every configured server, in the order of the configuration."""
         return tuple(self._status_of(config) for config in self._wanted.values())
 
     @property
     def pending(self) -> Sequence[str]:
-        """The servers that are being connected to for the first time, in the given order."""
+        """The ids of the servers whose first attempt to connect is under way, in the configured
+        order.
+        """
         return [
             server_id
             for server_id, session in self._sessions().items()
@@ -79,10 +90,10 @@ class Pool:
     async def wait_first_attempt(
         self, server_id: str, waited_s: float, tenant_id: str = NO_TENANT
     ) -> None:
-        """Wait, as a call in flight, until a server's first attempt is over.
+        """Wait until the first attempt to connect to a server is over, counted as a call in flight.
 
-        ``waited_s`` of the call's time are over already. Raises ServerBusy; ServerUnavailable when
-        the attempt failed, or the call's time is over first.
+        ``waited_s`` seconds of the call's time-out are spent already. Raises ServerBusy, and
+        ServerUnavailable when the attempt fails or the call's time-out ends first.
         """
         session = self.session(server_id)
         if session is None:
@@ -93,20 +104,22 @@ class Pool:
             raise session.connection_state.unavailable(session.connection_state.error)
 
     def track_first_attempts(self) -> Callable[[], bool]:
-        """Give what tells whether each server that there is now was tried once."""
+        """Return a function that returns whether each of the present servers was tried once."""
         sessions = tuple(self._sessions().values())
         return lambda: all(session.tried.is_set() for session in sessions)
 
     def session(self, server_id: str) -> Session | None:
-        """Find the session of a server; None when there is no such server, or it is disabled."""
+        """Return the session of a server; None when the server is unknown or disabled."""
         entry = self._entries.get(server_id)
         return entry.session if entry else None
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
-        """Make the servers be those of ``wanted``; unchanged ones keep their session.
+        """Start, stop and replace sessions until they match ``wanted``; unchanged servers keep
+        theirs.
 
-        A changed one gets a new session at once, which knows what the old one knew. Sessions that
-        go let their calls in flight finish first.
+        A changed server gets a new session at once, which inherits the snapshot and the
+        subscriptions of the old one. Removed sessions finish their calls in flight before they
+        close.
         """
         running = {server_id: entry.session.config for server_id, entry in self._entries.items()}
         changes = plan(running, wanted)
@@ -120,7 +133,7 @@ class Pool:
         self._wanted = dict(wanted)
 
     async def run(self) -> None:
-        """Keep the sessions running until cancelled; then close them all."""
+        """Keep the sessions running until cancelled; then close all of them."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -136,7 +149,9 @@ class Pool:
             self._tasks = None
 
     async def wait_first_attempts(self, timeout_s: float) -> bool:
-        """Wait until each enabled server was tried once; False when the time is over first."""
+        """Wait until each enabled server was tried once; return False when ``timeout_s`` ends
+        first.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 for session in self._sessions().values():
@@ -184,7 +199,9 @@ class Pool:
         return entry.session
 
     async def _drain_and_close(self, session: Session, task: asyncio.Task[None]) -> None:
-        """Close a session when its calls are done, and forget its metrics unless another has it."""
+        """Close a session after its calls, and remove its metrics unless a newer session uses
+        them.
+        """
         await asyncio.sleep(LINGER_S)
         await session.sender.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
         task.cancel()
@@ -194,10 +211,10 @@ class Pool:
 
 
 async def _supervise(entry: _Entry) -> None:
-    """Run a session until cancelled; a defect in it is logged, and takes nothing else down.
+    """Run a session until cancelled, and run it again after a crash, which is logged.
 
     Libraries raise CancelledError of their own, and anyio may take back the count of a task's
-    cancellations, so ``cancelling()`` cannot tell: what counts is whether the session is to end.
+    cancellations, so ``Task.cancelling()`` proves nothing: only ``entry.stopping`` counts.
     """
     while not entry.stopping:
         try:
@@ -213,7 +230,7 @@ async def _supervise(entry: _Entry) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The server ids to start, to stop, to replace by a new session, and to leave alone."""
+    """The ids of the servers to start, to stop, to replace by a new session, and to leave alone."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -222,7 +239,7 @@ class Plan:
 
 
 def plan(running: Mapping[str, ServerConfig], wanted: Mapping[str, ServerConfig]) -> Plan:
-    """Compare what runs with what is wanted; a disabled server is wanted not to run."""
+    """Compare the running servers with the wanted ones. A disabled server counts as not wanted."""
     enabled = {server_id: config for server_id, config in wanted.items() if config.enabled}
     both = [server_id for server_id in enabled if server_id in running]
     return Plan(

@@ -1,4 +1,6 @@
-"""The road of every request to a server: its limit, its deadline, its second try."""
+"""Sends every request to a server: applies the limits of calls in flight, the deadline, and the one
+repetition.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,19 +24,19 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 
 class RequestSender:
-    """Sends requests over the current link; ``clock`` gives seconds."""
+    """Sends requests over the current connection of one server; ``clock`` returns seconds."""
 
     def __init__(
         self, config: ServerConfig, connection_state: ConnectionState, clock: Callable[[], float]
     ) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
-        """How many of them each tenant has."""
+        """How many calls in flight each tenant has."""
         self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
             config.max_calls_in_flight
         )
         self.answered = 0
-        """How many were answered, ever."""
+        """How many requests were answered since the session began."""
         self._config = config
         self._connection_state = connection_state
         self._clock = clock
@@ -52,7 +54,7 @@ class RequestSender:
         tenant_id: str,
         waited_s: float = 0.0,
     ) -> Any:
-        """Send one request and give its raw result; see ``Session.request``."""
+        """Send one request and return its raw result; see ``Session.request``."""
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
@@ -72,9 +74,10 @@ class RequestSender:
             self._leave(tenant_id)
 
     async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
-        """Wait for an event as a call in flight; False when the call's time is over first.
+        """Wait for an event, counted as a call in flight; return False when the call's time-out
+        ends first.
 
-        ``waited_s`` of it are over already. Raises ServerBusy.
+        ``waited_s`` seconds of the time-out are spent already. Raises ServerBusy.
         """
         self._enter(tenant_id)
         try:
@@ -87,7 +90,7 @@ class RequestSender:
         return True
 
     def _enter(self, tenant_id: str) -> None:
-        """Count a call until ``_leave``. Raises ServerBusy."""
+        """Count a call in until ``_leave`` counts it out. Raises ServerBusy."""
         if self.in_flight >= self._config.max_calls_in_flight:
             raise self._busy()
         of_tenant = self._of_tenant.get(tenant_id, 0)
@@ -100,7 +103,7 @@ class RequestSender:
     def _leave(self, tenant_id: str) -> None:
         self.in_flight -= 1
         of_tenant = self._of_tenant.pop(tenant_id) - 1
-        if of_tenant:  # the others are forgotten: there may be any number of tenants
+        if of_tenant:  # no entry for an idle tenant: there may be any number of tenants
             self._of_tenant[tenant_id] = of_tenant
         if not self.in_flight:
             self._idle.set()
@@ -123,7 +126,10 @@ class RequestSender:
             raise self._late() from None
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until none is in flight, at most ``timeout_s``; those that still come are served."""
+        """Wait until no call is in flight, at most ``timeout_s``.
+
+        New calls are still served meanwhile.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -137,7 +143,7 @@ class RequestSender:
         tries: int,
         deadline: float,
     ) -> Any:
-        """Send it, as often as ``tries``.
+        """Send the request up to ``tries`` times.
 
         Raises ConnectionFailure when the last try got no answer.
         """

@@ -1,4 +1,4 @@
-"""One server, kept connected and known by one owner task."""
+"""The session with one server: an owner task connects, discovers, monitors and reconnects."""
 
 import asyncio
 import random
@@ -31,22 +31,22 @@ from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0
-"""A link that lived this long, or answered a call, has proven itself: its loss is a first one."""
+"""A connection that lived this long, or answered a call, resets the back-off when it is lost."""
 
 COALESCE_S = 0.2
-"""How long a server's words that its lists changed are collected before they are looked at."""
+"""How long ``list_changed`` notifications are collected before one discovery answers them all."""
 _CLOSED = "its session is closed"
 
 log = structlog.get_logger()
 
 
 class Session:
-    """What there is of one server: its link, its last good snapshot, the calls in flight.
+    """Holds the connection, the last good snapshot and the calls in flight of one server.
 
-    ``run`` is the owner task: it connects, and decides when a link is lost; how long that takes to
-    close does not hold up the next one. ``on_change`` is called when the snapshot really changed.
-    ``inherited`` is what an earlier session of the server knew, stale until the first discovery.
-    ``clock`` gives seconds, ``jitter`` 0 … 1.
+    ``run`` is the owner task. It connects and decides when a connection is lost; a connection that
+    takes long to close does not delay the next one. ``on_change`` is called when the snapshot
+    really changed. ``inherited`` is the snapshot of an earlier session of the server, stale until
+    the first discovery. ``clock`` returns seconds, ``jitter`` 0 … 1.
     """
 
     def __init__(
@@ -67,11 +67,14 @@ class Session:
         self.meters = meters
         self.clock = clock
         self.tried = asyncio.Event()
-        """Set once the first attempt to connect is over, well or not."""
+        """Set once the first attempt to connect is over, whether it succeeded or not."""
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
         self.subscriptions = subscriptions or ResourceSubscriptions()
-        """Who listens to which of its resources; an earlier session's, where there was one."""
+        """The subscribed resources of the server.
+
+        They outlive this session when another one replaces it.
+        """
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._dial = dial
         self._on_change = on_change
@@ -91,7 +94,7 @@ class Session:
 
     @property
     def status(self) -> ServerStatus:
-        """How the server is now."""
+        """The present status of the server, for operators and metrics."""
         up = self.connection_state.connection is not None
         return replace(
             self._status,
@@ -113,13 +116,16 @@ class Session:
         tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
     ) -> Any:
-        """Send one request within the server's call time-out, and return its raw result.
+        """Send one request within the server's call time-out and return its raw result.
 
-        While the server is being connected to, it waits; while the next attempt is further off, it
-        fails at once. A ``repeatable`` request is sent once more when it got no answer, any other
-        never, nor one whose client was asked. It takes from ``tenant_id``'s share of the calls in
-        flight; ``waited_s`` of its time are over already. Raises ServerBusy, ToolTimeout,
-        ResultTooLarge, ServerUnavailable (retryable if ``idempotent``, or surely not sent), and
+        While an attempt to connect is under way the request waits for it; while the next attempt is
+        still to come it fails at once. A ``repeatable`` request without an answer is sent once
+        more, unless its client was asked for input meanwhile; any other request is never sent
+        twice.
+
+        The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
+        seconds of the time-out are spent already. Raises ServerBusy, ToolTimeout, ResultTooLarge,
+        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), and
         JsonRpcError for the server's own errors.
         """
         return await self.sender.send(
@@ -135,21 +141,24 @@ class Session:
     async def watch(
         self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
-        """Have ``listener`` called when a resource changes, until what is returned is called.
+        """Subscribe ``listener`` to changes of a resource; call the returned function to
+        unsubscribe.
 
-        It outlives links, and this session. Raises as ``request``; JsonRpcError also when there is
-        no such thing.
+        The subscription outlives connections, and this session. Raises as ``request``, and
+        JsonRpcError when the server has no such resource.
         """
         return await self.sender.watch(self.subscriptions, uri, listener, tenant_id)
 
     def detach(self) -> None:
-        """Stop speaking for the server, which another session has, or nobody wants."""
+        """Stop reporting metrics and changes: another session has replaced this one, or the server
+        was removed.
+        """
         self.meters.close()
         self._on_change = lambda: None
-        self.tried.set()  # who waits for it looks for what is in its place
+        self.tried.set()  # releases the waiting calls, which then find the session's successor
 
     async def run(self) -> None:
-        """Connect, stay connected, connect again: until cancelled, whatever the server does."""
+        """Connect, stay connected and reconnect until cancelled, whatever the server does."""
         async with owner_tasks() as own:
             try:
                 await self._stay_connected(own)
@@ -176,9 +185,10 @@ class Session:
             await asyncio.sleep(pause_s)
 
     async def _run_connection(self, own: OwnInTask) -> bool:
-        """Connect and serve until the link is lost; tell whether the link had proven itself.
+        """Connect and serve until the connection is lost; return whether the connection had proven
+        itself.
 
-        Raises ConnectionFailure when it did not even connect.
+        Raises ConnectionFailure when the attempt to connect failed.
         """
         async with AsyncExitStack() as stack:
             connection = await self._connect(stack, own)
@@ -224,7 +234,7 @@ class Session:
         return connection
 
     async def _monitor(self, connection: Connection) -> str:
-        """Keep the snapshot fresh until the link is lost, and say why it was."""
+        """Refresh the snapshot until the connection is lost; return the reason of the loss."""
         async with asyncio.TaskGroup() as chores:
             refreshing = chores.create_task(self._refresh_loop(connection))
             following = chores.create_task(connection.sync_subscriptions(self.subscriptions))
@@ -241,7 +251,9 @@ class Session:
         return lost.pop().result()
 
     async def _refresh_loop(self, connection: Connection) -> None:
-        """Discover again when the server says that its lists changed, and now and then anyway."""
+        """Discover again after each ``list_changed`` notification, and at the configured
+        interval.
+        """
         while True:
             with suppress(TimeoutError):
                 interval_s, failed = self.config.refresh_interval_s, self._refresh_error is not None
@@ -260,7 +272,7 @@ class Session:
                 self._accept_snapshot(snapshot)
 
     def _accept_snapshot(self, snapshot: Snapshot) -> None:
-        """Make ``snapshot`` the current one; tell others only if it says something new."""
+        """Store ``snapshot`` as the current one; call ``on_change`` only if its content is new."""
         known = self.snapshot
         if snapshot.failed:
             self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed.items()))
@@ -268,7 +280,8 @@ class Session:
             self._refresh_error = None
         if not snapshot.failed or self._status.discovered_at is None:
             self._status = replace(self._status, discovered_at=self._now())
-        if known is not None and snapshot == known:  # keep the objects that others hold
+        # equal content: keep the old objects, by whose identity tools find their compiled checks
+        if known is not None and snapshot == known:
             self.snapshot = replace(known, failed=snapshot.failed)
             self._update_metrics()
             return
@@ -278,7 +291,7 @@ class Session:
         self._on_change()
 
     def _discovery_failed(self, reason: str) -> None:
-        """Note that a list could not be had; what is known stays, and the link is suspect."""
+        """Record a failed list. The known items stay, and the connection is probed."""
         if reason != self._refresh_error:
             log.warning("server.discovery_failed", server_id=self.config.server_id, reason=reason)
         self._refresh_error = reason

@@ -17,7 +17,7 @@ EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
 _EVENTS_AT_ONCE = 20  # then calls may go on
-_GIVE_UP_BYTES = 4 * MAX_ANSWER_BYTES  # of one event, whose end is waited for so long
+_ABORT_BYTES = 4 * MAX_ANSWER_BYTES  # of one event, whose end is waited for so long
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
@@ -68,7 +68,7 @@ async def read_events(
             if number % _EVENTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             yield event
-        if parser.pending_bytes > _GIVE_UP_BYTES:
+        if parser.pending_bytes > _ABORT_BYTES:
             response.close()
             raise ResponseTooLarge(MAX_ANSWER_BYTES)
     for event in _wanted(parser.end(), names):
