@@ -39,12 +39,12 @@ class FakeClient:
         capabilities: Mapping[str, object] | None = None,
         wants_progress: bool = True,
         log_level: str | None = None,
-        resumes: bool = False,
+        supports_input_required: bool = False,
     ) -> None:
         self.capabilities = {"elicitation": {}} if capabilities is None else capabilities
         self.wants_progress = wants_progress
         self.log_level = log_level
-        self.resumes = resumes
+        self.supports_input_required = supports_input_required
         self.notes: list[tuple[str, Mapping[str, object]]] = []
         self.questions: list[tuple[str, Mapping[str, object]]] = []
         self.forgotten = 0
@@ -55,7 +55,7 @@ class FakeClient:
         """Keep it."""
         self.notes.append((method, params))
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Keep it, and answer."""
         self.questions.append((method, params))
         if isinstance(self._answer, Exception):

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
-from mcp_tools_proxy.mcp_server.message_session import Conversation
+from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from tests.configuration import Config, make_preset
 from tests.connector.hostile import opened, recovered, request, unharmed, until_state
 from tests.connector.linking import LinkedToOne, linked
@@ -192,5 +192,5 @@ async def use(session: Session) -> object:
 async def no_more(before: int) -> bool:
     """Tell whether no task and no conversation is left of the sessions."""
     gc.collect()
-    left = sum(isinstance(it, Conversation) for it in gc.get_objects())
+    left = sum(isinstance(it, MessageSession) for it in gc.get_objects())
     return tasks() <= before and left == 0

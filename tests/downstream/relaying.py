@@ -58,7 +58,7 @@ class Relay:
         tenant_id: str = "tenant_1",
         **more: Any,
     ) -> Result:
-        """Call a tool; ``arguments``, ``meta`` and ``resumed`` are the call's."""
+        """Call a tool; ``arguments``, ``meta`` and ``input_responses`` are the call's."""
         found = next(c for c in self.components.tools if c.spec.bare_name == tool)
         return await used(found, client, tenant_id=tenant_id, **more)
 

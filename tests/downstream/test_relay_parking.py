@@ -19,11 +19,11 @@ pushing = pytest.mark.parametrize("way", PUSHING)
 
 
 def newer(**more: Any) -> FakeClient:
-    return FakeClient(resumes=True, **more)
+    return FakeClient(supports_input_required=True, **more)
 
 
 async def asked(relay: Relay, client: FakeClient | None = None, **more: Any) -> Result:
-    """Call what asks; ``resumed`` takes it up again, ``arguments`` are added."""
+    """Call what asks; ``input_responses`` takes it up again, ``arguments`` are added."""
     arguments = {**FORM, **more.pop("arguments", {})}
     return await relay.result("ask", client or newer(), arguments=arguments, **more)
 
@@ -50,7 +50,7 @@ async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(way
         question = await asked(relay)
         (told,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
         assert (question.value["resultType"], told) == ("input_required", FORM)
-        result = await asked(relay, resumed=answering(question))
+        result = await asked(relay, input_responses=answering(question))
         assert (result.input_required, answers_in(result)) == (False, [{"result": ANSWER}])
 
 
@@ -58,10 +58,14 @@ async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(way
 async def test_questions_that_were_not_answered_are_asked_again(way: str) -> None:
     async with relaying(way) as relay:
         first = await asked(relay)
-        again = await asked(relay, resumed=InputResponses(responses={}, state=handle_of(first)))
+        again = await asked(
+            relay, input_responses=InputResponses(responses={}, state=handle_of(first))
+        )
         assert again.value["inputRequests"] == first.value["inputRequests"]
         assert handle_of(again) != handle_of(first)
-        assert answers_in(await asked(relay, resumed=answering(again))) == [{"result": ANSWER}]
+        assert answers_in(await asked(relay, input_responses=answering(again))) == [
+            {"result": ANSWER}
+        ]
 
 
 async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
@@ -69,7 +73,7 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
         question = await asked(relay)
         await relay.result("sleep", arguments={"seconds": 0.2})
         await relay.result("sleep", arguments={"seconds": 0.2})
-        result = await asked(relay, resumed=answering(question))
+        result = await asked(relay, input_responses=answering(question))
         assert answers_in(result) == [{"result": ANSWER}]
 
 
@@ -80,34 +84,36 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
 )
 async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[str, Any]) -> None:
     async with relaying("http-legacy-sse") as relay:
-        resumed = answering(await asked(relay))
+        input_responses = answering(await asked(relay))
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, resumed=resumed, **other)
-        assert answers_in(await asked(relay, resumed=resumed)) == [{"result": ANSWER}]
+            await asked(relay, input_responses=input_responses, **other)
+        assert answers_in(await asked(relay, input_responses=input_responses)) == [
+            {"result": ANSWER}
+        ]
 
 
 async def test_a_handle_is_of_use_once() -> None:
     async with relaying("http-legacy-sse") as relay:
-        resumed = answering(await asked(relay))
-        await asked(relay, resumed=resumed)
+        input_responses = answering(await asked(relay))
+        await asked(relay, input_responses=input_responses)
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, resumed=resumed)
+            await asked(relay, input_responses=input_responses)
 
 
 @pytest.mark.parametrize("way", ["http-legacy", "http-modern"])
 async def test_a_handle_that_nobody_knows_never_reaches_a_server(way: str) -> None:
-    resumed = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
+    input_responses = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
     async with relaying(way) as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, resumed=resumed)
+            await asked(relay, input_responses=input_responses)
         assert relay.script.calls["ask"] == 0
 
 
 async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
-    resumed = InputResponses(responses={}, state="theirs")
+    input_responses = InputResponses(responses={}, state="theirs")
     async with relaying("http-legacy") as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, resumed=resumed)
+            await asked(relay, input_responses=input_responses)
         assert relay.script.calls["ask"] == 0
 
 
@@ -119,8 +125,8 @@ async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_
         question = await asked(relay, arguments={"leave": True})
         session = relay.pool.session("notes")
         await until(lambda: "in_flight=0" in repr(session), "the server has answered")
-        resumed = InputResponses(responses={}, state=handle_of(question))
-        result = await asked(relay, arguments={"leave": True}, resumed=resumed)
+        input_responses = InputResponses(responses={}, state=handle_of(question))
+        result = await asked(relay, arguments={"leave": True}, input_responses=input_responses)
         assert result.value["content"] == [{"type": "text", "text": "left"}]
 
 

@@ -29,7 +29,7 @@ async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
 @modern
 async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -> None:
     async with relaying(way) as relay:
-        result = await asked(relay, FakeClient(resumes=True, capabilities=BOTH))
+        result = await asked(relay, FakeClient(supports_input_required=True, capabilities=BOTH))
         assert result.input_required
         assert {**result.value, "_meta": {}} == {
             "resultType": "input_required",
@@ -42,10 +42,12 @@ async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -
 
 @modern
 async def test_a_call_that_comes_back_brings_answers_state_and_the_same_arguments(way: str) -> None:
-    client = FakeClient(resumes=True, capabilities=BOTH)
+    client = FakeClient(supports_input_required=True, capabilities=BOTH)
     async with relaying(way) as relay:
-        resumed = InputResponses(responses={"name": ANSWER}, state='["before"]')
-        result = await asked(relay, client, arguments={"rounds": 2}, resumed=resumed)
+        input_responses = InputResponses(responses={"name": ANSWER}, state='["before"]')
+        result = await asked(
+            relay, client, arguments={"rounds": 2}, input_responses=input_responses
+        )
         told = result.value["structured_content"]
         assert not result.input_required
         assert told["seen"] == ["before", {"name": ANSWER}]

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_tools_proxy.mcp_server.http.endpoints import HttpFacade
+from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.api.asking import EVERYTHING, OWN, config_of, offer
 from tests.bounds import BOUND_S
@@ -48,9 +48,9 @@ class Served(NamedTuple):
     http: httpx.AsyncClient
 
     @property
-    def facade(self) -> HttpFacade:
+    def facade(self) -> HttpEndpoints:
         """The facade behind its routes."""
-        return cast("HttpFacade", self.service.app.state.facade)
+        return cast("HttpEndpoints", self.service.app.state.facade)
 
     @asynccontextmanager
     async def client(

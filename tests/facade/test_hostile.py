@@ -246,11 +246,11 @@ async def test_an_id_that_is_about_to_be_free_is_waited_for() -> None:
     in_flight = InFlightIds()
 
     async def take() -> str:
-        async with in_flight.taking(b"session", PING):
+        async with in_flight.reserve(b"session", PING):
             return "taken"
 
     async with asyncio.TaskGroup() as tasks:
-        async with in_flight.taking(b"session", PING):
+        async with in_flight.reserve(b"session", PING):
             waiting = tasks.create_task(take())
             await asyncio.sleep(0)
         assert await waiting == "taken"

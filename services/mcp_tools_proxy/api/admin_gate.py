@@ -42,11 +42,11 @@ class AdminGate:
         else:
             self._check_token(self._token, bearer_token(authorization))
 
-    def _check_token(self, token: bytes, given: str | None) -> None:
-        if not hmac.compare_digest(token, (given or "").encode()):
+    def _check_token(self, token: bytes, presented: str | None) -> None:
+        if not hmac.compare_digest(token, (presented or "").encode()):
             raise Unauthenticated(
                 "this needs the admin token; send Authorization: Bearer <admin token>",
-                token_refused=given is not None,
+                token_refused=presented is not None,
             )
 
     def _check_local(self, headers: Headers) -> None:

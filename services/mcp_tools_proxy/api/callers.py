@@ -13,12 +13,14 @@ from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.web.request_refusals import CALLER
 
 
-async def caller_of(identity: Authenticator, request: Request, context: RequestContext) -> Caller:
+async def resolve_caller(
+    identity: Authenticator, request: Request, context: RequestContext
+) -> Caller:
     """Give the caller of a request with a body, who has a tenant and a user.
 
     Raises InvalidRequest naming what nobody says, Unauthenticated, Forbidden, AgentRequired.
     """
-    caller = await _caller(identity, request, _said(context))
+    caller = await _caller(identity, request, _assertion_of(context))
     if caller.tenant_id != NO_TENANT and caller.user_id:
         return caller
     field = "user.user_id"
@@ -27,7 +29,9 @@ async def caller_of(identity: Authenticator, request: Request, context: RequestC
     raise InvalidRequest(f"{field}: is missing", details={"field": field})
 
 
-async def lister_of(identity: Authenticator, request: Request, query: CallerQuery) -> Caller:
+async def resolve_list_caller(
+    identity: Authenticator, request: Request, query: CallerQuery
+) -> Caller:
     """Give whom a list is for: some tenant where none is named, since each is shown the same.
 
     Raises InvalidRequest, Unauthenticated, Forbidden, AgentRequired.
@@ -37,7 +41,7 @@ async def lister_of(identity: Authenticator, request: Request, query: CallerQuer
     return replace(caller, tenant_id=caller.tenant_id or SOME_TENANT)
 
 
-async def check_identified(identity: Authenticator, request: Request) -> bool:
+async def require_authentication(identity: Authenticator, request: Request) -> bool:
     """Refuse who has to prove who it is and does not; return whether it is an operator.
 
     Where nobody has to, everybody is one. Raises InvalidRequest, Unauthenticated.
@@ -47,16 +51,16 @@ async def check_identified(identity: Authenticator, request: Request) -> bool:
     return principal is None or principal.is_admin
 
 
-async def _caller(identity: Authenticator, request: Request, said: AssertedIdentity) -> Caller:
+async def _caller(identity: Authenticator, request: Request, assertion: AssertedIdentity) -> Caller:
     authorization, by_headers = read_headers(request.headers.raw)
-    caller = await identity.resolve_caller(authorization, said, by_headers)
+    caller = await identity.resolve_caller(authorization, assertion, by_headers)
     request.scope[CALLER] = caller
     if identity.needs_token and caller.tenant_id == NO_TENANT:
         raise Forbidden("the token belongs to no tenant; use one of a tenant")
     return caller
 
 
-def _said(context: RequestContext) -> AssertedIdentity:
+def _assertion_of(context: RequestContext) -> AssertedIdentity:
     user = context.user
     if user is None:
         return NO_ASSERTION if context.agent is None else AssertedIdentity(agent=context.agent)

@@ -39,7 +39,7 @@ class EndpointFactory:
         self._refusals = refusals
         self._limits = limits
 
-    def endpoint(
+    def with_body(
         self,
         check: Callable[[object], T],
         answer: Callable[[ParsedRequest[T]], Awaitable[Response]],
@@ -62,7 +62,7 @@ class EndpointFactory:
 
         return endpoint
 
-    def bodyless(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
+    def without_body(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
         """Make an endpoint for a request without a body; ``answer`` gets its trace_id as well.
 
         It may raise ProxyError; then the request is refused with it.
@@ -79,7 +79,7 @@ class EndpointFactory:
 
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
         """Answer a request that never became a call, and tell the operator of it."""
-        self._refusals.tell(request.scope, error, trace_id)
+        self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(error, trace_id)
 
 

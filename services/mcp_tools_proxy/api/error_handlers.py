@@ -45,12 +45,12 @@ def add_failure_handlers(app: FastAPI) -> None:
         log.error("request.crashed", trace_id=trace_id, exc_info=error)
         return error_response(InternalError(), trace_id)
 
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
+    async def disconnected(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     app.exception_handler(HTTPException)(http_error)
     app.exception_handler(RequestValidationError)(invalid_query)
-    app.exception_handler(ClientDisconnect)(gone)
+    app.exception_handler(ClientDisconnect)(disconnected)
     app.exception_handler(Exception)(crashed)
 
 

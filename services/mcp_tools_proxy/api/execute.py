@@ -6,7 +6,7 @@ from functools import partial
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.callers import caller_of
+from mcp_tools_proxy.api.callers import resolve_caller
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest, validate
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
@@ -62,12 +62,12 @@ class ExecuteEndpoints:
     def routes(self) -> Sequence[DirectRoute]:
         """Describe and route the endpoints."""
         one_envelope: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
-        endpoint = self._intake.endpoint
+        with_body = self._intake.with_body
         secured = security(needed=self._identity.needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/execute",
-                endpoint(partial(validate, ExecuteRequest), self._execute),
+                with_body(partial(validate, ExecuteRequest), self._execute),
                 name="execute",
                 methods=["POST"],
                 summary="Run one tool",
@@ -82,7 +82,7 @@ class ExecuteEndpoints:
             ),
             DirectRoute(
                 "/internal/mcp/execute/batch",
-                endpoint(self._check_batch, self._execute_batch),
+                with_body(self._check_batch, self._execute_batch),
                 name="execute_batch",
                 methods=["POST"],
                 summary="Run several tools in parallel",
@@ -96,7 +96,7 @@ class ExecuteEndpoints:
             ),
             DirectRoute(
                 "/internal/mcp/prompts/get",
-                endpoint(partial(validate, PromptRequest), self._get_prompt),
+                with_body(partial(validate, PromptRequest), self._get_prompt),
                 name="get_prompt",
                 methods=["POST"],
                 summary="Get one prompt",
@@ -108,7 +108,7 @@ class ExecuteEndpoints:
             ),
             DirectRoute(
                 "/internal/mcp/resources/read",
-                endpoint(partial(validate, ResourceRequest), self._read_resource),
+                with_body(partial(validate, ResourceRequest), self._read_resource),
                 name="read_resource",
                 methods=["POST"],
                 summary="Read one resource",
@@ -121,14 +121,14 @@ class ExecuteEndpoints:
         )
 
     async def _execute(self, received: ParsedRequest[ExecuteRequest]) -> Response:
-        asked = received.body
+        body = received.body
         caller = await self._caller(received)
-        return await self._use(received, _call(received, caller, asked.tool_name, asked.arguments))
+        return await self._use(received, _call(received, caller, body.tool_name, body.arguments))
 
     async def _get_prompt(self, received: ParsedRequest[PromptRequest]) -> Response:
-        asked = received.body
+        body = received.body
         caller = await self._caller(received)
-        call = _call(received, caller, asked.name, asked.arguments, kind=Kind.PROMPT)
+        call = _call(received, caller, body.name, body.arguments, kind=Kind.PROMPT)
         return await self._use(received, call)
 
     async def _read_resource(self, received: ParsedRequest[ResourceRequest]) -> Response:
@@ -137,7 +137,7 @@ class ExecuteEndpoints:
         return await self._use(received, call)
 
     async def _caller(self, received: ParsedRequest[RequestContext]) -> Caller:
-        return await caller_of(self._identity, received.request, received.body)
+        return await resolve_caller(self._identity, received.request, received.body)
 
     async def _use(self, received: ParsedRequest[RequestContext], call: Call) -> Response:
         work = self._executor.execute(call)
@@ -148,8 +148,8 @@ class ExecuteEndpoints:
         """Run several calls at once; each has its own envelope."""
         caller = await self._caller(received)
         self._lifecycle.check_serving()
-        asked = received.body.calls
-        calls = [_call(received, caller, one.tool_name, one.arguments) for one in asked]
+        body = received.body.calls
+        calls = [_call(received, caller, one.tool_name, one.arguments) for one in body]
         outcomes = await cancel_on_disconnect(received.request.receive, self._run_all(calls))
         trace_id = received.trace_id
         return Response(

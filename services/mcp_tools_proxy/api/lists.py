@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
-from mcp_tools_proxy.api.callers import lister_of
+from mcp_tools_proxy.api.callers import resolve_list_caller
 from mcp_tools_proxy.api.endpoint import Endpoint, EndpointFactory, validate
 from mcp_tools_proxy.api.models import (
     CallerQuery,
@@ -37,7 +37,7 @@ from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_GIVEN_ONCE = (*CallerQuery.model_fields, "format")
+_SINGLE_VALUED = (*CallerQuery.model_fields, "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -109,14 +109,14 @@ class CatalogEndpoints:
 
     def _endpoint(self, listed: Callable[[Request], Awaitable[ListResponse]]) -> Endpoint:
         """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
-        return self._intake.bodyless(partial(_answer, listed))
+        return self._intake.without_body(partial(_answer, listed))
 
     async def _list_tools(self, request: Request) -> ListResponse:
-        query = request.query_params
-        names = query.getlist("names") if "names" in query else None
-        asked = validate(ToolsQuery, _single_values(query) | {"names": names})
-        caller = await lister_of(self._identity, request, asked)
-        tools = await self._registry.list_tools(caller, asked.format, asked.names)
+        parameters = request.query_params
+        names = parameters.getlist("names") if "names" in parameters else None
+        query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
+        caller = await resolve_list_caller(self._identity, request, query)
+        tools = await self._registry.list_tools(caller, query.format, query.names)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
             return ListResponse(etag_of(body), lambda: body)
@@ -128,8 +128,8 @@ class CatalogEndpoints:
         return self._listed(caller, Kind.PROMPT, {"prompts": prompts})
 
     async def _lister(self, request: Request) -> Caller:
-        asked = validate(CallerQuery, _single_values(request.query_params))
-        return await lister_of(self._identity, request, asked)
+        query = validate(CallerQuery, _single_values(request.query_params))
+        return await resolve_list_caller(self._identity, request, query)
 
     async def _list_resources(self, request: Request) -> ListResponse:
         caller = await self._lister(request)
@@ -160,7 +160,7 @@ async def _answer(
 def _single_values(query: QueryParams) -> dict[str, object]:
     """Give the parameters. One that counts once must not be there twice: whoever looked at the
     request before may have believed the other."""
-    for key in _GIVEN_ONCE:
+    for key in _SINGLE_VALUED:
         if len(query.getlist(key)) > 1:
             raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
     return dict(query)
@@ -170,8 +170,8 @@ def _matches_etag(headers: Headers, etag: str) -> bool:
     """Tell whether ``If-None-Match`` names the tag, weak or strong (RFC 9110 §13.1.2)."""
     if "if-none-match" not in headers:
         return False
-    told = ",".join(headers.getlist("if-none-match"))
-    return told.strip() == "*" or etag in _ENTITY_TAG.findall(told)
+    values = ",".join(headers.getlist("if-none-match"))
+    return values.strip() == "*" or etag in _ENTITY_TAG.findall(values)
 
 
 _IF_NONE_MATCH = {

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from mcp_tools_proxy.api.trace_id_types import GivenTraceId, TraceId
+from mcp_tools_proxy.api.trace_id_types import RequestTraceId, TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -44,7 +44,7 @@ class RequestContext(BaseModel):
 
     user: RequestUser | None = None
     agent: Agent | None = None
-    trace_id: GivenTraceId | None = None
+    trace_id: RequestTraceId | None = None
 
 
 class ExecuteRequest(CallRequest, RequestContext):

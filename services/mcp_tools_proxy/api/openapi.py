@@ -23,7 +23,7 @@ ERROR_RESPONSES: Responses = {
     503: {"model": ErrorEnvelope, "description": "RETRIEVAL_NOT_CONFIGURED, SHUTTING_DOWN"},
 }
 
-LOOKING_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
+READ_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
 """How a route fails that only shows something, the same to everybody."""
 
 CALLER_HEADERS: Sequence[Mapping[str, object]] = [

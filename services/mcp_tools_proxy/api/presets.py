@@ -5,7 +5,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
-from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest, validate
 from mcp_tools_proxy.api.models import (
     ActivePresetAnswer,
@@ -15,8 +15,8 @@ from mcp_tools_proxy.api.models import (
 )
 from mcp_tools_proxy.api.openapi import (
     ERROR_RESPONSES,
-    LOOKING_RESPONSES,
     PRESET_EXAMPLES,
+    READ_RESPONSES,
     Responses,
     request_body,
     security,
@@ -45,44 +45,44 @@ def preset_routes(
     router = APIRouter(route_class=DirectRoute)
 
     async def list_presets(request: Request, trace_id: str) -> Response:
-        await check_identified(identity, request)
+        await require_authentication(identity, request)
         presets = await reloader.presets()
         shown = [{"id": preset.preset_id, "name": preset.name} for preset in presets]
         content = {"presets": shown, "active": reloader.active.preset_id}
         return json_response(content, headers={TRACE_HEADER: trace_id})
 
     async def show_active(request: Request, trace_id: str) -> Response:
-        await check_identified(identity, request)
+        await require_authentication(identity, request)
         return json_response(_active(reloader), headers={TRACE_HEADER: trace_id})
 
     async def switch(received: ParsedRequest[PresetChoice]) -> Response:
         await gate.check(received.request.headers)
-        asked = received.body
-        await reloader.switch(asked.preset_id, persist=asked.persist is not False)
+        body = received.body
+        await reloader.switch(body.preset_id, persist=body.persist is not False)
         return json_response(_active(reloader), headers={TRACE_HEADER: received.trace_id})
 
     secured = security(needed=identity.needs_token)
     router.add_api_route(
         "/internal/mcp/presets",
-        intake.bodyless(list_presets),
+        intake.without_body(list_presets),
         name="list_presets",
         summary="List the presets that can be chosen",
         response_class=Response,
-        responses={200: {"model": PresetsAnswer}, **LOOKING_RESPONSES},
+        responses={200: {"model": PresetsAnswer}, **READ_RESPONSES},
         dependencies=secured,
     )
     router.add_api_route(
         "/internal/mcp/presets/active",
-        intake.bodyless(show_active),
+        intake.without_body(show_active),
         name="show_active",
         summary="Tell which preset is in force, and what it names in vain",
         response_class=Response,
-        responses={200: {"model": ActivePresetAnswer}, **LOOKING_RESPONSES},
+        responses={200: {"model": ActivePresetAnswer}, **READ_RESPONSES},
         dependencies=secured,
     )
     router.add_api_route(
         "/internal/mcp/presets/active",
-        intake.endpoint(partial(validate, PresetChoice), switch),
+        intake.with_body(partial(validate, PresetChoice), switch),
         methods=["PUT"],
         name="switch_preset",
         summary="Put another preset in force",

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
 
-from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.models import RemoteAnswer
-from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
+from mcp_tools_proxy.api.openapi import READ_RESPONSES, security
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.web.envelope import json_response
@@ -22,16 +22,16 @@ def remote_routes(
     router = APIRouter(route_class=DirectRoute)
 
     async def show_remote(request: Request, trace_id: str) -> Response:
-        await check_identified(identity, request)
+        await require_authentication(identity, request)
         return json_response(_shown(status()), headers={TRACE_HEADER: trace_id})
 
     router.add_api_route(
         "/internal/mcp/remote",
-        intake.bodyless(show_remote),
+        intake.without_body(show_remote),
         name="show_remote",
         summary="Tell how the connection to the remote backend is",
         response_class=Response,
-        responses={200: {"model": RemoteAnswer}, **LOOKING_RESPONSES},
+        responses={200: {"model": RemoteAnswer}, **READ_RESPONSES},
         dependencies=security(needed=identity.needs_token),
     )
     return router

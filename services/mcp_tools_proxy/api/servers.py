@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fastapi import APIRouter, Request, Response
 
-from mcp_tools_proxy.api.callers import check_identified
+from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.models import ServersAnswer
-from mcp_tools_proxy.api.openapi import LOOKING_RESPONSES, security
+from mcp_tools_proxy.api.openapi import READ_RESPONSES, security
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.web.envelope import json_response
@@ -25,7 +25,7 @@ def servers_routes(
     router = APIRouter(route_class=DirectRoute)
 
     async def list_servers(request: Request, trace_id: str) -> Response:
-        is_operator = await check_identified(identity, request)
+        is_operator = await require_authentication(identity, request)
         shown = [_shown(status) for status in statuses()]
         if not is_operator:
             shown = [_without_details(line) for line in shown]
@@ -33,11 +33,11 @@ def servers_routes(
 
     router.add_api_route(
         "/internal/mcp/servers",
-        intake.bodyless(list_servers),
+        intake.without_body(list_servers),
         name="list_servers",
         summary="Tell how the downstream servers are",
         response_class=Response,
-        responses={200: {"model": ServersAnswer}, **LOOKING_RESPONSES},
+        responses={200: {"model": ServersAnswer}, **READ_RESPONSES},
         dependencies=security(needed=identity.needs_token),
     )
     return router

@@ -15,7 +15,7 @@ def _text_or_number(value: object) -> object:
 
 
 TraceId = Annotated[str, StringConstraints(pattern=TRACE_ID_PATTERN)]
-GivenTraceId = Annotated[
+RequestTraceId = Annotated[
     object,
     AfterValidator(_text_or_number),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}),

@@ -21,8 +21,12 @@ from mcp_tools_proxy.api.servers import servers_routes
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.mcp_server.http.authentication import RequestAuthenticator, caller_of, refusal
-from mcp_tools_proxy.mcp_server.http.endpoints import HttpFacade, HttpLimits
+from mcp_tools_proxy.mcp_server.http.authentication import (
+    RequestAuthenticator,
+    authenticated_caller,
+    json_rpc_error_response,
+)
+from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.body import BodyLimits
@@ -123,13 +127,13 @@ def create_app(
 
 def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
     """Answer as the entry that was asked does: MCP's clients expect JSON-RPC."""
-    answer = refusal if scope["path"].startswith("/mcp") else error_response
+    answer = json_rpc_error_response if scope["path"].startswith("/mcp") else error_response
     return answer(error, trace_id)
 
 
-def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpFacade:
-    return HttpFacade(
-        build_server(settings, gateway, caller_of),
+def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpEndpoints:
+    return HttpEndpoints(
+        build_server(settings, gateway, authenticated_caller),
         entrance=RequestAuthenticator(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,

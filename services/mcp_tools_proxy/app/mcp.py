@@ -10,22 +10,22 @@ from mcp_tools_proxy.connector.websocket_link import LinkRules
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import backend_readiness
-from mcp_tools_proxy.mcp_server.message_session import Conversations
+from mcp_tools_proxy.mcp_server.message_session import MessageSessions
 from mcp_tools_proxy.mcp_server.request import CallerOf
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.settings.settings import Settings
 
 
 def build_server(
     settings: Settings, gateway: Gateway, caller_of: CallerOf, *, one_tenant: bool = False
-) -> FacadeServer:
+) -> GatewayMcpServer:
     """Build a server over the gateway; ``caller_of`` tells who sent a request.
 
     With ``one_tenant`` that is always the same tenant, which need not leave room to others.
     """
     limit = settings.max_sessions
-    return FacadeServer(
+    return GatewayMcpServer(
         settings.app_name,
         registry=gateway.registry,
         executor=gateway.executor,
@@ -66,7 +66,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
     connector = Connector(
         rules,
         _token(settings),
-        Conversations(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
+        MessageSessions(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
         # many backends list once, and never ask again
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         metrics=gateway.metrics,

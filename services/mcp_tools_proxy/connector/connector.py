@@ -9,8 +9,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.connector.dialer import Dialer
-from mcp_tools_proxy.connector.frame_router import Exchange
-from mcp_tools_proxy.connector.remote_sessions import Conversation, Send
+from mcp_tools_proxy.connector.frame_router import FrameRouter
+from mcp_tools_proxy.connector.remote_sessions import McpSession, Send
 from mcp_tools_proxy.connector.token import Token
 from mcp_tools_proxy.connector.websocket_link import Link, LinkFault, LinkRules, open_link
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
@@ -19,14 +19,14 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 LEFTOVER_S = 1.0
 """How long answers may take to go out when the service stops, in seconds."""
 
-STALL_LOOK_S = 0.5
+STALL_POLL_S = 0.5
 """How often a link that is not read from, since too much waits to be sent, is looked at."""
 
 
-class Conversations(Protocol):
+class McpSessions(Protocol):
     """Where conversations are begun."""
 
-    def begin(self, send: Send) -> Conversation:
+    def open(self, send: Send) -> McpSession:
         """Begin one whose messages go to ``send``."""
         ...
 
@@ -57,7 +57,7 @@ class ConnectorRules:
 
 
 class Connector:
-    """Serves ``conversations`` to a backend while ``run`` runs.
+    """Serves ``mcp_sessions`` to a backend while ``run`` runs.
 
     Sessions outlive a link by ``drop_grace_s``: their calls go on, and what they say meanwhile goes
     out over the next link. After that they end, and their calls are cancelled. What a link had
@@ -68,16 +68,16 @@ class Connector:
         self,
         rules: ConnectorRules,
         token: Token,
-        conversations: Conversations,
+        mcp_sessions: McpSessions,
         *,
         ready: Callable[[], Awaitable[object]],
         metrics: Metrics,
     ) -> None:
         """``ready`` is waited for before the backend is dialled for the first time."""
         self._rules = rules
-        self._conversations = conversations
-        self._exchange = Exchange(
-            conversations.begin,
+        self._mcp_sessions = mcp_sessions
+        self._router = FrameRouter(
+            mcp_sessions.open,
             server_identifier=rules.server_identifier,
             max_frame_bytes=rules.link.max_frame_bytes,
             max_items=rules.max_items,
@@ -85,7 +85,7 @@ class Connector:
             session_idle_s=rules.session_idle_s,
             metrics=metrics,
         )
-        self._sessions, self._outbox = self._exchange.sessions, self._exchange.outbox
+        self._sessions, self._outbox = self._router.sessions, self._router.outbox
         self._dialer = Dialer(
             partial(open_link, rules.link),
             token,
@@ -128,11 +128,11 @@ class Connector:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(one.run())
-                    for one in (self._sessions, self._conversations, self._dialer)
+                    for one in (self._sessions, self._mcp_sessions, self._dialer)
                 ]
                 try:
                     yield
-                    await self._say_the_rest()
+                    await self._flush()
                 finally:
                     self._sessions.end_all()
                     for task in running:
@@ -140,8 +140,8 @@ class Connector:
         finally:
             self._stop_waiting()
 
-    async def _say_the_rest(self) -> None:
-        self._conversations.end_streams()
+    async def _flush(self) -> None:
+        self._mcp_sessions.end_streams()
         if self._dialer.state is not RemoteState.ONLINE:
             return
         with suppress(TimeoutError):
@@ -154,20 +154,25 @@ class Connector:
         self._stop_waiting()
         try:
             async with asyncio.TaskGroup() as tasks:
-                ways = {tasks.create_task(way(link)) for way in (self._read_from, self._send_to)}
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                for way in ways:
-                    way.cancel()
+                transfers = {
+                    tasks.create_task(transfer(link))
+                    for transfer in (self._read_from, self._send_to)
+                }
+                await asyncio.wait(transfers, return_when=asyncio.FIRST_COMPLETED)
+                for transfer in transfers:
+                    transfer.cancel()
         finally:
             loop = asyncio.get_running_loop()
-            self._ending = loop.call_later(self._rules.drop_grace_s, self._exchange.forget)
+            self._ending = loop.call_later(self._rules.drop_grace_s, self._router.expire_all)
 
     async def _read_from(self, link: Link) -> None:
         async for data in link.receive():
-            while not await self._outbox.room(STALL_LOOK_S):  # who does not read is not heard
+            while not await self._outbox.wait_for_capacity(
+                STALL_POLL_S
+            ):  # who does not read is not heard
                 if link.closed:
                     return
-            await self._exchange.take(data)
+            await self._router.receive(data)
 
     async def _send_to(self, link: Link) -> None:
         with suppress(LinkFault):

@@ -15,7 +15,7 @@ from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
-_LASTING = {RemoteState.ONLINE: "up", RemoteState.UNAUTHORIZED: "refused"}
+_STATE_GROUPS = {RemoteState.ONLINE: "up", RemoteState.UNAUTHORIZED: "refused"}
 """How long the others last is no news: dials and pauses take turns until a link is up."""
 
 log = structlog.get_logger()
@@ -73,16 +73,16 @@ class Dialer:
         """Dial as soon as there is something to serve, and dial again, until cancelled."""
         await self._ready()
         while True:
-            self._become(RemoteState.CONNECTING)
+            self._set_state(RemoteState.CONNECTING)
             token = await self._token.read()
-            fault, lived_s = await self._have_a_link(token)
+            fault, lived_s = await self._run_link(token)
             self._metrics.remote_link_losses.labels(fault.kind.value).inc()
             if fault.kind is FaultKind.UNAUTHORIZED:
-                await self._wait_for_another(token, fault)
+                await self._wait_for_other_token(token, fault)
             else:
                 await self._pause(fault, lived_s)
 
-    async def _have_a_link(self, token: str | None) -> tuple[LinkFault, float]:
+    async def _run_link(self, token: str | None) -> tuple[LinkFault, float]:
         """Dial and serve until the link ends; give why, and how many seconds it was up."""
         self.attempts += 1
         if token is None:
@@ -104,18 +104,18 @@ class Dialer:
         self.links += 1
         self.attempts = 0
         self._metrics.remote_links.inc()
-        self._become(RemoteState.ONLINE)
+        self._set_state(RemoteState.ONLINE)
         log.info("remote.online", links=self.links)
 
-    async def _wait_for_another(self, token: str | None, fault: LinkFault) -> None:
-        self._fell(fault)
-        self._become(RemoteState.UNAUTHORIZED)
+    async def _wait_for_other_token(self, token: str | None, fault: LinkFault) -> None:
+        self._record_failure(fault)
+        self._set_state(RemoteState.UNAUTHORIZED)
         log.error("remote.unauthorized", reason=str(fault))
-        await self._token.other_than(token)
+        await self._token.wait_for_change(token)
         self._setbacks = 0
 
     async def _pause(self, fault: LinkFault, lived_s: float) -> None:
-        is_news = self._fell(fault) or lived_s > 0
+        is_new = self._record_failure(fault) or lived_s > 0
         pause_s = pause_before_dialling(
             fault,
             self._setbacks,
@@ -125,21 +125,21 @@ class Dialer:
         )
         self._setbacks = 0 if lived_s >= STEADY_S else self._setbacks + 1
         self._next_at = self._clock() + pause_s
-        self._become(RemoteState.OFFLINE)
-        tell = log.warning if is_news else log.debug
-        tell("remote.offline", reason=str(fault), dialled_again_in_s=round(pause_s, 3))
+        self._set_state(RemoteState.OFFLINE)
+        write = log.warning if is_new else log.debug
+        write("remote.offline", reason=str(fault), dialled_again_in_s=round(pause_s, 3))
         await asyncio.sleep(pause_s)
         self._next_at = None
 
-    def _fell(self, fault: LinkFault) -> bool:
+    def _record_failure(self, fault: LinkFault) -> bool:
         """Take in why there is no link; tell whether it is another reason than before."""
         last, self._last_fault = self._last_fault, fault
-        if last is None or last.kind.is_meant is not fault.kind.is_meant:
+        if last is None or last.kind.is_deliberate is not fault.kind.is_deliberate:
             self._setbacks = 0
         return last is None or str(last) != str(fault)
 
-    def _become(self, state: RemoteState) -> None:
-        if _LASTING.get(state) != _LASTING.get(self.state):
+    def _set_state(self, state: RemoteState) -> None:
+        if _STATE_GROUPS.get(state) != _STATE_GROUPS.get(self.state):
             self.since = _now()
         self.state = state
         self._metrics.remote_up.set(state is RemoteState.ONLINE)

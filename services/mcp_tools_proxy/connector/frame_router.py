@@ -6,10 +6,15 @@ from contextlib import suppress
 
 import structlog
 
-from mcp_tools_proxy.connector.frame_summary import describe
+from mcp_tools_proxy.connector.frame_summary import summarize
 from mcp_tools_proxy.connector.frames import BadFrame, read_frame, with_meta, write_frame
 from mcp_tools_proxy.connector.outbox import Outbox
-from mcp_tools_proxy.connector.remote_sessions import Converse, Sessions, is_request, shown
+from mcp_tools_proxy.connector.remote_sessions import (
+    RemoteSessions,
+    SessionFactory,
+    is_request,
+    redact,
+)
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -25,8 +30,8 @@ Message = Mapping[str, object]
 log = structlog.get_logger()
 
 
-class Exchange:
-    """Frames and sessions, whatever link there is: ``take`` a frame in, those in ``outbox`` go out.
+class FrameRouter:
+    """Hands frames that come in to their sessions, and sessions' messages to ``outbox``.
 
     ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in. ``max_items``
     bounds the JSON values of one frame that comes in.
@@ -34,7 +39,7 @@ class Exchange:
 
     def __init__(
         self,
-        converse: Converse,
+        session_factory: SessionFactory,
         *,
         server_identifier: str,
         max_frame_bytes: int,
@@ -47,29 +52,29 @@ class Exchange:
         self._max_frame_bytes = max_frame_bytes
         self._max_items = max_items
         self._frames_in, self._frames_out = (
-            {result: metrics.remote_frames.labels(way, result) for result in results}
-            for way, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
+            {result: metrics.remote_frames.labels(direction, result) for result in results}
+            for direction, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
         )
         self._log = log.bind()  # bound once: the lazy one binds at each line
         self.outbox = Outbox()
-        self.sessions = Sessions(
-            converse, self._say, max_sessions=max_sessions, idle_s=session_idle_s
+        self.sessions = RemoteSessions(
+            session_factory, self.send, max_sessions=max_sessions, idle_s=session_idle_s
         )
 
     def __repr__(self) -> str:
         return f"<Exchange {len(self.sessions)} sessions, {self.outbox}>"
 
-    async def take(self, data: bytes | None) -> None:
+    async def receive(self, data: bytes | None) -> None:
         """Take one frame, whatever it is: none ends the link or disturbs another session."""
         try:
             frame = read_frame(data, max_items=self._max_items)
-            self._tell("in", frame.session_identifier, frame.message)
-            await self._hear(frame.session_identifier, with_meta(frame.message))
+            self._log_frame("in", frame.session_identifier, frame.message)
+            await self._deliver(frame.session_identifier, with_meta(frame.message))
         except BadFrame as bad:
             self._ignored(str(bad))
             if bad.frame is not None and bad.error is not None and is_request(bad.frame.message):
-                answer = _refusal(bad.error, bad.frame.message)
-                await self._say(bad.frame.session_identifier, answer)
+                answer = _error_response(bad.error, bad.frame.message)
+                await self.send(bad.frame.session_identifier, answer)
         except InvalidRequest as error:
             self._ignored(error.message)
         except Exception:
@@ -77,28 +82,28 @@ class Exchange:
         else:
             self._frames_in["ok"].inc()
 
-    async def _hear(self, session_identifier: str, message: object) -> None:
+    async def _deliver(self, session_identifier: str, message: object) -> None:
         try:
-            await self.sessions.hear(session_identifier, message)
+            await self.sessions.deliver(session_identifier, message)
         except CapacityExceeded as error:
             if not is_request(message):
                 raise InvalidRequest(error.message) from None
-            await self._say(session_identifier, _refusal(error, message))
+            await self.send(session_identifier, _error_response(error, message))
 
     def _ignored(self, reason: str) -> None:
         self._frames_in["ignored"].inc()
         log.warning("remote.frame_ignored", reason=reason)
 
-    async def _say(self, session_identifier: str, message: Message) -> None:
+    async def send(self, session_identifier: str, message: Message) -> None:
         """Leave one message of a session to be sent; wait while there is no room."""
         data = write_frame(session_identifier, self._server_identifier, message)
         if len(data) > self._max_frame_bytes:
             self._frames_out["too_large"].inc()
-            log.warning("remote.frame_too_large", bytes=len(data), summary=describe(message))
+            log.warning("remote.frame_too_large", bytes=len(data), summary=summarize(message))
             if "method" in message:
                 if is_request(message):  # whoever asks would wait for ever
                     with suppress(InvalidRequest):
-                        await self._hear(session_identifier, self._too_large(message))
+                        await self._deliver(session_identifier, self._too_large(message))
                 return
             message = self._too_large(message)
             data = write_frame(session_identifier, self._server_identifier, message)
@@ -106,26 +111,26 @@ class Exchange:
                 return
         else:
             self._frames_out["ok"].inc()
-        self._tell("out", session_identifier, message)
+        self._log_frame("out", session_identifier, message)
         await self.outbox.put(data)
 
     def _too_large(self, message: Message) -> Message:
         error = ResultTooLarge(
             f"this would be over {self._max_frame_bytes} bytes, the most of one frame"
         )
-        return _refusal(error, message)
+        return _error_response(error, message)
 
-    def _tell(self, direction: str, session_identifier: str, message: object) -> None:
+    def _log_frame(self, direction: str, session_identifier: str, message: object) -> None:
         """Log one line for each frame: keys and names, no values (W-15, W-18)."""
         if self._log.is_enabled_for(logging.INFO):
             self._log.info(
                 "remote.frame",
                 direction=direction,
-                session=shown(session_identifier),
-                summary=describe(message),
+                session=redact(session_identifier),
+                summary=summarize(message),
             )
 
-    def forget(self) -> None:
+    def expire_all(self) -> None:
         """Give up what nobody came back for: sessions end, their calls are cancelled."""
         if len(self.sessions) or self.outbox.waiting_bytes:
             log.warning("remote.sessions_ended", sessions=len(self.sessions))
@@ -133,9 +138,9 @@ class Exchange:
         self.outbox.clear()
 
 
-def _refusal(error: ProxyError, message: object) -> Message:
+def _error_response(error: ProxyError, message: object) -> Message:
     """Answer a request, be it the backend's or its session's own, with a JSON-RPC error."""
     id_ = message.get("id") if isinstance(message, Mapping) else None
     code = INVALID_REQUEST if isinstance(error, InvalidRequest) else INTERNAL_ERROR
-    told = {"code": code, "message": error.message, "data": error.as_json}
-    return {"jsonrpc": "2.0", "id": id_, "error": told}
+    error_object = {"code": code, "message": error.message, "data": error.as_json}
+    return {"jsonrpc": "2.0", "id": id_, "error": error_object}

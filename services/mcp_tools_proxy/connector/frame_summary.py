@@ -42,7 +42,7 @@ _QUOTED = re.compile(
 Json = dict[str, object]
 
 
-def describe(message: object) -> str:
+def summarize(message: object) -> str:
     """Sum up a parsed message, of either direction and of any shape. Never raises.
 
     ``type= id= method= params=<keys> params{…} result{…} has_result=true error=<message>``, without
@@ -83,10 +83,10 @@ def _identifier(identifier: object) -> str:
 
 def _error(message: Json) -> str:
     """Give the error's message; what it quotes may be a value, and is left out."""
-    said = _object(message.get("error")).get("message")
-    if not isinstance(said, str):
+    message_text = _object(message.get("error")).get("message")
+    if not isinstance(message_text, str):
         return ""
-    return _text(_QUOTED.sub('"…"', said[:_MOST_READ]), ERROR_CHARS)
+    return _text(_QUOTED.sub('"…"', message_text[:_MOST_READ]), ERROR_CHARS)
 
 
 def _of_params(params: Json) -> Iterable[str]:

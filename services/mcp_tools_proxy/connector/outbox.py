@@ -29,12 +29,12 @@ class Outbox:
         self._tries = 0
         """How often the first of the frames was begun."""
         self.waiting_bytes = 0
-        self._tell()
+        self._update_events()
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self._frames)} frames, {self.waiting_bytes} bytes>"
 
-    async def room(self, within_s: float | None = None) -> bool:
+    async def wait_for_capacity(self, within_s: float | None = None) -> bool:
         """Wait in turn for room for one frame more, whatever its size; tell whether there is some.
 
         ``within_s`` bounds the wait, in seconds.
@@ -53,10 +53,10 @@ class Outbox:
 
     async def put(self, frame: bytes) -> None:
         """Leave a frame to be sent; wait while there is no room."""
-        await self.room()
+        await self.wait_for_capacity()
         self._frames.append(frame)
         self.waiting_bytes += len(frame)
-        self._tell()
+        self._update_events()
 
     async def drain(self, send: Callable[[bytes], Awaitable[None]]) -> None:
         """Send what there is and what comes, until cancelled or ``send`` raises.
@@ -76,16 +76,16 @@ class Outbox:
                 self._frames.popleft()
                 self._tries = 0
                 self.waiting_bytes -= len(frame)
-                self._tell()
+                self._update_events()
 
     def clear(self) -> None:
         """Forget what waits: nobody is there to read it any more."""
         self._frames.clear()
         self._tries = 0
         self.waiting_bytes = 0
-        self._tell()
+        self._update_events()
 
-    def _tell(self) -> None:
+    def _update_events(self) -> None:
         _set(self._filled, bool(self._frames))
         _set(self._emptied, not self._frames)
         _set(self._has_capacity, self.waiting_bytes < self._max_bytes)

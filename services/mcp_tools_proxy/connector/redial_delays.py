@@ -15,7 +15,7 @@ REFUSED_SHORTEST_S = 1.0
 REFUSED_LONGEST_S = 30.0
 """The first and the longest pause after a backend said so, in seconds."""
 
-ASKED_LONGEST_S = 300.0
+RETRY_AFTER_LONGEST_S = 300.0
 """The longest pause that a backend may ask for, in seconds."""
 
 
@@ -35,9 +35,9 @@ def pause_before_dialling(
     """
     if lived_s >= STEADY_S:
         return 0.0
-    asked_s = min(fault.retry_after_s or 0.0, ASKED_LONGEST_S)
+    retry_after_s = min(fault.retry_after_s or 0.0, RETRY_AFTER_LONGEST_S)
     shortest, longest = SHORTEST_S, longest_s
-    if fault.kind.is_meant:
+    if fault.kind.is_deliberate:
         shortest, longest = REFUSED_SHORTEST_S, max(longest_s, REFUSED_LONGEST_S)
     whole = min(longest, shortest * float(1 << min(setbacks, 16)))
-    return max(asked_s, whole * (0.5 + 0.5 * random()))
+    return max(retry_after_s, whole * (0.5 + 0.5 * random()))

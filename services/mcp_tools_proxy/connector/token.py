@@ -27,7 +27,7 @@ class Token(Protocol):
         """Give it; None while there is none."""
         ...
 
-    async def other_than(self, refused: str | None) -> None:
+    async def wait_for_change(self, refused: str | None) -> None:
         """Wait until there is one, and another than ``refused``."""
         ...
 
@@ -44,7 +44,7 @@ class FixedToken:
         """Give it."""
         return self._token
 
-    async def other_than(self, refused: str | None) -> None:
+    async def wait_for_change(self, refused: str | None) -> None:
         """Wait for ever."""
         await asyncio.Event().wait()
 
@@ -63,13 +63,13 @@ class FileToken:
 
     async def read(self) -> str | None:
         """Read the file; None when it holds no token, which is logged once."""
-        token, problem = await asyncio.to_thread(self._look)
+        token, problem = await asyncio.to_thread(self._load)
         if problem is not None and problem != self.problem:
             log.error("remote.token_unreadable", source=str(self._path), reason=problem)
         self.problem = problem
         return token
 
-    async def other_than(self, refused: str | None) -> None:
+    async def wait_for_change(self, refused: str | None) -> None:
         """Follow the file until it holds another token: it is read at once, and on each change.
 
         While it cannot be read it is read again and again: it does not change when it can be.
@@ -82,7 +82,7 @@ class FileToken:
             if token not in (None, refused):
                 return
 
-    def _look(self) -> tuple[str | None, str | None]:
+    def _load(self) -> tuple[str | None, str | None]:
         try:
             with self._path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)

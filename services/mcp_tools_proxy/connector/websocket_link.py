@@ -31,7 +31,7 @@ class FaultKind(Enum):
     """The backend does not know the token, or it gives no access."""
 
     @property
-    def is_meant(self) -> bool:
+    def is_deliberate(self) -> bool:
         """Whether the backend wants it so; others are accidents."""
         return self not in (FaultKind.LOST, FaultKind.UNREACHABLE)
 
@@ -55,11 +55,11 @@ DIAL_S = 5.0
 CLOSE_S = 1.0
 """How long the backend may take to close as well, in seconds."""
 
-_MEANT = frozenset({1008, 1013})
+_DELIBERATE_CODES = frozenset({1008, 1013})
 """Close codes that are no accident: a policy, or try again later; those of applications too."""
-_APPLICATIONS = 3000
+_FIRST_APPLICATION_CODE = 3000
 
-_NOBODY_BEHIND = frozenset({502, 503, 504})
+_PROXY_STATUSES = frozenset({502, 503, 504})
 _ERRORS = (aiohttp.ClientError, OSError, ValueError)
 
 LONGEST_MS = 2**31 - 1
@@ -139,8 +139,8 @@ class Link:
             return LinkFault(FaultKind.LOST, f"a frame of the backend was over {limit} bytes")
         if self._is_broken:
             return LinkFault(FaultKind.LOST, f"what the backend sent is no WebSocket, code {code}")
-        meant = code in _MEANT or code >= _APPLICATIONS
-        kind = FaultKind.CLOSED if meant else FaultKind.LOST
+        is_deliberate = code in _DELIBERATE_CODES or code >= _FIRST_APPLICATION_CODE
+        kind = FaultKind.CLOSED if is_deliberate else FaultKind.LOST
         return LinkFault(kind, f"the backend closed the link with code {code}")
 
 
@@ -148,9 +148,11 @@ class Link:
 async def open_link(rules: LinkRules, token: str) -> AsyncIterator[Link]:
     """Dial the backend and yield the link; it is closed at the end. Raises LinkFault."""
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(socket_factory=_watched(rules), force_close=True),
+        connector=aiohttp.TCPConnector(
+            socket_factory=_sockets_with_timeout(rules), force_close=True
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[refuse_redirects(_redirected)],
+        trace_configs=[refuse_redirects(_redirect_fault)],
     ) as http:
         link = Link(await _dial(http, rules, token), rules)
         try:
@@ -178,28 +180,30 @@ async def _dial(
     except TimeoutError:
         raise LinkFault(FaultKind.UNREACHABLE, f"no answer within {DIAL_S:g} s") from None
     except aiohttp.WSServerHandshakeError as error:
-        raise _refused(error) from None
+        raise _handshake_fault(error) from None
     except aiohttp.ClientConnectorCertificateError as error:
-        raise _untrusted(error.certificate_error) from None
+        raise _certificate_fault(error.certificate_error) from None
     except aiohttp.ClientSSLError:
         raise LinkFault(FaultKind.UNREACHABLE, "could not be reached: TLS failed") from None
     except aiohttp.ClientConnectorDNSError:
         raise LinkFault(FaultKind.UNREACHABLE, "the host name cannot be resolved") from None
     except _ERRORS as error:
-        raise LinkFault(FaultKind.UNREACHABLE, f"could not be reached: {_named(error)}") from None
+        raise LinkFault(
+            FaultKind.UNREACHABLE, f"could not be reached: {_error_text(error)}"
+        ) from None
     if websocket.protocol != SUBPROTOCOL:
         log.warning("remote.no_subprotocol", wanted=SUBPROTOCOL)
     return websocket
 
 
-def _refused(error: aiohttp.WSServerHandshakeError) -> LinkFault:
-    retry_after_s = _seconds(error.headers.get("Retry-After") if error.headers else None)
+def _handshake_fault(error: aiohttp.WSServerHandshakeError) -> LinkFault:
+    retry_after_s = _retry_after_s(error.headers.get("Retry-After") if error.headers else None)
     if error.status in (401, 403):
         return LinkFault(
             FaultKind.UNAUTHORIZED, f"the backend refuses the token with HTTP status {error.status}"
         )
-    nobody = error.status in _NOBODY_BEHIND
-    kind = FaultKind.UNREACHABLE if nobody else FaultKind.REFUSED
+    is_proxy_error = error.status in _PROXY_STATUSES
+    kind = FaultKind.UNREACHABLE if is_proxy_error else FaultKind.REFUSED
     return LinkFault(
         kind,
         f"the backend answered with HTTP status {error.status}, and no WebSocket",
@@ -207,39 +211,39 @@ def _refused(error: aiohttp.WSServerHandshakeError) -> LinkFault:
     )
 
 
-def _untrusted(error: Exception) -> LinkFault:
+def _certificate_fault(error: Exception) -> LinkFault:
     """Say in the TLS library's words what is wrong with the certificate."""
     why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "unknown"
     return LinkFault(FaultKind.REFUSED, f"the backend's certificate is not trusted: {why}")
 
 
-def _named(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Name what the system says, or else the kind of error: its text may quote the URL."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number is not None and number > 0 else type(error).__name__
 
 
-def _seconds(text: str | None) -> float | None:
+def _retry_after_s(text: str | None) -> float | None:
     """Read ``Retry-After``; a date is not worth its clock."""
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _redirected(response: aiohttp.ClientResponse) -> LinkFault:
+def _redirect_fault(response: aiohttp.ClientResponse) -> LinkFault:
     """Say so of a redirect, which is not followed: the token is for one address."""
     return LinkFault(
         FaultKind.REFUSED, f"the backend answered with HTTP status {response.status}, a redirect"
     )
 
 
-def _watched(rules: LinkRules) -> SocketFactory:
+def _sockets_with_timeout(rules: LinkRules) -> SocketFactory:
     """Make what opens sockets whose unsent data is given up when the backend is gone."""
 
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        watched = socket.socket(family, kind, protocol)
+        opened = socket.socket(family, kind, protocol)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # not everywhere
-            gone_ms = min(int(rules.keepalive_s * 2000), LONGEST_MS)
-            watched.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, gone_ms)
-        return watched
+            timeout_ms = min(int(rules.keepalive_s * 2000), LONGEST_MS)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+        return opened
 
     return open_socket

@@ -65,6 +65,6 @@ class Call:
     meta: Mapping[str, object] = field(default_factory=dict)
     """The request's ``_meta``; its server gets what MCP does not reserve of it (W-12)."""
     client: Client = NULL_CLIENT
-    resumed: InputResponses | None = None
+    input_responses: InputResponses | None = None
     waited_s: float = 0.0
     """Seconds that it waited for a server's first attempt; they count towards its time-out."""

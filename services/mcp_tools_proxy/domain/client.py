@@ -41,10 +41,10 @@ class Client(Protocol):
         ...
 
     @property
-    def resumes(self) -> bool:
+    def supports_input_required(self) -> bool:
         """Whether it takes ``input_required`` for a result, and then calls again with the answers.
 
-        That is how it is asked in MCP 2026-07-28; any other client is asked by ``ask``.
+        That is how it is asked in MCP 2026-07-28; any other client is asked by ``request``.
         """
         ...
 
@@ -55,7 +55,7 @@ class Client(Protocol):
         """
         ...
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Ask it ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
         Gives its raw result. Raises ClientRequestFailed when it cannot be asked, or answers with an
@@ -70,12 +70,12 @@ class NullClient:
     capabilities: Mapping[str, object] = {}
     wants_progress = False
     log_level: str | None = None
-    resumes = False
+    supports_input_required = False
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Drop it."""
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Raise ClientRequestFailed."""
         raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked anything")
 

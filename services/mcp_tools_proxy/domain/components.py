@@ -15,7 +15,7 @@ class Result:
 
     ``max_bytes`` is what it may have as JSON; None is the gateway's own limit. One that
     ``input_required`` is no result yet: ``value`` is MCP's InputRequiredResult as the server sent
-    it. Only a call whose client ``resumes`` gets such a one.
+    it. Only a call whose client ``supports_input_required`` gets such a one.
     """
 
     value: JsonObject

@@ -24,24 +24,24 @@ from mcp_tools_proxy.domain.client import ClientRequestFailed
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """What a log line may be, the least first (RFC 5424)."""
 
-Tell = Callable[[Mapping[str, object]], Awaitable[None]]
+SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one message to a client."""
 
 log = structlog.get_logger()
 
 
-class _Question(BaseModel):
+class _RawRequest(BaseModel):
     """A request of a server to a client, as it is on the wire."""
 
     method: str
     params: dict[str, Any]
 
 
-class _Note(Notification[dict[str, Any], str]):
+class _RawNotification(Notification[dict[str, Any], str]):
     """A notification, as it is on the wire."""
 
 
-class _Answer(BaseModel):
+class _RawResult(BaseModel):
     """A client's result, as it came."""
 
     model_config = ConfigDict(extra="allow")
@@ -60,9 +60,9 @@ class SessionClient:
         progress_token: object,
         log_level: str | None,
         *,
-        resumes: bool,
+        supports_input_required: bool,
     ) -> None:
-        self.resumes = resumes
+        self.supports_input_required = supports_input_required
         self.wants_progress = progress_token is not None
         self.log_level = log_level
         self._session = session
@@ -74,29 +74,33 @@ class SessionClient:
         declared = self._session.client_capabilities
         if declared is None:
             return {}
-        told: dict[str, object] = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return told
+        raw: dict[str, object] = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return raw
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Tell it of this call's progress, or a log line; see Client."""
         try:
             if method == "notifications/progress":
-                await self._tell_progress(cast("Mapping[str, Any]", params))
+                await self._send_progress(cast("Mapping[str, Any]", params))
             elif method == "notifications/message" and is_wanted(
                 params.get("level"), self.log_level
             ):
-                note = cast("ServerNotification", _Note(method=method, params=dict(params)))
-                await self._session.send_notification(note, related_request_id=self._request_id)
+                notification = cast(
+                    "ServerNotification", _RawNotification(method=method, params=dict(params))
+                )
+                await self._session.send_notification(
+                    notification, related_request_id=self._request_id
+                )
         except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Ask it, and give its raw result; see Client."""
-        question = cast("ServerRequest", _Question(method=method, params=dict(params)))
+        request = cast("ServerRequest", _RawRequest(method=method, params=dict(params)))
         try:
-            answer = await self._session.send_request(
-                question,
-                _Answer,
+            result = await self._session.send_request(
+                request,
+                _RawResult,
                 metadata=ServerMessageMetadata(related_request_id=self._request_id),
             )
         except NoBackChannelError:
@@ -109,9 +113,9 @@ class SessionClient:
             raise ClientRequestFailed(
                 INTERNAL_ERROR, "the client's answer is not one of MCP"
             ) from None
-        return answer.model_dump(by_alias=True, mode="json")
+        return result.model_dump(by_alias=True, mode="json")
 
-    async def _tell_progress(self, params: Mapping[str, Any]) -> None:
+    async def _send_progress(self, params: Mapping[str, Any]) -> None:
         if self.wants_progress:
             await self._session.report_progress(
                 params["progress"], params.get("total"), params.get("message")
@@ -121,18 +125,22 @@ class SessionClient:
 class EnvelopeClient:
     """The client of one plain request of MCP 2026-07-28, which declares what it is capable of.
 
-    ``tell`` sends it a message, None where nothing can be said before the result. It is asked
+    ``send`` sends it a message, None where nothing can be said before the result. It is asked
     nothing: it comes again with the answers.
     """
 
-    resumes = True
+    supports_input_required = True
 
     def __init__(
-        self, declared: object, tell: Tell | None, progress_token: object, log_level: str | None
+        self,
+        declared: object,
+        send: SendMessage | None,
+        progress_token: object,
+        log_level: str | None,
     ) -> None:
         self.log_level = log_level
         self._declared = declared
-        self._tell = tell
+        self._send = send
         is_token = isinstance(progress_token, str | int) and not isinstance(progress_token, bool)
         self._progress_token = progress_token if is_token else None
 
@@ -152,21 +160,21 @@ class EnvelopeClient:
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Tell it of this call's progress, or a log line; see Client."""
-        if self._tell is None:
+        if self._send is None:
             return
-        told: Mapping[str, object] | None = None
+        sent: Mapping[str, object] | None = None
         if method == "notifications/progress" and self._progress_token is not None:
-            told = {**params, "progressToken": self._progress_token}
+            sent = {**params, "progressToken": self._progress_token}
         elif method == "notifications/message" and is_wanted(params.get("level"), self.log_level):
-            told = params
-        if told is None:
+            sent = params
+        if sent is None:
             return
         try:
-            await self._tell({"jsonrpc": "2.0", "method": method, "params": told})
+            await self._send({"jsonrpc": "2.0", "method": method, "params": sent})
         except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Raise ClientRequestFailed."""
         raise ClientRequestFailed(
             INVALID_REQUEST, "the client cannot be asked anything over this connection"

@@ -25,13 +25,13 @@ from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyEr
 from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json, unsupported_reason
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
 
 MAX_OPEN_REQUESTS = 64
 """Requests of one session that are not answered yet; one more is refused."""
 
-MAX_UNHEARD = 256
+MAX_QUEUED_MESSAGES = 256
 """Messages of one session that were not looked at yet."""
 
 Send = Callable[[Mapping[str, object]], Awaitable[None]]
@@ -40,33 +40,33 @@ Send = Callable[[Mapping[str, object]], Awaitable[None]]
 log = structlog.get_logger()
 
 
-class Conversation:
-    """One session, of either era: ``hear`` takes what the client says, ``send`` what it is told.
+class MessageSession:
+    """One session, of either era: ``receive`` takes what the client says, ``send`` what it is told.
 
     Messages are heard in order; requests are answered as they are done, at most
     ``MAX_OPEN_REQUESTS`` at once.
     """
 
     def __init__(
-        self, server: FacadeServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
+        self, server: GatewayMcpServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
     ) -> None:
         """``tasks`` runs the answers that do not go the SDK's way."""
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
-        self._plain: dict[str, asyncio.Task[None]] = {}
+        self._stateless: dict[str, asyncio.Task[None]] = {}
         """The plain requests that are being answered, by id."""
-        self._is_of_newer_era: bool | None = None
+        self._is_modern: bool | None = None
         """As its first request made it. The SDK is given that one, so that it knows as well."""
         self._open: dict[str, str] = {}
         """The methods of the requests that wait for their answer, by id."""
-        self._unheard, self._messages = anyio.create_memory_object_stream[
+        self._to_sdk, self._from_client = anyio.create_memory_object_stream[
             SessionMessage | Exception
-        ](MAX_UNHEARD)
+        ](MAX_QUEUED_MESSAGES)
         self._answered = asyncio.Event()
         self._answered.set()
-        self._way_out = _WayOut(self._tell)
+        self._sdk_output = _SdkOutput(self._send_item)
         self._running = anyio.CancelScope()
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Conversation:
         return len(self._open)
 
     @property
-    def in_use(self) -> bool:
+    def has_active_calls(self) -> bool:
         """Whether a request other than for a stream of changes waits for its answer."""
         return any(method != LISTEN for method in self._open.values())
 
@@ -90,22 +90,22 @@ class Conversation:
         """Serve until closed."""
         try:
             with self._running:
-                await self._server.run(self._messages, self._way_out, self._server.options)
+                await self._server.run(self._from_client, self._sdk_output, self._server.options)
         finally:
             self.close()
 
     def close(self) -> None:
         """End here and now: what was asked and is not answered never is."""
-        self._way_out.closed = True
-        self._unheard.close()
-        self._messages.close()
+        self._sdk_output.closed = True
+        self._to_sdk.close()
+        self._from_client.close()
         self._running.cancel()
-        for task in self._plain.values():
+        for task in self._stateless.values():
             task.cancel()
         self._open.clear()
         self._answered.set()
 
-    async def hear(self, content: object) -> None:
+    async def receive(self, content: object) -> None:
         """Take one message of the client.
 
         A request that cannot be taken is answered with a JSON-RPC error. Raises InvalidRequest for
@@ -116,60 +116,62 @@ class Conversation:
         if id_ is not None and str(id_) in self._open:
             raise InvalidRequest("a request with this id is not answered yet")
         try:
-            self._take(content)
+            self._dispatch(content)
         except ProxyError as error:
             if id_ is None:
                 raise
             await self._refuse(id_, error)
 
-    def _take(self, content: object) -> None:
-        plain = parse_stateless(content, self._server.answers) if self._may_be_plain else None
-        if plain is not None:
-            self._check_room()
-            self._begin(plain.id, plain.method)
-            self._plain[str(plain.id)] = self._tasks.create_task(self._answer(plain))
+    def _dispatch(self, content: object) -> None:
+        stateless = (
+            parse_stateless(content, self._server.has_method) if self._may_bypass_sdk else None
+        )
+        if stateless is not None:
+            self._check_capacity()
+            self._open_request(stateless.id, stateless.method)
+            self._stateless[str(stateless.id)] = self._tasks.create_task(self._answer(stateless))
             return
         match message := message_of(content):
             case JSONRPCRequest(id=id_, method=method, params=params):
-                self._check_room()
-                self._hand_over(message)
-                self._begin(id_, method)
-                if self._is_of_newer_era is None:
+                self._check_capacity()
+                self._forward_to_sdk(message)
+                self._open_request(id_, method)
+                if self._is_modern is None:
                     has_envelope = PROTOCOL_VERSION_META_KEY in _meta_of(params)
-                    self._is_of_newer_era = has_envelope and method != "initialize"
+                    self._is_modern = has_envelope and method != "initialize"
             case JSONRPCNotification(
                 method="notifications/cancelled", params={"requestId": int() | str() as id_}
             ):
-                if task := self._plain.pop(str(id_), None):
+                if task := self._stateless.pop(str(id_), None):
                     task.cancel()
                 else:
-                    self._hand_over(message)
-                self._close(id_)
+                    self._forward_to_sdk(message)
+                self._close_request(id_)
             case _:
-                self._hand_over(message)
+                self._forward_to_sdk(message)
 
     @property
-    def _may_be_plain(self) -> bool:
+    def _may_bypass_sdk(self) -> bool:
         """Whether a request may be answered past the SDK: not before one that the SDK still has."""
-        if not self._is_of_newer_era:
+        if not self._is_modern:
             return False
-        handed_over = self._open.keys() - self._plain.keys()
-        return all(self._open[id_] == LISTEN for id_ in handed_over)
+        at_sdk = self._open.keys() - self._stateless.keys()
+        return all(self._open[id_] == LISTEN for id_ in at_sdk)
 
-    def _check_room(self) -> None:
+    def _check_capacity(self) -> None:
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise CapacityExceeded(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
 
-    def _hand_over(self, message: JSONRPCMessage) -> None:
+    def _forward_to_sdk(self, message: JSONRPCMessage) -> None:
         """Leave a message to the SDK."""
         try:
-            self._unheard.send_nowait(SessionMessage(message))
+            self._to_sdk.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
             raise CapacityExceeded(
-                f"{MAX_UNHEARD} messages wait to be looked at; send fewer"
+                f"{MAX_QUEUED_MESSAGES} messages wait to be looked at; send fewer"
             ) from None
 
-    def _begin(self, id_: RequestId, method: str) -> None:
+    def _open_request(self, id_: RequestId, method: str) -> None:
         self._open[str(id_)] = method
         self._answered.clear()
 
@@ -177,75 +179,77 @@ class Conversation:
         """Answer a plain request, unless it is cancelled meanwhile."""
         answer: Json | None = None
 
-        async def tell(message: Mapping[str, object]) -> None:
+        async def send_before_result(message: Mapping[str, object]) -> None:
             if answer is None:  # after it nothing is said of its request
                 await self._send(message)
 
         try:
-            answer = await handle_stateless(self._server, request, self._caller, tell=tell)
+            answer = await handle_stateless(
+                self._server, request, self._caller, send=send_before_result
+            )
             await self._send(answer)
         except Exception:
             log.exception("facade.answer_crashed", method=request.method)
             with suppress(Exception):
                 await self._refuse(request.id, InternalError())
-        if self._plain.pop(str(request.id), None):  # it was not closed meanwhile
-            self._close(request.id)
+        if self._stateless.pop(str(request.id), None):  # it was not closed meanwhile
+            self._close_request(request.id)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
-        await self._tell(SessionMessage(unsupported_reason(id_, error)))
+        await self._send_item(SessionMessage(unsupported_reason(id_, error)))
 
-    async def _tell(self, item: SessionMessage) -> None:
+    async def _send_item(self, item: SessionMessage) -> None:
         message = item.message
         await self._send(_as_json(message))
         match message:
             case JSONRPCResponse(id=id_) | JSONRPCError(id=int() | str() as id_):
-                self._close(id_)
+                self._close_request(id_)
 
-    def _close(self, id_: RequestId) -> None:
+    def _close_request(self, id_: RequestId) -> None:
         self._open.pop(str(id_), None)
         if not self._open:
             self._answered.set()
 
 
-class Conversations:
+class MessageSessions:
     """Conversations with one server, and what all of them need while they last."""
 
-    def __init__(self, server: FacadeServer, caller: Caller) -> None:
+    def __init__(self, server: GatewayMcpServer, caller: Caller) -> None:
         """``caller`` is who is served in all of them."""
         self._server = server
         self._caller = caller
         self._tasks: asyncio.TaskGroup | None = None
 
-    def begin(self, send: Send) -> Conversation:
+    def open(self, send: Send) -> MessageSession:
         """Begin one whose messages to the client go to ``send``, while ``run`` runs."""
         if self._tasks is None:
             raise RuntimeError("conversations are begun while they are run")
-        return Conversation(self._server, self._caller, send, self._tasks)
+        return MessageSession(self._server, self._caller, send, self._tasks)
 
     def end_streams(self) -> None:
         """End every stream of changes in the protocol's own way."""
-        self._server.listening.close()
+        self._server.listen_streams.close()
 
     async def run(self) -> None:
         """Tell clients of changes of what they see, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                await self._server.tell_changes()
+                await self._server.run_notifications()
         finally:
             self._tasks = None
 
 
-class _WayOut:
+class _SdkOutput:
     """The SDK's way to the client; once it is closed, nothing gets there any more."""
 
-    def __init__(self, tell: Callable[[SessionMessage], Awaitable[None]]) -> None:
-        self._tell = tell
+    def __init__(self, send_item: Callable[[SessionMessage], Awaitable[None]]) -> None:
+        self._send_item = send_item
         self.closed = False
 
     async def send(self, item: SessionMessage, /) -> None:
         if self.closed:
             raise anyio.ClosedResourceError
-        await self._tell(item)
+        await self._send_item(item)
 
     async def aclose(self) -> None:
         self.closed = True

@@ -34,7 +34,7 @@ CACHED = frozenset(
 
 
 class Methods:
-    """The methods that list and use components; ``answer`` is the one way in."""
+    """The methods that list and use components; ``handle`` is the one way in."""
 
     def __init__(self, registry: RegistryHolder, executor: Executor) -> None:
         self._registry = registry
@@ -53,61 +53,65 @@ class Methods:
     def __contains__(self, method: str) -> bool:
         return method in self._methods
 
-    async def answer(self, asked: McpRequest) -> Json:
+    async def handle(self, request: McpRequest) -> Json:
         """Give the result of a method that is here, without its era's envelope. Raises MCPError."""
         try:
-            return await self._methods[asked.method](asked)
+            return await self._methods[request.method](request)
         except ProxyError as error:
-            raise protocol_error(error, asked.trace_id, modern=asked.modern) from None
+            raise protocol_error(error, request.trace_id, modern=request.modern) from None
 
-    async def _list_tools(self, asked: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_tools(_whole(asked).caller)
-        if asked.modern:
+    async def _list_tools(self, request: McpRequest) -> Json:
+        listed = await self._registry.current.mcp_tools(_whole(request).caller)
+        if request.modern:
             return {"tools": listed.definitions}
         return {"tools": [_without_odd_output(tool) for tool in listed.definitions]}
 
-    async def _list_prompts(self, asked: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_prompts(_whole(asked).caller)
+    async def _list_prompts(self, request: McpRequest) -> Json:
+        listed = await self._registry.current.mcp_prompts(_whole(request).caller)
         return {"prompts": listed.definitions}
 
-    async def _list_resources(self, asked: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_resources(_whole(asked).caller)
+    async def _list_resources(self, request: McpRequest) -> Json:
+        listed = await self._registry.current.mcp_resources(_whole(request).caller)
         return {"resources": listed.definitions}
 
-    async def _list_templates(self, asked: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_templates(_whole(asked).caller)
+    async def _list_templates(self, request: McpRequest) -> Json:
+        listed = await self._registry.current.mcp_templates(_whole(request).caller)
         return {"resourceTemplates": listed.definitions}
 
-    async def _call_tool(self, asked: McpRequest) -> Json:
-        call = asked.call(Kind.TOOL, asked.text("name"), asked.mapping("arguments"))
+    async def _call_tool(self, request: McpRequest) -> Json:
+        call = request.to_call(
+            Kind.TOOL, request.require_str("name"), request.optional_object("arguments")
+        )
         outcome = await self._executor.execute(call)
-        return tool_result(outcome, call, modern=asked.modern)
+        return tool_result(outcome, call, modern=request.modern)
 
-    async def _get_prompt(self, asked: McpRequest) -> Json:
-        call = asked.call(Kind.PROMPT, asked.text("name"), asked.mapping("arguments"))
+    async def _get_prompt(self, request: McpRequest) -> Json:
+        call = request.to_call(
+            Kind.PROMPT, request.require_str("name"), request.optional_object("arguments")
+        )
         outcome = await self._executor.execute(call)
-        return prompt_result(outcome, call.trace_id, modern=asked.modern)
+        return prompt_result(outcome, call.trace_id, modern=request.modern)
 
-    async def _read_resource(self, asked: McpRequest) -> Json:
-        call = asked.call(Kind.RESOURCE, asked.text("uri"), {})
+    async def _read_resource(self, request: McpRequest) -> Json:
+        call = request.to_call(Kind.RESOURCE, request.require_str("uri"), {})
         outcome = await self._executor.execute(call)
-        return resource_result(outcome, call.trace_id, call.name, modern=asked.modern)
+        return resource_result(outcome, call.trace_id, call.name, modern=request.modern)
 
-    async def _complete(self, asked: McpRequest) -> Json:
-        kind, name = _reference(asked.mapping("ref"))
-        arguments = {"argument": asked.mapping("argument")}
-        if context := asked.mapping("context"):
+    async def _complete(self, request: McpRequest) -> Json:
+        kind, name = _reference(request.optional_object("ref"))
+        arguments = {"argument": request.optional_object("argument")}
+        if context := request.optional_object("context"):
             arguments["context"] = context
-        call = asked.call(kind, name, arguments)
+        call = request.to_call(kind, name, arguments)
         outcome = await self._executor.complete(call)
-        return completion_result(outcome, call.trace_id, modern=asked.modern)
+        return completion_result(outcome, call.trace_id, modern=request.modern)
 
 
-def _whole(asked: McpRequest) -> McpRequest:
+def _whole(request: McpRequest) -> McpRequest:
     """Refuse a cursor: every list is given whole. Raises MCPError."""
-    if asked.params.get("cursor") is not None:
+    if request.params.get("cursor") is not None:
         raise MCPError(INVALID_PARAMS, "no list has more pages; leave cursor out")
-    return asked
+    return request
 
 
 def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:

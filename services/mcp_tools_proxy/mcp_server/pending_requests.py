@@ -1,4 +1,8 @@
-"""The requests of one connection that were read and are not answered yet."""
+"""Tracks the requests of one connection that were read and are not answered yet.
+
+Both the stdio server and legacy HTTP+SSE end their connection only when every response has been
+handed over; the SDK does not report that, so its two streams are watched here.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
@@ -17,90 +21,95 @@ from mcp.types import (
 )
 
 Item = SessionMessage | Exception
-"""What a client said; an exception is a line that is no message."""
+"""What the SDK's transports yield for a client message; an exception for an invalid line."""
 
-Ways = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
-"""The way in and the way out."""
+StreamPair = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
+"""The client's messages, and where the server's messages to it are sent."""
 
 
-class _In(AsyncIterable[Item], Protocol):
+class _Reader(AsyncIterable[Item], Protocol):
     async def aclose(self) -> None: ...
 
 
-class _Out(Protocol):
+class _Writer(Protocol):
     async def send(self, item: SessionMessage, /) -> None: ...
 
     async def aclose(self) -> None: ...
 
 
 class PendingRequests:
-    """Watches both ways of a connection, to tell when every answer was handed over."""
+    """Watches both streams of a connection, to know when every response was handed over."""
 
     def __init__(self) -> None:
         self._ids: set[RequestId] = set()
-        self._none = asyncio.Event()
-        self._none.set()
+        self._empty = asyncio.Event()
+        self._empty.set()
 
-    async def none(self) -> None:
-        """Wait until no request waits for its answer; one that was cancelled gets none."""
-        await self._none.wait()
+    async def wait_empty(self) -> None:
+        """Wait until no request is pending. A cancelled request gets no response: it counts not."""
+        await self._empty.wait()
 
     @asynccontextmanager
-    async def watched(
+    async def track(
         self,
-        reader: _In,
-        writer: _Out,
-        over: Callable[[], Awaitable[None]] | None = None,
-        at_end: Callable[[], Awaitable[None]] | None = None,
-    ) -> AsyncIterator[Ways]:
-        """Yield both ways to who answers. At the end, what was said last still goes out.
+        reader: _Reader,
+        writer: _Writer,
+        on_shutdown: Callable[[], Awaitable[None]] | None = None,
+        on_input_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> AsyncIterator[StreamPair]:
+        """Yield streams for the server to use in place of ``reader`` and ``writer``.
 
-        When ``over`` returns, nothing is read any more as soon as everything is answered. When
-        ``reader`` ends, who answers learns of it after ``at_end``, and then answers nothing more.
+        Reading stops when ``on_shutdown`` has returned and no request is pending. When ``reader``
+        ends, the server sees that end only after ``on_input_end``, since the SDK stops answering
+        then. On exit, messages that were sent already still reach ``writer``.
         """
-        read, said = anyio.create_memory_object_stream[Item](0)
-        answer, answers = anyio.create_memory_object_stream[SessionMessage](0)
-        async with said, answer, asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(self._read(reader, read, at_end))
-            tasks.create_task(self._write(answers, writer))
-            ending = None if over is None else tasks.create_task(self._stop(reading, over))
-            yield said, answer
+        to_server, from_client = anyio.create_memory_object_stream[Item](0)
+        to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        async with from_client, to_client, asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(self._read(reader, to_server, on_input_end))
+            tasks.create_task(self._write(from_server, writer))
+            stopping = (
+                None if on_shutdown is None else tasks.create_task(self._stop(reading, on_shutdown))
+            )
+            yield from_client, to_client
             reading.cancel()
-            if ending is not None:
-                ending.cancel()
-            answer.close()
+            if stopping is not None:
+                stopping.cancel()
+            to_client.close()
 
-    async def _stop(self, reading: asyncio.Task[None], over: Callable[[], Awaitable[None]]) -> None:
-        await over()
-        await self.none()
+    async def _stop(
+        self, reading: asyncio.Task[None], on_shutdown: Callable[[], Awaitable[None]]
+    ) -> None:
+        await on_shutdown()
+        await self.wait_empty()
         reading.cancel()
 
     async def _read(
         self,
-        reader: _In,
-        read: MemoryObjectSendStream[Item],
-        at_end: Callable[[], Awaitable[None]] | None,
+        reader: _Reader,
+        to_server: MemoryObjectSendStream[Item],
+        on_input_end: Callable[[], Awaitable[None]] | None,
     ) -> None:
-        async with read, aclosing(reader):
+        async with to_server, aclosing(reader):
             async for item in reader:
                 match item.message if isinstance(item, SessionMessage) else None:
                     case JSONRPCRequest(id=id_):
                         self._ids.add(id_)
-                        self._none.clear()
+                        self._empty.clear()
                     case JSONRPCNotification(
                         method="notifications/cancelled", params={"requestId": int() | str() as id_}
                     ):
                         self._end(id_)
-                await read.send(item)
-            if at_end is not None:
-                await at_end()
+                await to_server.send(item)
+            if on_input_end is not None:
+                await on_input_end()
 
     async def _write(
-        self, answers: MemoryObjectReceiveStream[SessionMessage], writer: _Out
+        self, from_server: MemoryObjectReceiveStream[SessionMessage], writer: _Writer
     ) -> None:
-        async with answers, aclosing(writer):
-            async for item in answers:
-                # a client may leave before it has read all that was said
+        async with from_server, aclosing(writer):
+            async for item in from_server:
+                # the client may leave before it has read everything
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await writer.send(item)
                 match item.message:
@@ -110,4 +119,4 @@ class PendingRequests:
     def _end(self, id_: RequestId) -> None:
         self._ids.discard(id_)
         if not self._ids:
-            self._none.set()
+            self._empty.set()

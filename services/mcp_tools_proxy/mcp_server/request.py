@@ -60,7 +60,7 @@ class McpRequest:
         session_level: str | None = None,
     ) -> Self:
         """Read a request. ``session_level`` is what its session wants of log lines."""
-        meta = _mapping(params.get("_meta"))
+        meta = _object_or_empty(params.get("_meta"))
         level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
         return cls(
             method=method,
@@ -85,20 +85,22 @@ class McpRequest:
             context.method,
             context.params or {},
             caller,
-            partial(SessionClient, context.session, _id_of(context), resumes=modern),
+            partial(
+                SessionClient, context.session, _id_of(context), supports_input_required=modern
+            ),
             modern=modern,
             headers=_headers(context),
             session_level=session_level,
         )
 
-    def text(self, name: str) -> str:
+    def require_str(self, name: str) -> str:
         """Give a parameter that has to be a text. Raises MCPError."""
         value = self.params.get(name)
         if not isinstance(value, str):
             raise MCPError(INVALID_PARAMS, f"{name} should be a string")
         return value
 
-    def mapping(self, name: str) -> Mapping[str, Any]:
+    def optional_object(self, name: str) -> Mapping[str, Any]:
         """Give a parameter that has to be an object; empty when it is left out. Raises MCPError."""
         value = self.params.get(name)
         if value is None:
@@ -107,9 +109,9 @@ class McpRequest:
             raise MCPError(INVALID_PARAMS, f"{name} should be an object")
         return value
 
-    def call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
+    def to_call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
         """Make the call that it asks for. Raises MCPError."""
-        meta = self.mapping("_meta")
+        meta = self.optional_object("_meta")
         return Call(
             name=name,
             kind=kind,
@@ -119,21 +121,21 @@ class McpRequest:
             trace_context=self._trace_context(meta),
             meta=meta,
             client=self.client_of(meta.get("progressToken"), self.level),
-            resumed=self._resumed() if self.modern else None,
+            input_responses=self._input_responses() if self.modern else None,
         )
 
-    def _resumed(self) -> InputResponses | None:
+    def _input_responses(self) -> InputResponses | None:
         if "inputResponses" not in self.params and "requestState" not in self.params:
             return None
         state = self.params.get("requestState")
         if state is not None and not isinstance(state, str):
             raise MCPError(INVALID_PARAMS, "requestState should be a string")
-        return InputResponses(responses=self.mapping("inputResponses"), state=state)
+        return InputResponses(responses=self.optional_object("inputResponses"), state=state)
 
     def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
         """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""
-        told = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
-        return valid_context(told) if told else trace_context_from(self.headers)
+        trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
+        return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 
 
 def wants_stream(content: object) -> bool:
@@ -156,5 +158,5 @@ def _headers(context: Context) -> Headers:
     return context.request.headers if isinstance(context.request, Request) else NO_HEADERS
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _object_or_empty(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -54,7 +54,7 @@ _CALLERS_FAULT = frozenset(
 _OURS = frozenset({"structured_content", "meta", "tokens", "truncated"})
 """Fields of results that are spelt otherwise in MCP, or are not there."""
 
-FOR_THE_CLIENT = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+CLIENT_ERROR_CODES = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """Codes of a server's errors that the client can react to, not its model: passed on as they are."""
 
 Json = dict[str, Any]
@@ -69,7 +69,7 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
     trace_id = call.trace_id
     match outcome:
         case Failed(error=error):
-            _raise_if_for_the_client(error, call)
+            _raise_client_error(error, call)
             return _failed(error, trace_id)
         case Ok(input_required=True):
             return dict(outcome.result)
@@ -88,7 +88,7 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     """Make a prompts/get result: ``messages``, ``description``?, ``_meta``, and what its server has
     added. Raises MCPError."""
     result = _value_of(outcome, trace_id, modern=modern)
-    if asks_client(outcome):
+    if is_input_required(outcome):
         return dict(result)
     return _kept(result) | {"_meta": _meta(result, trace_id)}
 
@@ -99,7 +99,7 @@ def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) 
     if isinstance(outcome, Failed):
         raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
     result = outcome.result
-    if asks_client(outcome):
+    if is_input_required(outcome):
         return dict(result)
     return _kept(result) | {"_meta": _meta(result, trace_id)}
 
@@ -110,18 +110,18 @@ def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     return {"completion": result["completion"]}
 
 
-def _raise_if_for_the_client(error: ProxyError, call: Call) -> None:
+def _raise_client_error(error: ProxyError, call: Call) -> None:
     """Pass on an error that the client, not its model, can react to: about what it has to do first,
     or about the answers that it brought back."""
     details = error.details or {}
     if error.code != "TOOL_FAILED" or "content" in details:
         return
-    code = details.get("code", INVALID_PARAMS if call.resumed else None)
-    if isinstance(code, int) and (code in FOR_THE_CLIENT or call.resumed):
+    code = details.get("code", INVALID_PARAMS if call.input_responses else None)
+    if isinstance(code, int) and (code in CLIENT_ERROR_CODES or call.input_responses):
         raise MCPError(code, error.message, details.get("data"))
 
 
-def asks_client(outcome: Outcome) -> bool:
+def is_input_required(outcome: Outcome) -> bool:
     """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
     return isinstance(outcome, Ok) and outcome.input_required
 
@@ -136,10 +136,10 @@ def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: ob
 
 def unsupported_reason(id_: RequestId, error: ProxyError) -> JSONRPCError:
     """Make the answer to a request that is not taken."""
-    told = protocol_error(error, new_trace_id(), modern=True).error
+    error_object = protocol_error(error, new_trace_id(), modern=True).error
     if isinstance(error, InvalidRequest):
-        told.code = INVALID_REQUEST
-    return JSONRPCError(jsonrpc="2.0", id=id_, error=told)
+        error_object.code = INVALID_REQUEST
+    return JSONRPCError(jsonrpc="2.0", id=id_, error=error_object)
 
 
 def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
@@ -158,20 +158,20 @@ def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
 
 def _failed(error: ProxyError, trace_id: str) -> Json:
     """Show an error to the model; what a server said in failing is passed on as it was."""
-    told = error.as_json
+    error_object = error.as_json
     details = cast("JsonObject", error.details or {})
     answer: Json = {"isError": True}
     if error.code == "TOOL_FAILED" and isinstance(details.get("content"), list):
         answer |= _kept(details)
         if isinstance(details.get("structured_content"), Mapping):
             answer["structuredContent"] = details["structured_content"]
-        del told["details"]
+        del error_object["details"]
     else:
         text = f"{error.code}: {error.message}"
         if error.retry_after_s is not None:
             text += f" (try again in {error.retry_after_s:g} s)"
         answer["content"] = [{"type": "text", "text": text}]
-    return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: told}}
+    return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: error_object}}
 
 
 def _kept(result: JsonObject) -> Json:

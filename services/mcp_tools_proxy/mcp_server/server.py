@@ -36,7 +36,11 @@ from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
 from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
 from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor
 from mcp_tools_proxy.mcp_server.notify.listen_streams import ListenStreams
-from mcp_tools_proxy.mcp_server.notify.session_subscriptions import Sessions, level_of, set_level
+from mcp_tools_proxy.mcp_server.notify.session_subscriptions import (
+    SessionState,
+    level_of,
+    set_level,
+)
 from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.registry.registry import RegistryHolder
@@ -48,7 +52,7 @@ DISCOVER_TTL_MS = 3_600_000
 log = structlog.get_logger()
 
 
-class FacadeServer(Server[Any]):
+class GatewayMcpServer(Server[Any]):
     """Serves what a caller may list and use; ``caller_of`` tells who sent a request.
 
     The SDK does handshakes, eras, sessions and framing. Our methods run as its one middleware, on
@@ -67,40 +71,40 @@ class FacadeServer(Server[Any]):
         max_streams_of_tenant: int,
     ) -> None:
         """``max_streams`` bounds the streams of changes that clients hold open."""
-        self._telling = Delivery()
-        self.watching = ListChangeMonitor(registry, self._telling)
-        self.listening = ListenStreams(
-            self.watching,
-            self._telling,
+        self._delivery = Delivery()
+        self.list_changes = ListChangeMonitor(registry, self._delivery)
+        self.listen_streams = ListenStreams(
+            self.list_changes,
+            self._delivery,
             subscriptions,
             max_streams=max_streams,
             max_streams_of_tenant=max_streams_of_tenant,
         )
-        self._sessions = Sessions(self.watching, subscriptions, self._telling)
+        self._session_state = SessionState(self.list_changes, subscriptions, self._delivery)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
-        self._mirrored = HeaderParameters(registry)
+        self._header_parameters = HeaderParameters(registry)
         super().__init__(
             name,
             version=VERSION,
-            get_tool_input_schema=self._mirrored.schema,
+            get_tool_input_schema=self._header_parameters.schema,
             cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
             on_subscriptions_listen=self._listen,
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
         )
         self._stamp = {SERVER_INFO_META_KEY: self.server_info_stamp}
-        self.middleware = [self._answer]  # not the SDK's tracing: telemetry is ours
+        self.middleware = [self._handle]  # not the SDK's tracing: telemetry is ours
         self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self.add_notification_handler(
             "notifications/initialized", NotificationParams, self._watch_session
         )
 
-    async def tell_changes(self) -> None:
+    async def run_notifications(self) -> None:
         """Tell clients of changes of what they see, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._telling.run())
-            await self.watching.run()
+            tasks.create_task(self._delivery.run())
+            await self.list_changes.run()
 
     def get_capabilities(
         self,
@@ -124,33 +128,33 @@ class FacadeServer(Server[Any]):
         """What a connection of its own is begun with."""
         return self.create_initialization_options()
 
-    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _handle(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer our own methods, and leave the SDK the others."""
         if ctx.request_id is None or ctx.method not in self._methods:
             return await call_next(ctx)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not modern and ctx.session.client_params is None:
             raise MCPError(INVALID_REQUEST, "send initialize first")
-        return await self.answer(self._read(ctx))
+        return await self.handle(self._read(ctx))
 
-    def answers(self, method: str) -> bool:
-        """Tell whether ``method`` is one that ``answer`` answers."""
+    def has_method(self, method: str) -> bool:
+        """Tell whether ``method`` is one that ``handle`` answers."""
         return method in self._methods
 
-    def mirrors(self, tool: str) -> bool:
+    def has_header_parameters(self, tool: str) -> bool:
         """Tell whether calls of a tool mirror arguments in headers, for the one who asks now."""
-        return self._mirrored.schema(tool) is not None
+        return self._header_parameters.schema(tool) is not None
 
-    async def answer(self, asked: McpRequest) -> Json:
+    async def handle(self, request: McpRequest) -> Json:
         """Give the result of a request, with its era's envelope. Raises MCPError."""
         try:
-            result = await self._methods.answer(asked)
+            result = await self._methods.handle(request)
         except MCPError:
             raise
         except Exception:
-            log.exception("facade.crashed", method=asked.method, trace_id=asked.trace_id)
-            raise protocol_error(InternalError(), asked.trace_id, modern=asked.modern) from None
-        return self._enveloped(result, asked.method) if asked.modern else result
+            log.exception("facade.crashed", method=request.method, trace_id=request.trace_id)
+            raise protocol_error(InternalError(), request.trace_id, modern=request.modern) from None
+        return self._enveloped(result, request.method) if request.modern else result
 
     def _enveloped(self, result: Json, method: str) -> Json:
         """Add what MCP 2026-07-28 wants of every result. Lists depend on who asks."""
@@ -167,13 +171,13 @@ class FacadeServer(Server[Any]):
     async def _listen(
         self, context: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        return await self.listening.listen(context, self._read(context), params)
+        return await self.listen_streams.listen(context, self._read(context), params)
 
     async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        return await self._sessions.subscribe(context, self._read(context), params.uri)
+        return await self._session_state.subscribe(context, self._read(context), params.uri)
 
     async def _unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        return await self._sessions.unsubscribe(context, params.uri)
+        return await self._session_state.unsubscribe(context, params.uri)
 
     async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
-        await self._sessions.watch(context, self._caller_of(context))
+        await self._session_state.watch(context, self._caller_of(context))

@@ -1,7 +1,7 @@
-"""Plain requests of MCP 2026-07-28: each says all that it needs, so nothing has to be kept for it.
+"""Stateless requests of MCP 2026-07-28: each carries all that it needs, so no session is kept.
 
-They are most of what is asked, and are answered here on any transport. What is not plainly one of
-ours goes the SDK's way: it serves all the rest, and knows every refusal.
+Most requests are stateless, and are answered here on any transport. Any request that is not clearly
+one of our methods is left to the SDK, which has the other methods and every protocol error.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,16 +15,15 @@ from mcp.types import RequestId
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, Tell
+from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, SendMessage
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 
 
 @dataclass(frozen=True, slots=True)
 class StatelessRequest:
-    """A request whose envelope is as it should be; ``declared`` is what its client is capable of,
-    as it came."""
+    """A request with a valid ``_meta`` envelope; ``declared`` are its client's raw capabilities."""
 
     id: RequestId
     method: str
@@ -34,12 +33,12 @@ class StatelessRequest:
 
 def parse_stateless(
     content: object,
-    answers: Callable[[str], bool],
+    has_method: Callable[[str], bool],
     headers: Mapping[str, str] | None = None,
 ) -> StatelessRequest | None:
-    """Take parsed JSON as a plain request of a method that ``answers`` knows, None for any other.
+    """Parse JSON as a stateless request of a method that ``has_method`` accepts, else return None.
 
-    ``headers`` are those of HTTP, which have to agree with it, by their names in lower case.
+    ``headers`` are the HTTP headers, names in lower case; they have to agree with the body.
     """
     if not isinstance(content, dict) or isinstance(content.get("id"), bool):
         return None
@@ -49,7 +48,7 @@ def parse_stateless(
             "id": int() | str() as id_,
             "method": str(method),
             "params": dict(params),
-        } if answers(method):
+        } if has_method(method):
             route = classify_inbound_request(content, headers=headers)
             if isinstance(route, InboundModernRoute):
                 return StatelessRequest(id_, method, params, route.client_capabilities)
@@ -57,20 +56,23 @@ def parse_stateless(
 
 
 async def handle_stateless(
-    server: FacadeServer,
+    server: GatewayMcpServer,
     request: StatelessRequest,
     caller: Caller,
     *,
-    tell: Tell | None = None,
+    send: SendMessage | None = None,
     headers: Headers = NO_HEADERS,
 ) -> Json:
-    """Give the message that answers a plain request; ``tell`` sends what is said before it."""
-    client_of = partial(EnvelopeClient, request.declared, tell)
-    asked = McpRequest.of(
+    """Return the JSON-RPC response to a request: errors of ours are in it, none is raised.
+
+    ``send`` sends notifications before it; with None they are dropped.
+    """
+    client_of = partial(EnvelopeClient, request.declared, send)
+    mcp_request = McpRequest.of(
         request.method, request.params, caller, client_of, modern=True, headers=headers
     )
     try:
-        return {"jsonrpc": "2.0", "id": request.id, "result": await server.answer(asked)}
+        return {"jsonrpc": "2.0", "id": request.id, "result": await server.handle(mcp_request)}
     except MCPError as error:
-        told = error.error.model_dump(mode="json", exclude_none=True)
-        return {"jsonrpc": "2.0", "id": request.id, "error": told}
+        error_object = error.error.model_dump(mode="json", exclude_none=True)
+        return {"jsonrpc": "2.0", "id": request.id, "error": error_object}

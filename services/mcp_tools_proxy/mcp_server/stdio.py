@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stdio_lines import StrictLines
 from mcp_tools_proxy.web.body import BodyLimits
 
@@ -24,7 +24,7 @@ the program themselves."""
 log = structlog.get_logger()
 
 
-async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
+async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
     """Serve until the input ends, or the service stops and every call was answered.
 
     What was asked before the input ended is answered, as far as that takes no longer than
@@ -34,33 +34,33 @@ async def serve_stdio(server: FacadeServer, lifecycle: Lifecycle, limits: BodyLi
     lines = await _Lines.open(limits.max_bytes)
     checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
     stdin = cast("anyio.AsyncFile[str]", checked)  # the SDK only iterates over it
-    unanswered = PendingRequests()
+    pending = PendingRequests()
 
     async def stop_reading() -> None:
         await lifecycle.stopping()
-        server.listening.close()
+        server.listen_streams.close()
         await lifecycle.idle()
-        await unanswered.none()
+        await pending.wait_empty()
         if lines is not None:  # a file ends by itself
             lines.close()
 
-    async def answer_the_last() -> None:
-        server.listening.close()
+    async def wait_last_answers() -> None:
+        server.listen_streams.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):
-                await unanswered.none()
+                await pending.wait_empty()
 
     async with (
         asyncio.TaskGroup() as chores,
         stdio_server(stdin=stdin) as streams,
     ):
-        checked.way_out.set_result(streams[1])
-        tasks = [chores.create_task(it) for it in (server.tell_changes(), stop_reading())]
+        checked.responses.set_result(streams[1])
+        tasks = [chores.create_task(it) for it in (server.run_notifications(), stop_reading())]
         try:
             # What is printed by mistake lands in stderr, which is written to without waiting.
             with redirect_stdout(sys.stderr):
-                watched = unanswered.watched(streams[0], streams[1], at_end=answer_the_last)
-                async with watched as (reader, writer):
+                tracked = pending.track(streams[0], streams[1], on_input_end=wait_last_answers)
+                async with tracked as (reader, writer):
                     await server.run(reader, writer, server.options)
         finally:
             for task in tasks:

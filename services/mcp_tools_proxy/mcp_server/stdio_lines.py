@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.request_json import parse_request
 log = structlog.get_logger()
 
 
-class WayOut(Protocol):
+class ResponseStream(Protocol):
     """Where answers go."""
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -28,14 +28,14 @@ class WayOut(Protocol):
 class StrictLines:
     """Those of ``lines`` that are strict JSON of at most ``max_items`` values.
 
-    A request that is not is answered at ``way_out``, which has to be set, with INVALID_REQUEST;
+    A request that is not is answered at ``responses``, which has to be set, with INVALID_REQUEST;
     anything else is left out, with a log line.
     """
 
     def __init__(self, lines: AsyncIterable[bytes], *, max_items: int) -> None:
         self._lines = lines
         self._max_items = max_items
-        self.way_out: asyncio.Future[WayOut] = asyncio.get_running_loop().create_future()
+        self.responses: asyncio.Future[ResponseStream] = asyncio.get_running_loop().create_future()
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for line in self._lines:
@@ -55,7 +55,9 @@ class StrictLines:
                 return
             case {"method": str(), "id": int() | str() as id_}:
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await (await self.way_out).send(SessionMessage(unsupported_reason(id_, error)))
+                    await (await self.responses).send(
+                        SessionMessage(unsupported_reason(id_, error))
+                    )
 
 
 def _content_of(line: bytes) -> object:

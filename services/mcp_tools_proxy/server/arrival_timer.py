@@ -25,7 +25,7 @@ class ArrivalTimer:
         if self._due_at is None:
             self._due_at = self._loop.time() + self._timeout_s
             if self._timer is None:
-                self._timer = self._loop.call_at(self._due_at, self._look)
+                self._timer = self._loop.call_at(self._due_at, self._check)
 
     def stop(self) -> None:
         """Wait no more until the next start."""
@@ -37,12 +37,12 @@ class ArrivalTimer:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._due_at is None:
             return
         if self._loop.time() < self._due_at:
-            self._timer = self._loop.call_at(self._due_at, self._look)
+            self._timer = self._loop.call_at(self._due_at, self._check)
         else:
             self._due_at = None
             self._on_late()

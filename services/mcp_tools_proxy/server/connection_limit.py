@@ -8,7 +8,7 @@ import structlog
 
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 
-SAY_AGAIN_S = 10.0
+LOG_INTERVAL_S = 10.0
 """How often it is said that connections are refused, in seconds."""
 
 log = structlog.get_logger()
@@ -22,7 +22,7 @@ class ConnectionLimit:
     """
 
     def __init__(self) -> None:
-        self._said_at: float | None = None
+        self._logged_at: float | None = None
 
     def allows(self, connections: int) -> bool:
         """Return whether the process may hold that many; say so where it may not."""
@@ -30,8 +30,8 @@ class ConnectionLimit:
         if most is None or connections <= most:
             return True
         now = time.monotonic()
-        if self._said_at is None or now - self._said_at >= SAY_AGAIN_S:
-            self._said_at = now
+        if self._logged_at is None or now - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = now
             log.warning(
                 "connections.refused",
                 limit=most,

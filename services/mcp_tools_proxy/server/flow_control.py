@@ -14,28 +14,28 @@ class PausableFlow(FlowControl):
     """uvicorn's flow control, with a hold: until ``release`` nobody else resumes reading.
 
     While nothing is read nothing says that the client has gone, so it is looked for every
-    ``look_s``; ``on_gone`` is called once.
+    ``poll_s``; ``on_disconnect`` is called once.
     """
 
     def __init__(
-        self, transport: asyncio.Transport, *, on_gone: Callable[[], None], look_s: float
+        self, transport: asyncio.Transport, *, on_disconnect: Callable[[], None], poll_s: float
     ) -> None:
         super().__init__(transport)
-        self._on_gone = on_gone
-        self._look_s = look_s
-        self._looking: asyncio.TimerHandle | None = None
+        self._on_disconnect = on_disconnect
+        self._poll_s = poll_s
+        self._poll_timer: asyncio.TimerHandle | None = None
         self.held = False
 
     def pause_reading(self) -> None:
         """Read no more until ``resume_reading``."""
         super().pause_reading()
-        self._look_later()
+        self._poll_later()
 
     def hold(self) -> None:
         """Read no more."""
         self.held = True
         self._transport.pause_reading()
-        self._look_later()
+        self._poll_later()
 
     def release(self) -> None:
         """Read on, unless uvicorn paused meanwhile."""
@@ -50,26 +50,26 @@ class PausableFlow(FlowControl):
         elif self.read_paused:  # seldom, and asked after each answer
             super().resume_reading()
 
-    def stop_looking(self) -> None:
+    def stop_polling(self) -> None:
         """Look for the client no more: the connection is gone."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
 
-    def _look_later(self) -> None:
-        if self._looking is None:
+    def _poll_later(self) -> None:
+        if self._poll_timer is None:
             loop = asyncio.get_running_loop()
-            self._looking = loop.call_later(self._look_s, self._look)
+            self._poll_timer = loop.call_later(self._poll_s, self._poll)
 
-    def _look(self) -> None:
-        self._looking = None
+    def _poll(self) -> None:
+        self._poll_timer = None
         if self._transport.is_closing() or not (self.held or self.read_paused):
             return
-        if self._is_client_gone():
-            self._on_gone()
+        if self._is_client_disconnected():
+            self._on_disconnect()
         else:
-            self._look_later()
+            self._poll_later()
 
-    def _is_client_gone(self) -> bool:
+    def _is_client_disconnected(self) -> bool:
         state = select.poll()
         state.register(self._transport.get_extra_info("socket").fileno(), _SENDS_NO_MORE)
         return bool(state.poll(0))

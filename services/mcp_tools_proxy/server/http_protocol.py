@@ -26,10 +26,10 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 """Headers of one request, and as many trailers: 64 KiB of the shortest took 0.7 MB."""
 
-LOOK_S = 1.0
+POLL_S = 1.0
 """Seconds between two looks whether a client is still there of which nothing is read."""
 
-MAX_UNANSWERED = 8
+MAX_PENDING_REQUESTS = 8
 """Requests of one connection that were read and are not answered yet."""
 
 READ_BYTES = 32 * 1024
@@ -56,7 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
     stall_timeout_s = STALL_TIMEOUT_S
-    look_s = LOOK_S
+    poll_s = POLL_S
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self.flow: PausableFlow = PausableFlow(
-            transport, on_gone=self._end_at_once, look_s=self.look_s
+            transport, on_disconnect=self._end_at_once, poll_s=self.poll_s
         )
         self._unread = UnreadWatch(transport, self.stall_timeout_s)
         self._arrival.start()
@@ -89,7 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._rest = b""
         self._arrival.close()
         self._unread.stop()
-        self.flow.stop_looking()
+        self.flow.stop_polling()
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
@@ -148,7 +148,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Wait for the rest of a request that has begun. Raises _Refused for one too many."""
-        if len(self.pipeline) >= MAX_UNANSWERED - 1:  # those that wait for the one that is served
+        if (
+            len(self.pipeline) >= MAX_PENDING_REQUESTS - 1
+        ):  # those that wait for the one that is served
             raise _Refused(_TOO_MANY)
         self._in_message, self._block_bytes = True, 0
         while self._data[self._at] < _SPACE:  # line ends, which a parser skips before a request

@@ -1,4 +1,7 @@
-"""Serves a request that asks for another protocol as what it is until somebody agrees: HTTP/1.1."""
+"""Serves a request that offers a protocol upgrade as the HTTP/1.1 request that it still is.
+
+Until a server agrees to the upgrade the request stays HTTP/1.1 (RFC 9110 §7.8), and we never agree.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +12,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class _BehindHead:
-    """The callbacks of ``protocol``, which are not called for the first head: it had that."""
+    """The callbacks of ``protocol``, silent for the first head: the protocol had that already."""
 
     def __init__(self, protocol: object) -> None:
         self._protocol: Any = protocol
@@ -25,24 +28,28 @@ class _BehindHead:
         return call
 
     def on_headers_complete(self) -> None:
-        """Pass on everything from now on."""
+        """Forward every callback from now on."""
         if self._is_behind:
             self._protocol.on_headers_complete()
         self._is_behind = True
 
 
 def parser_behind_head(
-    protocol: object, headers: Iterable[tuple[bytes, bytes]], asked: httptools.HttpRequestParser
+    protocol: object,
+    headers: Iterable[tuple[bytes, bytes]],
+    head_parser: httptools.HttpRequestParser,
 ) -> tuple[httptools.HttpRequestParser, bytes]:
-    """Return a parser for what follows the head of ``headers``, and what it has to be fed first.
+    """Return a parser for what follows the head of ``headers``, and the bytes to feed to it first.
 
-    The parser that ``asked`` whether to upgrade takes the body for the other protocol and what
-    comes in the next read for a new request: the body of a request would be a request of its own,
-    with headers that no proxy in front has seen. Clients of Java ask for h2c with every first POST.
+    ``head_parser``, which parsed that head, takes the body for the new protocol, and the bytes of
+    the next read for a new request. So a body would become a request of its own, with headers that
+    no proxy in front has seen (request smuggling). Java's HTTP client offers h2c with each first
+    POST, so such requests cannot be refused either.
     """
     parser = httptools.HttpRequestParser(_BehindHead(protocol))
     parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
-    lines = [b"POST / HTTP/%b" % asked.get_http_version().encode()]
+    keeps_alive = head_parser.should_keep_alive()
+    lines = [b"POST / HTTP/%b" % head_parser.get_http_version().encode()]
     lines += [b"%b: %b" % (name, value) for name, value in headers if name in _FRAMING]
-    lines.append(b"connection: keep-alive" if asked.should_keep_alive() else b"connection: close")
+    lines.append(b"connection: keep-alive" if keeps_alive else b"connection: close")
     return parser, b"\r\n".join([*lines, b"", b""])

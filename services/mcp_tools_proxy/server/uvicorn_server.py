@@ -45,7 +45,7 @@ class GracefulServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application and tell where it listens."""
         await super().startup(sockets)
-        _spare_the_collector()
+        _tune_garbage_collector()
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             log.info("service.started", host=host, port=port)
@@ -84,7 +84,7 @@ class GracefulServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def _spare_the_collector() -> None:
+def _tune_garbage_collector() -> None:
     """Keep what lives as long as the process out of the garbage collector's sight.
 
     Modules, models and routes are half a million objects. Walking them took 110 ms each time, every

@@ -37,8 +37,8 @@ class FastRouter:
     def _found(self, scope: Scope) -> tuple[ASGIApp, Scope]:
         route = self._by_path.get(scope["path"])
         if route is not None:
-            takes_it = route.methods is None or scope["method"] in route.methods
-            return (route.app if takes_it else self._app), scope
+            allowed = route.methods is None or scope["method"] in route.methods
+            return (route.app if allowed else self._app), scope
         for route in self._patterns:
             match, matched = route.matches(scope)
             if match is Match.FULL:

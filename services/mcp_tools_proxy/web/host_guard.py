@@ -42,7 +42,7 @@ class HostOriginGuard:
     ) -> None:
         self._app = app
         self._refusals = refusals
-        self._hosts = frozenset(_spelt_alike(host.lower()) for host in hosts)
+        self._hosts = frozenset(_canonical_host(host.lower()) for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
         self._any_host = ANY_HOST in self._hosts or not (self._hosts or on_loopback)
@@ -59,7 +59,7 @@ class HostOriginGuard:
             "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
             details={"field": "Host, Origin"},
         )
-        self._refusals.tell(scope, error, trace_id)
+        self._refusals.record_refusal(scope, error, trace_id)
         await error_response(error, trace_id)(scope, receive, send)
 
     def _is_known(self, scope: Scope) -> bool:
@@ -74,8 +74,8 @@ class HostOriginGuard:
         return self._any_host or hosts == 1
 
     def _is_host(self, value: bytes) -> bool:
-        host = _spelt_alike(value.decode("latin-1").lower())
-        name = _name(host)
+        host = _canonical_host(value.decode("latin-1").lower())
+        name = _host_name(host)
         known = host in self._hosts or name in self._hosts
         if not known and not (self._on_loopback and is_loopback(name.strip("[]"))):
             return False
@@ -90,10 +90,10 @@ class HostOriginGuard:
         scheme, separator, host = origin.partition("://")
         if not self._on_loopback or scheme not in ("http", "https") or not separator:
             return False
-        return is_loopback(_name(host).strip("[]"))
+        return is_loopback(_host_name(host).strip("[]"))
 
 
-def _spelt_alike(host: str) -> str:
+def _canonical_host(host: str) -> str:
     """Give a host with an IPv6 address in its shortest spelling: there are many of each."""
     address, bracket, port = host.removeprefix("[").partition("]")
     if not bracket or not host.startswith("["):
@@ -104,7 +104,7 @@ def _spelt_alike(host: str) -> str:
         return host
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Give what stands before the port; empty when it cannot be read."""
     try:
         parts = urlsplit(f"//{host}")

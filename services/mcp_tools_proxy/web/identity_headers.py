@@ -35,14 +35,14 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     if not found:
         return None, NO_ASSERTION
     authorization = found.pop(AUTHORIZATION, None)
-    said = NO_ASSERTION
+    assertion = NO_ASSERTION
     if found:
-        said = AssertedIdentity(
+        assertion = AssertedIdentity(
             tenant_id=_identifier(TENANT_HEADER, found),
             user_id=_identifier(USER_HEADER, found),
             agent=_identifier(AGENT_HEADER, found),
         )
-    return (None if authorization is None else authorization.decode("latin-1")), said
+    return (None if authorization is None else authorization.decode("latin-1")), assertion
 
 
 def www_authenticate(error: Unauthenticated) -> str:

@@ -67,7 +67,7 @@ class RefusedTokens:
             return None
         return window.ends_at - self._clock()
 
-    def take_check(self, address: str) -> bool:
+    def consume_check(self, address: str) -> bool:
         """Return whether one more signature may be checked for ``address`` in this second."""
         window = self._windows.get(group_of(address))
         if window is None:

@@ -30,7 +30,7 @@ class Refusals:
         self._metrics = metrics
         self._unseen: Counter[str] = Counter()
 
-    def tell(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
+    def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
         """Count a request that is refused with ``error``, and leave a log line."""
         self._metrics.requests_refused.labels(error.code).inc()
         peer = self.peers.address_of(scope)
@@ -44,7 +44,7 @@ class Refusals:
             **_proven(scope, error),
         )
 
-    def tell_unseen(self, error: ProxyError, peer: str) -> None:
+    def record_unchecked(self, error: ProxyError, peer: str) -> None:
         """Count a token that was refused unseen; one line each second tells of all of them."""
         self._metrics.requests_refused.labels(error.code).inc()
         if not self._unseen:

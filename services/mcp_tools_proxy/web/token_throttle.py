@@ -49,8 +49,8 @@ class TokenGate:
 
     async def _refusal(self, scope: Scope) -> Unauthenticated | None:
         """Return what the request is refused with, None for one that may pass."""
-        given = [value for name, value in scope["headers"] if name == _AUTHORIZATION]
-        authorization = given[0].strip(b" \t").decode("latin-1") if len(given) == 1 else None
+        values = [value for name, value in scope["headers"] if name == _AUTHORIZATION]
+        authorization = values[0].strip(b" \t").decode("latin-1") if len(values) == 1 else None
         token = bearer_token(authorization)
         if token is None:
             return None  # refused further on, by what it says
@@ -63,12 +63,12 @@ class TokenGate:
             token_refused=True,
             retry_after_s=wait_s,
         )
-        self._refusals.tell_unseen(error, peer)
+        self._refusals.record_unchecked(error, peer)
         return error
 
     async def _is_good(self, token: str, peer: str) -> bool:
         """Check a token that may be good though nobody has seen it yet."""
-        if not (self._identity.may_be_good(token) and self._refusals.tokens.take_check(peer)):
+        if not (self._identity.may_be_good(token) and self._refusals.tokens.consume_check(peer)):
             return False
         try:
             await self._identity.verify(token)

@@ -17,17 +17,17 @@ def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
 
     What is no text and no number counts as absent: this is also asked of a body that is refused.
     """
-    given = body.get("trace_id") if isinstance(body, dict) else None
+    value = body.get("trace_id") if isinstance(body, dict) else None
     parent = headers.get("traceparent")
-    return choose_trace_id(given, trace_header(headers), traceparent=parent) or new_trace_id()
+    return choose_trace_id(value, trace_header(headers), traceparent=parent) or new_trace_id()
 
 
 def trace_header(headers: Mapping[str, str]) -> str | None:
     """Return X-Trace-Id, which may be UTF-8; frameworks take every header for Latin-1."""
-    given = headers.get("x-trace-id")
-    if given is None or given.isascii():
-        return given and given.strip(" \t")
-    return given.strip(" \t").encode("latin-1", "replace").decode(errors="replace")
+    value = headers.get("x-trace-id")
+    if value is None or value.isascii():
+        return value and value.strip(" \t")
+    return value.strip(" \t").encode("latin-1", "replace").decode(errors="replace")
 
 
 def new_trace_id() -> str:

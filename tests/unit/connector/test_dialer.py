@@ -83,7 +83,7 @@ class ScriptedToken:
     async def read(self) -> str | None:
         return self._tokens[0]
 
-    async def other_than(self, refused: str | None) -> None:
+    async def wait_for_change(self, refused: str | None) -> None:
         self.refused.append(refused)
         if len(self._tokens) == 1:
             await asyncio.Event().wait()

@@ -80,7 +80,7 @@ async def test_whoever_has_more_to_say_than_may_wait_waits() -> None:
     await outbox.put(b"x" * 9)
     async with asyncio.TaskGroup() as tasks:
         putting = tasks.create_task(outbox.put(b"more"))
-        assert not await outbox.room(within_s=0.01)
+        assert not await outbox.wait_for_capacity(within_s=0.01)
         assert (putting.done(), outbox.waiting_bytes) == (False, 18)
         async with draining(outbox, wire):
             await putting
@@ -270,7 +270,7 @@ async def test_who_waited_for_room_has_it_when_all_is_forgotten() -> None:
     outbox = Outbox(max_bytes=1)
     await outbox.put(b"x")
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(outbox.room())
+        waiting = tasks.create_task(outbox.wait_for_capacity())
         await asyncio.sleep(0)
         outbox.clear()
         assert await waiting

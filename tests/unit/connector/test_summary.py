@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.connector.frame_summary import describe
+from mcp_tools_proxy.connector.frame_summary import summarize
 from tests.seed_002 import CALL, CALL_REPLY, LIST_REPLY
 from tests.unit.connector.messages import Json, reply, request
 
@@ -12,12 +12,12 @@ HIDDEN = "hidden value"
 
 def shown_of(message: Json) -> str:
     """What the line has in braces, behind ``params`` or ``result``."""
-    return describe(message).partition("{")[2].rpartition("}")[0]
+    return summarize(message).partition("{")[2].rpartition("}")[0]
 
 
 @pytest.mark.requirement("W-20", "W-16")
 def test_the_sample_of_lists_is_summed_up() -> None:
-    assert describe(LIST_REPLY) == (
+    assert summarize(LIST_REPLY) == (
         "type=response id=1 result{tools=1, tool_names=s1:search, input_schema_fields=query,top_k,"
         " output_schema_fields=results, prompts=1, prompt_names=hello, resources=1,"
         " resource_keys=docs/{id}} has_result=true"
@@ -30,7 +30,7 @@ def test_a_list_that_cannot_be_changed_is_one() -> None:
 
 @pytest.mark.requirement("W-20", "W-15", "W-17")
 def test_the_sample_of_a_call_is_summed_up() -> None:
-    assert describe(CALL) == (
+    assert summarize(CALL) == (
         "type=request id=42 method=tools/call params=name,arguments,meta"
         " params{target=s1:search, args=query,top_k, meta=trace_id}"
     )
@@ -38,7 +38,7 @@ def test_the_sample_of_a_call_is_summed_up() -> None:
 
 @pytest.mark.requirement("W-20", "W-17")
 def test_the_sample_of_a_reply_is_summed_up() -> None:
-    assert describe(CALL_REPLY) == (
+    assert summarize(CALL_REPLY) == (
         "type=response id=42 result{content=1, content_types=text, structured_keys=results,"
         " meta_keys=trace_id, is_error=false} has_result=true"
     )
@@ -52,7 +52,7 @@ def test_the_reply_of_a_6_is_summed_up() -> None:
         "meta": {"trace_id": "abc123", "duration_ms": 12},
         "is_error": False,
     }
-    assert describe({"jsonrpc": "2.0", "id": "42", "result": result}) == (
+    assert summarize({"jsonrpc": "2.0", "id": "42", "result": result}) == (
         "type=response id=42 result{content=1, content_types=text, structured_keys=result,"
         " meta_keys=trace_id,duration_ms, is_error=false} has_result=true"
     )
@@ -81,7 +81,7 @@ def test_the_reply_of_a_6_is_summed_up() -> None:
     ],
 )
 def test_a_message_is_told_by_its_kind(message: object, line: str) -> None:
-    assert describe(message) == line
+    assert summarize(message) == line
 
 
 @pytest.mark.requirement("W-15")
@@ -120,7 +120,7 @@ def test_both_spellings_of_a_reply_read_alike() -> None:
         _meta={"c": 1},
         isError=True,
     )
-    assert describe(snake) == describe(camel)
+    assert summarize(snake) == summarize(camel)
 
 
 @pytest.mark.requirement("W-09", "W-17")

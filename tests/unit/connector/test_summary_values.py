@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.frame_summary import describe
+from mcp_tools_proxy.connector.frame_summary import summarize
 from tests.unit.connector.messages import Json, failure, reply, request
 
 LONG = "x" * 10_000
@@ -57,7 +57,7 @@ def messages_with(value: object) -> list[Json]:
 @pytest.mark.requirement("W-18")
 @given(value=VALUES)
 def test_no_value_is_shown(value: object) -> None:
-    lines = [describe(message) for message in messages_with(value)]
+    lines = [summarize(message) for message in messages_with(value)]
     assert [line for line in lines if HIDDEN in line] == []
 
 
@@ -80,13 +80,13 @@ def test_no_value_is_shown(value: object) -> None:
     ],
 )
 def test_an_error_is_shown_without_what_it_quotes(message: str, shown: str) -> None:
-    assert describe(failure(message)) == f"type=error id=7 error={shown}"
+    assert summarize(failure(message)) == f"type=error id=7 error={shown}"
 
 
 @pytest.mark.requirement("W-18")
 @given(message=JSON)
 def test_any_message_is_one_printable_line(message: object) -> None:
-    assert describe(message).isprintable()
+    assert summarize(message).isprintable()
 
 
 @pytest.mark.parametrize("text", [LONG, "\n" * 10_000])
@@ -107,4 +107,4 @@ def test_a_message_that_is_large_in_every_place_has_a_short_line(text: str) -> N
         },
         "error": {"message": text},
     }
-    assert len(describe(message)) <= 8000
+    assert len(summarize(message)) <= 8000

@@ -47,9 +47,9 @@ def remove(file: Path) -> None:
     file.unlink()
 
 
-async def other_than(token: FileToken, refused: str | None) -> None:
+async def wait_for_change(token: FileToken, refused: str | None) -> None:
     async with bounded("another token"):
-        await token.other_than(refused)
+        await token.wait_for_change(refused)
 
 
 async def test_a_fixed_token_is_what_it_is() -> None:
@@ -59,7 +59,7 @@ async def test_a_fixed_token_is_what_it_is() -> None:
 async def test_for_another_than_a_fixed_token_one_waits_for_ever() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await FixedToken("token").other_than("token")
+            await FixedToken("token").wait_for_change("token")
 
 
 async def test_a_token_is_read_without_the_white_space_around_it(file: Path) -> None:
@@ -115,7 +115,7 @@ async def test_a_problem_that_is_back_is_logged_again(file: Path) -> None:
 
 async def test_a_token_that_is_another_already_is_not_waited_for(file: Path) -> None:
     write(file, b"new")
-    await other_than(FileToken(file), "old")
+    await wait_for_change(FileToken(file), "old")
 
 
 @pytest.mark.parametrize("refused", ["old", None])
@@ -124,7 +124,7 @@ async def test_a_token_that_comes_later_is_noticed(file: Path, refused: str | No
         write(file, refused.encode())
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(other_than(token, refused))
+        waiting = tasks.create_task(wait_for_change(token, refused))
         await asyncio.sleep(0)
         write(file, b"new")
         await waiting
@@ -138,7 +138,7 @@ async def test_a_token_behind_a_link_that_is_changed_is_noticed(tmp_path: Path, 
     point(file, "old")
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(other_than(token, "old"))
+        waiting = tasks.create_task(wait_for_change(token, "old"))
         await asyncio.sleep(0)
         point(file, "new")
         await waiting
@@ -150,7 +150,7 @@ async def test_a_token_that_could_not_be_read_for_a_moment_is_read_again(file: P
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
         with none_left():
-            waiting = tasks.create_task(other_than(token, "old"))
+            waiting = tasks.create_task(wait_for_change(token, "old"))
             while token.problem is None:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
         await waiting
@@ -161,7 +161,7 @@ async def test_neither_the_refused_token_nor_none_is_taken_for_another(file: Pat
     write(file, b"old")
     token = FileToken(file)
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(token.other_than("old"))
+        waiting = tasks.create_task(token.wait_for_change("old"))
         for content in (b"old\n", b"", b" old "):
             write(file, content)
             assert not (await asyncio.wait({waiting}, timeout=0.5))[0]

@@ -21,7 +21,7 @@ TERMS = "the same"
 
 
 def calling() -> Call:
-    return replace(make_call(), client=FakeClient(resumes=True))
+    return replace(make_call(), client=FakeClient(supports_input_required=True))
 
 
 class Asking:
@@ -32,7 +32,7 @@ class Asking:
 
     async def run(self, client: Client) -> dict[str, Any]:
         try:
-            return {"answer": await client.ask(*FORM)}
+            return {"answer": await client.request(*FORM)}
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -52,12 +52,12 @@ async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
         first = await suspended.start(calling(), TERMS, asking.run)
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         second = await suspended.start(calling(), TERMS, other.run)
-        resumed = InputResponses(responses={}, state=first["requestState"])
+        input_responses = InputResponses(responses={}, state=first["requestState"])
         with pytest.raises(ToolFailed):
-            await suspended.resume(calling(), resumed, TERMS)
+            await suspended.resume(calling(), input_responses, TERMS)
         answers = {key: {"action": "accept"} for key in second["inputRequests"]}
-        resumed = InputResponses(responses=answers, state=second["requestState"])
-        result = await suspended.resume(calling(), resumed, TERMS)
+        input_responses = InputResponses(responses=answers, state=second["requestState"])
+        result = await suspended.resume(calling(), input_responses, TERMS)
     assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
 
 
@@ -77,8 +77,8 @@ async def test_answers_that_are_none_are_asked_for_again() -> None:
     async with parking() as suspended:
         asked = await suspended.start(calling(), TERMS, Asking().run)
         responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
-        resumed = InputResponses(responses=responses, state=asked["requestState"])
-        again = await suspended.resume(calling(), resumed, TERMS)
+        input_responses = InputResponses(responses=responses, state=asked["requestState"])
+        again = await suspended.resume(calling(), input_responses, TERMS)
         assert again["inputRequests"] == asked["inputRequests"]
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):

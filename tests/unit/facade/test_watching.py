@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.bounds import BOUND_S
 from tests.builders import make_caller
@@ -30,13 +30,13 @@ async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
 @pytest.mark.parametrize("after", ["looking", "joining"])
 async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> None:
     holder = RegistryHolder(ONE)
-    told = asyncio.Queue[frozenset[Lists]]()
+    told = asyncio.Queue[frozenset[ListKind]]()
     async with watched(holder) as watching:
-        seen = await watching.look(make_caller())
+        seen = await watching.snapshot(make_caller())
         if after == "looking":
             holder.replace(TWO)
             await asyncio.sleep(0)  # the watchers of then are compared
-        watching.join(make_caller(), seen, told.put)
+        watching.subscribe(make_caller(), seen, told.put)
         if after == "joining":
             holder.replace(TWO)
-        assert await told.get() == {Lists.TOOLS}
+        assert await told.get() == {ListKind.TOOLS}

@@ -5,7 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_tools_proxy.server.http_protocol import MAX_HEAD_BYTES, MAX_UNANSWERED, BoundedProtocol
+from mcp_tools_proxy.server.http_protocol import (
+    MAX_HEAD_BYTES,
+    MAX_PENDING_REQUESTS,
+    BoundedProtocol,
+)
 from tests.unit.web.connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 
@@ -45,19 +49,19 @@ async def test_a_request_that_is_there_may_take_its_time() -> None:
 async def test_as_many_requests_as_may_wait_are_answered_and_the_connection_goes_on() -> None:
     async with connected() as it:
         for _ in range(3):
-            it.writer.write(GET * MAX_UNANSWERED)
-            await it.answers(MAX_UNANSWERED)
+            it.writer.write(GET * MAX_PENDING_REQUESTS)
+            await it.answers(MAX_PENDING_REQUESTS)
 
 
 async def test_one_request_too_many_ends_the_connection_after_those_before_it() -> None:
     async with connected() as it:
         it.service.gate.clear()
-        it.writer.write(GET * (MAX_UNANSWERED + 1))
+        it.writer.write(GET * (MAX_PENDING_REQUESTS + 1))
         while not it.service.bodies:  # noqa: ASYNC110 - the first is being served
             await asyncio.sleep(0.01)
         it.service.gate.set()
         answered = await it.rest()
-    assert (answered.count(OK), answered.count(b"connection: close")) == (MAX_UNANSWERED, 1)
+    assert (answered.count(OK), answered.count(b"connection: close")) == (MAX_PENDING_REQUESTS, 1)
 
 
 async def test_of_requests_without_end_eight_are_answered() -> None:
@@ -65,8 +69,8 @@ async def test_of_requests_without_end_eight_are_answered() -> None:
         it.service.gate.clear()
         it.writer.write(GET * 100_000)
         it.service.gate.set()
-        assert 0 < (await it.rest()).count(OK) <= MAX_UNANSWERED
-        assert len(it.service.bodies) <= MAX_UNANSWERED
+        assert 0 < (await it.rest()).count(OK) <= MAX_PENDING_REQUESTS
+        assert len(it.service.bodies) <= MAX_PENDING_REQUESTS
 
 
 async def test_what_is_no_request_does_not_take_the_answer_before_it() -> None:

@@ -93,7 +93,7 @@ async def asked(behind: bytes) -> AsyncIterator[Connected]:
     """Ask what never ends, send ``behind`` it, and wait until the first is being served."""
 
     class AttentiveProtocol(BoundedProtocol):
-        look_s = 0.05
+        poll_s = 0.05
 
     async with connected(AttentiveProtocol) as it:
         it.service.waits_for_disconnect = True

@@ -60,7 +60,7 @@ def test_however_many_addresses_send_bad_tokens_memory_is_bounded() -> None:
 
 def test_signatures_are_checked_so_often_a_second() -> None:
     tokens, clock = refused(MAX_REFUSED)
-    taken = [tokens.take_check("203.0.113.7") for _ in range(CHECKS_A_SECOND + 10)]
+    taken = [tokens.consume_check("203.0.113.7") for _ in range(CHECKS_A_SECOND + 10)]
     assert sum(taken) == CHECKS_A_SECOND
     clock.now += 1
-    assert tokens.take_check("203.0.113.7")
+    assert tokens.consume_check("203.0.113.7")

@@ -71,8 +71,9 @@ class RemoteTarget:
         """Send one request for ``call`` and return what ``read`` makes of the raw answer.
 
         It may be as large as its server's results may. ``refuse`` makes our error of the server's.
-        An answer that asks for input is given as it came to a client that ``resumes``. Raises those
-        errors, ``read``'s and the session's, and ToolFailed for input that cannot be given.
+        An answer that asks for input is given as it came to a client that
+        ``supports_input_required``. Raises those errors, ``read``'s and the session's, and
+        ToolFailed for input that cannot be given.
         """
         params["_meta"] = meta_of(call)
         debug_enabled = self._log.is_enabled_for(logging.DEBUG)
@@ -112,7 +113,7 @@ class RemoteTarget:
 
     def _input_required_result(self, raw: dict[str, Any], call: Call) -> Result:
         """Give a question to the client that will come back with the answers. Raises ToolFailed."""
-        if not (call.client.resumes and supports_all(call.client, raw)):
+        if not (call.client.supports_input_required and supports_all(call.client, raw)):
             name, kind = quote(self.spec.name), call.kind.value
             raise ToolFailed(
                 f"{name} asks for more input while it runs, which cannot be given here; "

@@ -124,7 +124,7 @@ class CallRelay:
         limit = self._time_limit
         if limit is None or not self._allows_requests:
             raise ClientRequestFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
-        if self._client.resumes:
+        if self._client.supports_input_required:
             raise ClientRequestFailed(
                 METHOD_NOT_FOUND,
                 "the client of this call can only be asked as in MCP 2026-07-28, by input_required",
@@ -165,7 +165,7 @@ class CallRelay:
         with anyio.CancelScope() as scope:
             self._open.add(scope)
             try:
-                answer = await self._client.ask(method, params)
+                answer = await self._client.request(method, params)
             except ClientRequestFailed:
                 raise
             except Exception:

@@ -41,10 +41,10 @@ async def send_with_rounds(
     """Send a call's request, and return the raw result; ``params`` is what it has of its own.
 
     An ``idempotent`` one is sent once more when nothing came back. The result ``input_required``
-    only where the call's client ``resumes``, or cannot be asked. Raises what ``Session.request``
-    raises; ToolFailed, ToolTimeout when the client did not answer.
+    only where the call's client ``supports_input_required``, or cannot be asked. Raises what
+    ``Session.request`` raises; ToolFailed, ToolTimeout when the client did not answer.
     """
-    client, resumed = call.client, call.resumed
+    client, input_responses = call.client, call.input_responses
     request = _Request(
         session,
         method,
@@ -53,22 +53,24 @@ async def send_with_rounds(
         tenant_id=call.caller.tenant_id,
         waited_s=call.waited_s,
     )
-    if client is NULL_CLIENT and resumed is None:
+    if client is NULL_CLIENT and input_responses is None:
         return await request.send(client, None, repeatable=idempotent)
     legacy, resume_key = (
         session.connection_state.is_legacy,
         _resume_key(call, session, method, params),
     )
-    if resumed is not None:
-        if legacy or (resumed.state or "").startswith(STATE_PREFIX):
-            return await session.suspended_calls.resume(call, resumed, resume_key)
-        params |= _response_fields(resumed)
+    if input_responses is not None:
+        if legacy or (input_responses.state or "").startswith(STATE_PREFIX):
+            return await session.suspended_calls.resume(call, input_responses, resume_key)
+        params |= _response_fields(input_responses)
 
     async def send(answering: Client) -> Any:
         async with call_relay(answering, (call.caller.tenant_id, call.caller.user_id)) as relay:
-            return await request.send(answering, relay, repeatable=idempotent and resumed is None)
+            return await request.send(
+                answering, relay, repeatable=idempotent and input_responses is None
+            )
 
-    if client.resumes and legacy and relay_capabilities(client.capabilities):
+    if client.supports_input_required and legacy and relay_capabilities(client.capabilities):
         return await session.suspended_calls.start(call, resume_key, send)
     return await send(client)
 
@@ -97,7 +99,7 @@ class _Request:
             waited_s=self.waited_s,
         )
         rounds, pause_s = 0, FIRST_PAUSE_S
-        while input_required(raw) and not client.resumes:
+        while input_required(raw) and not client.supports_input_required:
             requests, state = _client_requests_of(raw), _state_of(raw)
             if not _can_continue(requests, state, relay):
                 return raw
@@ -115,9 +117,11 @@ class _Request:
             )
         return raw
 
-    async def _send_next_round(self, resumed: InputResponses, relay: CallRelay | None) -> Any:
+    async def _send_next_round(
+        self, input_responses: InputResponses, relay: CallRelay | None
+    ) -> Any:
         """Send the next round. What fails now fails after the server had the first one."""
-        params = {**self.params, **_response_fields(resumed)}
+        params = {**self.params, **_response_fields(input_responses)}
         try:
             return await self.session.request(
                 self.method,
@@ -140,13 +144,13 @@ def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, 
     return owner, method, fields
 
 
-def _response_fields(resumed: InputResponses) -> dict[str, Any]:
+def _response_fields(input_responses: InputResponses) -> dict[str, Any]:
     """Make the fields of a request that is sent again with answers."""
     fields: dict[str, Any] = {}
-    if resumed.responses:
-        fields["inputResponses"] = resumed.responses
-    if resumed.state is not None:
-        fields["requestState"] = resumed.state
+    if input_responses.responses:
+        fields["inputResponses"] = input_responses.responses
+    if input_responses.state is not None:
+        fields["requestState"] = input_responses.state
     return fields
 
 

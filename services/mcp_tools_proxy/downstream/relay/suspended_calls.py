@@ -36,7 +36,7 @@ class SuspendedCall:
     ``resume_key`` is what has to be the same for whoever comes back: caller, server, request.
     """
 
-    resumes = False
+    supports_input_required = False
 
     def __init__(self, client: Client, resume_key: object, tenant_id: str) -> None:
         self.resume_key = resume_key
@@ -62,7 +62,7 @@ class SuspendedCall:
         if self._client is not None:
             await self._client.notify(method, params)
 
-    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Wait for the answer that the client comes back with. Raises ClientRequestFailed."""
         self._count += 1
         key = f"question-{self._count}"
@@ -161,17 +161,17 @@ class SuspendedCalls:
         suspended.task = self._tasks.create_task(suspended.execute(send))
         return await self._outcome(suspended, call.client)
 
-    async def resume(self, call: Call, resumed: InputResponses, resume_key: object) -> Any:
+    async def resume(self, call: Call, input_responses: InputResponses, resume_key: object) -> Any:
         """Go on with a call. Raises ToolFailed when nothing waits, and as ``run`` does."""
         self._expire()
-        handle = resumed.state or ""
+        handle = input_responses.state or ""
         suspended = self._suspended.get(handle)
         if suspended is None or suspended.resume_key != resume_key:
             raise ToolFailed(
                 "nothing waits for these answers any more; make the call again without them"
             )
         del self._suspended[handle]
-        suspended.respond(resumed.responses)
+        suspended.respond(input_responses.responses)
         return await self._outcome(suspended, call.client)
 
     async def _outcome(self, suspended: SuspendedCall, client: Client) -> Any:

@@ -27,10 +27,10 @@ from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.request_json import BODY
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT
 
-KEPT_USERS = 1024
+CACHED_USERS = 1024
 """How many of those who asked last are kept as the SDK knows them."""
 
-READ_FURTHER_IN = frozenset(
+FORWARDED_HEADERS = frozenset(
     {
         b"accept",
         b"content-length",
@@ -84,13 +84,13 @@ class RequestAuthenticator:
             return caller
         return replace(caller, tenant_id=self.default_tenant_id)
 
-    async def check_again(self, scope: Scope, caller: Caller) -> None:
+    async def revalidate(self, scope: Scope, caller: Caller) -> None:
         """Raise ProxyError when a request's sender is no longer the ``caller`` it was."""
         if await self.identify(scope) != caller:
             raise Forbidden("the token stands for somebody else now; connect again")
 
 
-def admitted(scope: Scope, caller: Caller) -> Scope:
+def authenticated_scope(scope: Scope, caller: Caller) -> Scope:
     """Give the scope of a request whose caller is known, with the headers that are still read.
 
     The SDK binds a session to its ``user``: nobody else's request reaches it. The white space at
@@ -103,12 +103,12 @@ def admitted(scope: Scope, caller: Caller) -> Scope:
         "headers": [
             (name, value.strip(b" \t"))
             for name, value in scope["headers"]
-            if name in READ_FURTHER_IN or name.startswith(MIRRORED)
+            if name in FORWARDED_HEADERS or name.startswith(MIRRORED)
         ],
     }
 
 
-@lru_cache(maxsize=KEPT_USERS)
+@lru_cache(maxsize=CACHED_USERS)
 def _user(*who: str | None) -> AuthenticatedUser:
     return AuthenticatedUser(AccessToken(token="", client_id=to_json(who).decode(), scopes=[]))
 
@@ -119,14 +119,14 @@ def tenant_of(client_id: str) -> str:
     return tenant_id
 
 
-def caller_of(context: Context) -> Caller:
+def authenticated_caller(context: Context) -> Caller:
     """Give the caller of a request that was admitted."""
     request = cast("Request", context.request)
     caller: Caller = request.scope[CALLER]
     return caller
 
 
-def refusal(error: ProxyError, trace_id: str) -> Response:
+def json_rpc_error_response(error: ProxyError, trace_id: str) -> Response:
     """Answer a request that comes no further than the entrance."""
     status = STATUS.get(error.code, 400)
     headers = {TRACE_HEADER: trace_id}
@@ -137,10 +137,10 @@ def refusal(error: ProxyError, trace_id: str) -> Response:
     if status == 413:
         headers["Connection"] = "close"  # the rest of the body was not read
     is_json = (error.details or {}).get("field") != BODY
-    told = {
+    error_object = {
         "code": INVALID_REQUEST if is_json else PARSE_ERROR,
         "message": error.message,
         "data": {**error.as_json, "trace_id": trace_id},
     }
-    body = to_json({"jsonrpc": "2.0", "id": None, "error": told})
+    body = to_json({"jsonrpc": "2.0", "id": None, "error": error_object})
     return Response(body, status, headers, "application/json")

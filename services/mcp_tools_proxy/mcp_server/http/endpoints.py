@@ -21,21 +21,25 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.http.authentication import RequestAuthenticator, admitted, refusal
+from mcp_tools_proxy.mcp_server.http.authentication import (
+    RequestAuthenticator,
+    authenticated_scope,
+    json_rpc_error_response,
+)
 from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, Streams
 from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
     InFlightIds,
-    answering_204,
     replay_body,
     select_session_to_evict,
+    send_204_instead_of_200,
 )
-from mcp_tools_proxy.mcp_server.http.stateless_http import answer_plain_post
+from mcp_tools_proxy.mcp_server.http.stateless_http import answer_stateless_post
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.request import CURRENT_CALLER, wants_stream
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits, read_body
@@ -73,12 +77,12 @@ class _Endpoint:
         await self.app(scope, receive, send)
 
 
-class HttpFacade:
+class HttpEndpoints:
     """Serves ``server`` at the routes of ``routes`` while ``run`` runs."""
 
     def __init__(
         self,
-        server: FacadeServer,
+        server: GatewayMcpServer,
         *,
         entrance: RequestAuthenticator,
         lifecycle: Lifecycle,
@@ -97,7 +101,7 @@ class HttpFacade:
         metrics.mcp_sessions.set_function(lambda: self.sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
         self._ids_in_use = InFlightIds()
-        self._sse = LegacySse(server, over=self._no_more_calls, limits=limits.body)
+        self._sse = LegacySse(server, on_shutdown=self._no_more_calls, limits=limits.body)
 
     @property
     def sessions(self) -> int:
@@ -112,7 +116,7 @@ class HttpFacade:
     @property
     def watchers(self) -> int:
         """Clients that are told when their lists change."""
-        return len(self._server.watching)
+        return len(self._server.list_changes)
 
     def routes(self) -> Sequence[Route]:
         """Give the routes."""
@@ -134,7 +138,7 @@ class HttpFacade:
             asyncio.TaskGroup() as chores,
         ):
             tasks = [
-                chores.create_task(self._server.tell_changes()),
+                chores.create_task(self._server.run_notifications()),
                 chores.create_task(self._streams.run()),
                 chores.create_task(self._end_streams()),
             ]
@@ -150,7 +154,7 @@ class HttpFacade:
             caller = await self._entrance.identify(scope)
             CURRENT_CALLER.set(caller)
             scope[CALLER] = caller
-            check = partial(self._entrance.check_again, scope, caller)
+            check = partial(self._entrance.revalidate, scope, caller)
             await handle(scope, caller, check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
@@ -166,14 +170,14 @@ class HttpFacade:
         self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
     ) -> None:
         """Serve legacy HTTP+SSE."""
-        scope = admitted(scope, caller)
+        scope = authenticated_scope(scope, caller)
         match scope["method"]:
             case "POST":
                 body = await read_body(receive, self._limits.body.max_bytes)
                 await self._sse.post(scope, body, replay_body(body, receive), send)
             case "GET":
-                self._streams.check_room(caller.tenant_id)
-                await self._make_room(caller)
+                self._streams.check_capacity(caller.tenant_id)
+                await self._make_space(caller)
                 await self._streams.serve(
                     self._sse.stream,
                     scope,
@@ -198,25 +202,27 @@ class HttpFacade:
         if version is None or version in HANDSHAKE_VERSIONS:
             begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
             if begins:
-                await self._make_room(caller)
-            scope = admitted(scope, caller)
-            async with self._ids_in_use.taking(headers.get(SESSION_HEADER), content):
+                await self._make_space(caller)
+            scope = authenticated_scope(scope, caller)
+            async with self._ids_in_use.reserve(headers.get(SESSION_HEADER), content):
                 sessions = self._sessions_for(headers)
                 await answer_in_session(sessions, scope, again, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(
-                self._with_streams.handle_read,
-                admitted(scope, caller),
+                self._with_streams.handle_buffered,
+                authenticated_scope(scope, caller),
                 again,
                 send,
                 check=check,
                 ends_itself=True,
             )
         elif wants_stream(content):
-            await self._with_streams.handle_read(admitted(scope, caller), again, send)
-        elif not await answer_plain_post(self._server, caller, content, scope, receive, send):
-            scope = admitted(scope, caller)
-            answering = self._with_bodies.handle_read(scope, again, send)
+            await self._with_streams.handle_buffered(
+                authenticated_scope(scope, caller), again, send
+            )
+        elif not await answer_stateless_post(self._server, caller, content, scope, receive, send):
+            scope = authenticated_scope(scope, caller)
+            answering = self._with_bodies.handle_buffered(scope, again, send)
             await cancel_on_disconnect(receive, answering)
 
     async def _other(
@@ -225,12 +231,12 @@ class HttpFacade:
         if scope["method"] not in ("GET", "DELETE"):
             await _not_allowed("GET, POST, DELETE")(scope, receive, send)
             return
-        scope = admitted(scope, caller)
+        scope = authenticated_scope(scope, caller)
         sessions = self._sessions_for(_headers(scope))
         if scope["method"] == "DELETE":
-            await sessions.handle_request(scope, receive, answering_204(send))
+            await sessions.handle_request(scope, receive, send_204_instead_of_200(send))
             return
-        self._streams.check_room(caller.tenant_id)
+        self._streams.check_capacity(caller.tenant_id)
         await self._streams.serve(
             sessions.handle_request, scope, receive, send, check=check, session_of=caller.tenant_id
         )
@@ -242,16 +248,16 @@ class HttpFacade:
             known = session_id.decode("latin-1") in self._with_bodies
             return self._with_bodies if known else self._with_streams
         accept = headers.get(b"accept", b"*/*")
-        takes_streams = b"text/event-stream" in accept or b"*/*" in accept
-        return self._with_streams if takes_streams else self._with_bodies
+        accepts_streams = b"text/event-stream" in accept or b"*/*" in accept
+        return self._with_streams if accepts_streams else self._with_bodies
 
     def _refuse(self, error: ProxyError, scope: Scope) -> Response:
         """Answer a request that comes no further, and tell the operator of it."""
         trace_id = trace_id_from(None, Headers(scope=scope))
-        self._refusals.tell(scope, error, trace_id)
-        return refusal(error, trace_id)
+        self._refusals.record_refusal(scope, error, trace_id)
+        return json_rpc_error_response(error, trace_id)
 
-    async def _make_room(self, caller: Caller) -> None:
+    async def _make_space(self, caller: Caller) -> None:
         """Make room for one more session of ``caller``: an unused one ends.
 
         Raises CapacityExceeded.
@@ -279,7 +285,7 @@ class HttpFacade:
 
     async def _end_streams(self) -> None:
         await self._lifecycle.stopping()
-        self._server.listening.close()
+        self._server.listen_streams.close()
         self._streams.end()
         await self._no_more_calls()
         await self._streams.end_all()

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, replay_body
-from mcp_tools_proxy.mcp_server.http.stateless_http import takes_json
+from mcp_tools_proxy.mcp_server.http.stateless_http import accepts_json
 
 BOTH = b"application/json, text/event-stream"
 _DATA = b"data: "
@@ -22,17 +22,19 @@ async def answer_in_session(
     sessions: HttpSessions, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Serve a POST of one of ``sessions``, with JSON where it takes nothing else."""
-    if sessions.json_response or not _takes_json_only(scope):
-        await sessions.handle_read(scope, receive, send)
+    if sessions.json_response or not _accepts_json_only(scope):
+        await sessions.handle_buffered(scope, receive, send)
     else:
         await _answer_as_json(sessions, scope, receive, send)
 
 
-def _takes_json_only(scope: Scope) -> bool:
-    given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
-    accept = ",".join(given).lower()
+def _accepts_json_only(scope: Scope) -> bool:
+    accept_values = [
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"
+    ]
+    accept = ",".join(accept_values).lower()
     streams = ("text/event-stream", "text/*", "*/*")
-    return takes_json(accept) and not any(kind in accept for kind in streams)
+    return accepts_json(accept) and not any(kind in accept for kind in streams)
 
 
 async def _answer_as_json(
@@ -46,22 +48,22 @@ async def _answer_as_json(
     others = [(name, value) for name, value in scope["headers"] if name != b"accept"]
     scope = {**scope, "headers": [*others, (b"accept", BOTH)]}
 
-    async def refuse(question: Mapping[str, object]) -> None:
+    async def refuse(request: Mapping[str, object]) -> None:
         error = {"code": INVALID_REQUEST, "message": "the client takes JSON only: ask it nothing"}
-        refused = {"jsonrpc": "2.0", "id": question["id"], "error": error}
-        await sessions.handle_read(scope, replay_body(to_json(refused), receive), _to_nobody)
+        refused = {"jsonrpc": "2.0", "id": request["id"], "error": error}
+        await sessions.handle_buffered(scope, replay_body(to_json(refused), receive), _discard)
 
     async with asyncio.TaskGroup() as tasks:
-        answer = _Answer(send, lambda question: tasks.create_task(refuse(question)))
-        await sessions.handle_read(scope, receive, answer)
+        answer = _Answer(send, lambda message: tasks.create_task(refuse(message)))
+        await sessions.handle_buffered(scope, receive, answer)
 
 
 class _Answer:
     """An ASGI ``send`` that takes a stream of events and sends its last message as JSON."""
 
-    def __init__(self, send: Send, asked: Callable[[Mapping[str, object]], object]) -> None:
+    def __init__(self, send: Send, on_request: Callable[[Mapping[str, object]], object]) -> None:
         self._send = send
-        self._asked = asked
+        self._on_request = on_request
         self._begun: Message | None = None
         self._line = b""
         self._is_sent = False
@@ -74,19 +76,19 @@ class _Answer:
         else:
             *lines, self._line = (self._line + message.get("body", b"")).split(b"\n")
             for line in lines:
-                await self._take(line.strip())
+                await self._read_event(line.strip())
             if not message.get("more_body", False):
                 await self._answer(_NO_ANSWER, 500)
 
-    async def _take(self, line: bytes) -> None:
+    async def _read_event(self, line: bytes) -> None:
         data = line.removeprefix(_DATA)
         if data is line or not data:
             return
-        said = from_json(data)
-        if "method" not in said:
+        message = from_json(data)
+        if "method" not in message:
             await self._answer(data, 200)
-        elif "id" in said:
-            self._asked(said)
+        elif "id" in message:
+            self._on_request(message)
 
     async def _answer(self, body: bytes, status: int) -> None:
         if self._is_sent or self._begun is None:
@@ -113,5 +115,5 @@ def _is_stream(message: Message) -> bool:
     return bool(headers.get(b"content-type", b"").startswith(b"text/event-stream"))
 
 
-async def _to_nobody(_message: Message) -> None:
+async def _discard(_message: Message) -> None:
     """Drop what answers a message that no client sent."""

@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.wire.request_json import parse_request
 
@@ -43,18 +43,18 @@ class _Unread:
 class LegacySse:
     """The SDK's transport, under the names that the protocol's clients know.
 
-    When ``over`` returns, each stream ends as soon as its requests are answered.
+    When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
     """
 
     def __init__(
         self,
-        server: FacadeServer,
+        server: GatewayMcpServer,
         *,
-        over: Callable[[], Awaitable[None]],
+        on_shutdown: Callable[[], Awaitable[None]],
         limits: BodyLimits,
     ) -> None:
         self._server = server
-        self._over = over
+        self._on_shutdown = on_shutdown
         self._max_items = limits.max_items
         self._transport = SseServerTransport("/", max_request_body_size=limits.max_bytes)
         self._unread: dict[str, _Unread] = {}
@@ -71,9 +71,9 @@ class LegacySse:
         try:
             async with (
                 self._transport.connect_sse(scope, receive, sending) as (messages, answers),
-                PendingRequests().watched(messages, answers, self._over) as (reader, writer),
+                PendingRequests().track(messages, answers, self._on_shutdown) as (reader, writer),
             ):
-                await self._server.run(reader, _WayOut(writer, unread), self._server.options)
+                await self._server.run(reader, _CountedStream(writer, unread), self._server.options)
         finally:
             self._unread.pop(unread.session_id, None)
 
@@ -84,8 +84,8 @@ class LegacySse:
         waits for the client to read it.
         """
         message = message_of(parse_request(body, max_items=self._max_items))
-        given = parse_qsl(scope["query_string"].decode("latin-1"))
-        renamed = [("session_id" if key == "sessionId" else key, value) for key, value in given]
+        query = parse_qsl(scope["query_string"].decode("latin-1"))
+        renamed = [("session_id" if key == "sessionId" else key, value) for key, value in query]
         unread = self._unread.get(dict(renamed).get("session_id", ""))
         if isinstance(message, JSONRPCRequest) and unread and unread.count >= MAX_UNREAD:
             raise CapacityExceeded(f"{MAX_UNREAD} messages wait on the stream; read them first")
@@ -94,7 +94,7 @@ class LegacySse:
             await self._transport.handle_post_message(again, receive, send)
 
 
-class _WayOut:
+class _CountedStream:
     """The SDK's way to one client, which counts what waits there."""
 
     def __init__(self, inner: WriteStream[SessionMessage], unread: _Unread) -> None:

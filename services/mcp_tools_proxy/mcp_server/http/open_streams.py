@@ -56,13 +56,13 @@ class Streams:
         """How many are the one way back for answers: those of legacy HTTP+SSE."""
         return sum(stream.carries_answers for stream in self._open)
 
-    def check_room(self, tenant_id: str) -> None:
+    def check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded where a tenant may have no more streams that use a session."""
         limit = self._max_of_tenant
         if len(self._open) < limit:  # so that most need not be counted
             return
         if sum(stream.session_of == tenant_id for stream in self._open) >= limit:
-            raise no_room_for_tenant(limit)
+            raise tenant_capacity_exceeded(limit)
 
     async def serve(
         self,
@@ -120,7 +120,7 @@ class Streams:
             stream.scope.cancel()
 
 
-def no_room_for_tenant(limit: int) -> CapacityExceeded:
+def tenant_capacity_exceeded(limit: int) -> CapacityExceeded:
     """Build the error for who has as many streams open as one tenant may have."""
     return CapacityExceeded(
         f"your tenant has {limit} streams open, which is the limit for one tenant; "

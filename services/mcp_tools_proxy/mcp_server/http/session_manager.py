@@ -23,7 +23,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import tenant_of
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class IdleSession:
     """A session that is open and unused; ``ends_at`` is when it ends by itself."""
 
     tenant_id: str
@@ -32,8 +32,8 @@ class Kept:
 
 
 def select_session_to_evict(
-    unused: Sequence[Kept], tenants: Counter[str], newcomer: str
-) -> Kept | None:
+    unused: Sequence[IdleSession], tenants: Counter[str], newcomer: str
+) -> IdleSession | None:
     """Choose the session that ends for one more of the tenant ``newcomer``; None when none may.
 
     ``tenants`` counts all sessions, used ones too. A tenant takes from those who have more, and
@@ -56,7 +56,7 @@ class InFlightIds:
         """Each with what is set when it is free again."""
 
     @asynccontextmanager
-    async def taking(self, session_id: bytes | None, content: object) -> AsyncIterator[None]:
+    async def reserve(self, session_id: bytes | None, content: object) -> AsyncIterator[None]:
         """Have a request's id in use meanwhile. Raises InvalidRequest, also for what is no message.
 
         ``session_id`` is None for the request that begins a session.
@@ -102,7 +102,7 @@ class HttpSessions(StreamableHTTPSessionManager):
     def __len__(self) -> int:
         return len(self._server_instances)
 
-    async def handle_read(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle_buffered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request whose body was read already: the manager would read it once more."""
         await self._handle_request(scope, receive, send)
 
@@ -112,10 +112,12 @@ class HttpSessions(StreamableHTTPSessionManager):
         return Counter(map(self._tenant_of, self._server_instances))
 
     @property
-    def unused(self) -> Sequence[Kept]:
+    def unused(self) -> Sequence[IdleSession]:
         """The sessions that no request and no stream uses now."""
         return [
-            Kept(self._tenant_of(id_), scope.deadline, partial(self._discard_session, id_, one))
+            IdleSession(
+                self._tenant_of(id_), scope.deadline, partial(self._discard_session, id_, one)
+            )
             for id_, one in self._server_instances.items()
             if (scope := one.idle_scope) is not None and scope.deadline != math.inf
         ]
@@ -135,7 +137,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def answering_204(send: Send) -> Send:
+def send_204_instead_of_200(send: Send) -> Send:
     """Answer 204 instead of 200: a session that was ended has nothing to say (F-05)."""
     ended = False
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.results import Json
-from mcp_tools_proxy.mcp_server.server import FacadeServer
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 
@@ -23,8 +23,8 @@ _ROUTING = {
 }
 
 
-async def answer_plain_post(
-    server: FacadeServer,
+async def answer_stateless_post(
+    server: GatewayMcpServer,
     caller: Caller,
     content: object,
     scope: Scope,
@@ -35,7 +35,7 @@ async def answer_plain_post(
 
     Raises ClientDisconnect.
     """
-    request = _plain_post(server, content, scope["headers"])
+    request = _stateless_post(server, content, scope["headers"])
     if request is None:
         return False
     answering = handle_stateless(server, request, caller, headers=Headers(scope=scope))
@@ -43,8 +43,8 @@ async def answer_plain_post(
     return True
 
 
-def _plain_post(
-    server: FacadeServer, content: object, raw: Iterable[tuple[bytes, bytes]]
+def _stateless_post(
+    server: GatewayMcpServer, content: object, raw: Iterable[tuple[bytes, bytes]]
 ) -> StatelessRequest | None:
     """Take a POST as a plain request, None for any other: one whose call mirrors arguments, say.
 
@@ -53,10 +53,10 @@ def _plain_post(
     headers = _routing_headers(raw)
     if headers is None:
         return None
-    request = parse_stateless(content, server.answers, headers)
+    request = parse_stateless(content, server.has_method, headers)
     if request is not None and request.method == "tools/call":
         name = request.params.get("name")
-        if isinstance(name, str) and server.mirrors(name):
+        if isinstance(name, str) and server.has_header_parameters(name):
             return None
     return request
 
@@ -83,11 +83,11 @@ def _routing_headers(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str] | 
         elif key.startswith(MIRRORED):
             return None
     is_json = found.get("content-type", "").lower().startswith("application/json")
-    return found if is_json and takes_json(found.get("accept", "")) else None
+    return found if is_json and accepts_json(found.get("accept", "")) else None
 
 
 @lru_cache(maxsize=256)
-def takes_json(accept: str) -> bool:
+def accepts_json(accept: str) -> bool:
     """Return whether a request that says so of what it accepts takes JSON."""
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     return not kinds.isdisjoint(("*/*", "application/*", "application/json"))

@@ -1,4 +1,8 @@
-"""Telling clients of changes without waiting for them: each is told in a task of its own."""
+"""Delivers change notifications without waiting for slow clients: a task of its own for each.
+
+A registry change may concern a thousand clients. One that does not read its stream must neither
+hold up the others nor pile up work.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -7,55 +11,58 @@ from typing import Generic, TypeVar
 import structlog
 
 SEND_TIMEOUT_S = 5.0
-"""How long a client may take to be told; one that does not read must not pile up work."""
+"""Seconds that a client may take to receive one batch; then its batch is dropped."""
 
 T = TypeVar("T")
 
 log = structlog.get_logger()
 
 
-class Recipient(Generic[T]):
-    """Somebody who is told what is due, all at once, and then what became due meanwhile."""
+class Subscriber(Generic[T]):
+    """A notification target with coalescing: ``send`` gets all pending items as one batch.
 
-    def __init__(self, tell: Callable[[frozenset[T]], Awaitable[None]]) -> None:
-        self._tell = tell
-        self._due: set[T] = set()
-        self._telling = False
+    Items that are added while a batch is being sent form the next one.
+    """
 
-    def add(self, due: Iterable[T]) -> bool:
-        """Make more due. Tell whether ``tell`` has to be run for it."""
-        self._due.update(due)
-        if self._telling or not self._due:
+    def __init__(self, send: Callable[[frozenset[T]], Awaitable[None]]) -> None:
+        self._send = send
+        self._pending: set[T] = set()
+        self._is_sending = False
+
+    def add(self, items: Iterable[T]) -> bool:
+        """Add pending items. Return True if the caller has to start ``send_pending`` for them."""
+        self._pending.update(items)
+        if self._is_sending or not self._pending:
             return False
-        self._telling = True
+        self._is_sending = True
         return True
 
-    async def tell(self) -> None:
-        """Tell what is due until nothing is. A recipient that cannot be told is let go."""
+    async def send_pending(self) -> None:
+        """Send batches until no item is pending. A failed or late batch is logged and dropped."""
         try:
-            while self._due:
-                due, self._due = frozenset(self._due), set()
+            while self._pending:
+                batch, self._pending = frozenset(self._pending), set()
                 async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self._tell(due)
-        except Exception as error:  # noqa: BLE001 - whoever cannot be told is gone, or does not read
+                    await self._send(batch)
+        except Exception as error:  # noqa: BLE001 - the client has left, or does not read
             log.debug("facade.not_told", error=type(error).__name__)
         finally:
-            self._telling = False
+            self._is_sending = False
 
 
 class Delivery:
-    """Runs the tasks that tell; what is due while ``run`` does not run is told to nobody."""
+    """Owns the sending tasks. Items that are enqueued while ``run`` does not run are dropped."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
 
-    def soon(self, recipient: Recipient[T], due: Iterable[T]) -> None:
-        """Have a recipient told of ``due``."""
-        if self._tasks is not None and recipient.add(due):
-            self._tasks.create_task(recipient.tell())
+    def enqueue(self, subscriber: Subscriber[T], items: Iterable[T]) -> None:
+        """Add ``items`` to those pending for ``subscriber``, and send them in the background."""
+        if self._tasks is not None and subscriber.add(items):
+            self._tasks.create_task(subscriber.send_pending())
 
     async def run(self) -> None:
-        """Hold the tasks until cancelled."""
+        """Keep the task group open until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await asyncio.Event().wait()

@@ -13,13 +13,13 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 log = structlog.get_logger()
 
 
-class Lists(Enum):
+class ListKind(Enum):
     """The lists that MCP tells the changes of; templates are resources."""
 
     TOOLS = "tools"
@@ -28,47 +28,49 @@ class Lists(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ListVersions:
     """The tags of what somebody saw in ``registry``; none while nothing can be listed."""
 
     registry: Registry | None = None
-    tags: Mapping[Lists, str] = field(default_factory=dict)
+    tags: Mapping[ListKind, str] = field(default_factory=dict)
 
 
-Tell = Callable[[frozenset[Lists]], Awaitable[None]]
+OnChange = Callable[[frozenset[ListKind]], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class _Watcher:
     caller: Caller
-    seen: Seen
-    recipient: Recipient[Lists]
+    versions: ListVersions
+    subscriber: Subscriber[ListKind]
 
 
 class ListChangeMonitor:
     """Those who want to be told when their lists change; ``run`` tells them."""
 
-    def __init__(self, registry: RegistryHolder, telling: Delivery) -> None:
+    def __init__(self, registry: RegistryHolder, delivery: Delivery) -> None:
         self._registry = registry
-        self._telling = telling
+        self._delivery = delivery
         self._watchers: dict[object, _Watcher] = {}
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._watchers)
 
-    async def look(self, caller: Caller) -> Seen:
+    async def snapshot(self, caller: Caller) -> ListVersions:
         """Give what ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
-        return await _look(self._registry.current, caller)
+        return await _snapshot(self._registry.current, caller)
 
-    def join(self, caller: Caller, seen: Seen, tell: Tell) -> Callable[[], None]:
-        """Have ``tell`` called when ``caller`` sees something else than ``seen``.
+    def subscribe(
+        self, caller: Caller, versions: ListVersions, send: OnChange
+    ) -> Callable[[], None]:
+        """Have ``send`` called when ``caller`` sees something else than ``versions``.
 
         Ends when what is returned is called.
         """
         key = object()
-        self._watchers[key] = _Watcher(caller, seen, Recipient(tell))
-        if seen.registry is not self._registry.current:  # it was replaced meanwhile
+        self._watchers[key] = _Watcher(caller, versions, Subscriber(send))
+        if versions.registry is not self._registry.current:  # it was replaced meanwhile
             self._changed.set()
 
         def leave() -> None:
@@ -89,35 +91,37 @@ class ListChangeMonitor:
             stop_listening()
 
     async def _compare(self, registry: Registry) -> None:
-        seen_now: dict[tuple[str | None, bool], Seen] = {}
+        current: dict[tuple[str | None, bool], ListVersions] = {}
         for watcher in tuple(self._watchers.values()):
             view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
-            if view not in seen_now:
-                seen_now[view] = await _snapshot_or_empty(registry, watcher.caller)
-            now = seen_now[view]
-            changed = [kind for kind in Lists if watcher.seen.tags.get(kind) != now.tags.get(kind)]
-            watcher.seen = now
-            self._telling.soon(watcher.recipient, changed)
+            if view not in current:
+                current[view] = await _snapshot_or_empty(registry, watcher.caller)
+            now = current[view]
+            changed = [
+                kind for kind in ListKind if watcher.versions.tags.get(kind) != now.tags.get(kind)
+            ]
+            watcher.versions = now
+            self._delivery.enqueue(watcher.subscriber, changed)
 
 
-async def _look(registry: Registry, caller: Caller) -> Seen:
+async def _snapshot(registry: Registry, caller: Caller) -> ListVersions:
     tools = await registry.mcp_tools(caller)
     prompts = await registry.mcp_prompts(caller)
     resources = await registry.mcp_resources(caller)
     templates = await registry.mcp_templates(caller)
     tags = {
-        Lists.TOOLS: tools.etag,
-        Lists.PROMPTS: prompts.etag,
-        Lists.RESOURCES: resources.etag + templates.etag,
+        ListKind.TOOLS: tools.etag,
+        ListKind.PROMPTS: prompts.etag,
+        ListKind.RESOURCES: resources.etag + templates.etag,
     }
-    return Seen(registry, tags)
+    return ListVersions(registry, tags)
 
 
-async def _snapshot_or_empty(registry: Registry, caller: Caller) -> Seen:
+async def _snapshot_or_empty(registry: Registry, caller: Caller) -> ListVersions:
     try:
-        return await _look(registry, caller)
+        return await _snapshot(registry, caller)
     except ProxyError:  # its agent is gone: there is nothing to list any more
-        return Seen(registry)
+        return ListVersions(registry)
     except Exception:
         log.exception("facade.look_crashed")
-        return Seen(registry)
+        return ListVersions(registry)

@@ -23,9 +23,9 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.http.open_streams import no_room_for_tenant
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists, Seen
+from mcp_tools_proxy.mcp_server.http.open_streams import tenant_capacity_exceeded
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind, ListVersions
 from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
 
@@ -42,44 +42,48 @@ MAX_WAITING_EVENTS = 2 * MAX_RESOURCES
 """How many events a stream holds for a client that does not read; then it is ended. All that a
 client follows may change at once."""
 
-_EVENTS: dict[Lists, ServerEvent] = {
-    Lists.TOOLS: ToolsListChanged(),
-    Lists.PROMPTS: PromptsListChanged(),
-    Lists.RESOURCES: ResourcesListChanged(),
+_EVENTS: dict[ListKind, ServerEvent] = {
+    ListKind.TOOLS: ToolsListChanged(),
+    ListKind.PROMPTS: PromptsListChanged(),
+    ListKind.RESOURCES: ResourcesListChanged(),
 }
 
 
-class _OwnChanges:
+class _CallerEventBus:
     """The SDK's bus for one stream: the changes of what its caller sees, and of its resources."""
 
     def __init__(
-        self, watching: ListChangeMonitor, telling: Delivery, caller: Caller, seen: Seen
+        self,
+        list_changes: ListChangeMonitor,
+        delivery: Delivery,
+        caller: Caller,
+        versions: ListVersions,
     ) -> None:
-        self._watching = watching
-        self._telling = telling
-        self._recipient: Recipient[ServerEvent] = Recipient(self._pass_on)
+        self._list_changes = list_changes
+        self._delivery = delivery
+        self._subscriber: Subscriber[ServerEvent] = Subscriber(self._pass_on)
         self._caller = caller
-        self._seen = seen
+        self._versions = versions
         self._listener: Callable[[ServerEvent], None] | None = None
 
     async def publish(self, event: ServerEvent) -> None:
         """Tell the stream of a change."""
-        self.tell(event)
+        self.send(event)
 
-    def tell(self, event: ServerEvent) -> None:
+    def send(self, event: ServerEvent) -> None:
         """Tell the stream of a change, once it is open."""
-        self._telling.soon(self._recipient, [event])
+        self._delivery.enqueue(self._subscriber, [event])
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Have ``listener`` told of changes, until what is returned is called."""
         self._listener = listener
 
-        async def tell(changed: frozenset[Lists]) -> None:
-            for kind in Lists:
+        async def send(changed: frozenset[ListKind]) -> None:
+            for kind in ListKind:
                 if kind in changed:
                     listener(_EVENTS[kind])
 
-        return self._watching.join(self._caller, self._seen, tell)
+        return self._list_changes.subscribe(self._caller, self._versions, send)
 
     async def _pass_on(self, events: frozenset[ServerEvent]) -> None:
         if self._listener is not None:
@@ -93,15 +97,15 @@ class ListenStreams:
 
     def __init__(
         self,
-        watching: ListChangeMonitor,
-        telling: Delivery,
+        list_changes: ListChangeMonitor,
+        delivery: Delivery,
         subscriptions: Subscriptions,
         *,
         max_streams: int,
         max_streams_of_tenant: int,
     ) -> None:
-        self._watching = watching
-        self._telling = telling
+        self._list_changes = list_changes
+        self._delivery = delivery
         self._subscriptions = subscriptions
         self._max_streams = max_streams
         self._max_streams_of_tenant = max_streams_of_tenant
@@ -112,26 +116,28 @@ class ListenStreams:
         return len(self._open)
 
     async def listen(
-        self, context: Context, asked: McpRequest, params: SubscriptionsListenRequestParams
+        self, context: Context, request: McpRequest, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
         try:
-            self._check_room(asked.caller.tenant_id)
-            seen = await self._watching.look(asked.caller)
+            self._check_capacity(request.caller.tenant_id)
+            versions = await self._list_changes.snapshot(request.caller)
         except ProxyError as error:
-            raise protocol_error(error, asked.trace_id, modern=True) from None
-        changes = _OwnChanges(self._watching, self._telling, asked.caller, seen)
+            raise protocol_error(error, request.trace_id, modern=True) from None
+        changes = _CallerEventBus(self._list_changes, self._delivery, request.caller, versions)
         handler = ListenHandler(
             changes, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS
         )
-        self._open[handler] = asked.caller.tenant_id
+        self._open[handler] = request.caller.tenant_id
         try:
-            async with self._following(asked, params.notifications, changes) as honored:
+            async with self._subscribed_resources(
+                request, params.notifications, changes
+            ) as honored:
                 return await handler(context, params.model_copy(update={"notifications": honored}))
         finally:
             del self._open[handler]
 
-    def _check_room(self, tenant_id: str) -> None:
+    def _check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded when there is no room for one more stream of this tenant."""
         if len(self._open) >= self._max_streams:
             raise CapacityExceeded(f"{self._max_streams} streams are open; try again later")
@@ -139,20 +145,20 @@ class ListenStreams:
         if len(self._open) < limit:  # so that most need not be counted
             return
         if sum(tenant == tenant_id for tenant in self._open.values()) >= limit:
-            raise no_room_for_tenant(limit)
+            raise tenant_capacity_exceeded(limit)
 
     @asynccontextmanager
-    async def _following(
-        self, asked: McpRequest, wanted: SubscriptionFilter, changes: _OwnChanges
+    async def _subscribed_resources(
+        self, request: McpRequest, wanted: SubscriptionFilter, changes: _CallerEventBus
     ) -> AsyncIterator[SubscriptionFilter]:
         """Follow the resources that are ``wanted``; give the filter with those that can be."""
         followed: list[str] = []
         with ExitStack() as stack:
             for uri in (wanted.resource_subscriptions or ())[:MAX_RESOURCES]:
-                call = asked.call(Kind.RESOURCE, uri, {})
-                tell = partial(changes.tell, ResourceUpdated(uri))
+                call = request.to_call(Kind.RESOURCE, uri, {})
+                send = partial(changes.send, ResourceUpdated(uri))
                 with suppress(ProxyError):
-                    stack.callback(await self._subscriptions.subscribe(call, tell))
+                    stack.callback(await self._subscriptions.subscribe(call, send))
                     followed.append(uri)
             yield wanted.model_copy(update={"resource_subscriptions": followed or None})
 

@@ -12,8 +12,8 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.clients import LEVELS
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Recipient
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, Lists, Seen
+from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind, ListVersions
 from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
 from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
@@ -21,24 +21,24 @@ from mcp_tools_proxy.mcp_server.results import protocol_error
 LEVEL = "level"
 """Where a connection's state has the least severe log line that its client wants."""
 
-FOLLOWED = "followed"
-"""Where it has its ``_Followed``."""
+SUBSCRIPTIONS = "followed"
+"""Where it has its ``_SessionSubscriptions``."""
 
 WATCHED = "watched"
 """Where it has whether it is told of changes of its lists."""
 
 
 @dataclass(slots=True)
-class _Followed:
+class _SessionSubscriptions:
     """What one session follows: how to stop it, by URI, and how many more are being asked for."""
 
     stops: dict[str, Callable[[], None]] = field(default_factory=dict)
-    asking: int = 0
+    pending: int = 0
 
     @property
     def is_full(self) -> bool:
         """Whether it may follow no more."""
-        return len(self.stops) + self.asking >= MAX_RESOURCES
+        return len(self.stops) + self.pending >= MAX_RESOURCES
 
     def stop_all(self) -> None:
         """Follow nothing any more."""
@@ -47,15 +47,15 @@ class _Followed:
         self.stops.clear()
 
 
-class Sessions:
+class SessionState:
     """Serves what clients of the older eras ask of their session."""
 
     def __init__(
-        self, watching: ListChangeMonitor, subscriptions: Subscriptions, telling: Delivery
+        self, list_changes: ListChangeMonitor, subscriptions: Subscriptions, delivery: Delivery
     ) -> None:
-        self._watching = watching
+        self._list_changes = list_changes
         self._subscriptions = subscriptions
-        self._telling = telling
+        self._delivery = delivery
 
     async def watch(self, context: Context, caller: Caller) -> None:
         """Tell a session of changes of its lists from now on, until it ends.
@@ -67,37 +67,38 @@ class Sessions:
             return
         connection.state[WATCHED] = True
         try:
-            seen = await self._watching.look(caller)
+            versions = await self._list_changes.snapshot(caller)
         except ProxyError:  # it is told what is wrong when it asks for a list
-            seen = Seen()
+            versions = ListVersions()
 
-        async def tell(changed: frozenset[Lists]) -> None:
-            await _tell_changed(session, changed)
+        async def send(changed: frozenset[ListKind]) -> None:
+            await _send_list_changed(session, changed)
 
-        connection.exit_stack.callback(self._watching.join(caller, seen, tell))
+        connection.exit_stack.callback(self._list_changes.subscribe(caller, versions, send))
 
-    async def subscribe(self, context: Context, asked: McpRequest, uri: str) -> EmptyResult:
+    async def subscribe(self, context: Context, request: McpRequest, uri: str) -> EmptyResult:
         """Tell a session of updates of a resource, until it unsubscribes or ends. Raises MCPError.
 
         Subscribing twice is the same as once.
         """
-        followed = _followed(context)
+        followed = _subscriptions_of(context)
         if uri in followed.stops:
             return EmptyResult()
         if followed.is_full:
             raise MCPError(
                 INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
             )
-        recipient: Recipient[str] = Recipient(_updates_of(context.session))
-        followed.asking += 1
+        subscriber: Subscriber[str] = Subscriber(_send_updates_to(context.session))
+        followed.pending += 1
         try:
             stop = await self._subscriptions.subscribe(
-                asked.call(Kind.RESOURCE, uri, {}), lambda: self._telling.soon(recipient, [uri])
+                request.to_call(Kind.RESOURCE, uri, {}),
+                lambda: self._delivery.enqueue(subscriber, [uri]),
             )
         except ProxyError as error:
-            raise protocol_error(error, asked.trace_id, modern=asked.modern) from None
+            raise protocol_error(error, request.trace_id, modern=request.modern) from None
         finally:
-            followed.asking -= 1
+            followed.pending -= 1
         if uri in followed.stops:  # it was asked for twice at once
             stop()
         else:
@@ -106,7 +107,7 @@ class Sessions:
 
     async def unsubscribe(self, context: Context, uri: str) -> EmptyResult:
         """Stop telling a session of a resource; one that it does not follow is no error."""
-        stop = _followed(context).stops.pop(uri, None)
+        stop = _subscriptions_of(context).stops.pop(uri, None)
         if stop is not None:
             stop()
         return EmptyResult()
@@ -124,29 +125,29 @@ async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyRes
     return EmptyResult()
 
 
-def _updates_of(session: ServerSession) -> Callable[[frozenset[str]], Awaitable[None]]:
-    async def tell(uris: frozenset[str]) -> None:
+def _send_updates_to(session: ServerSession) -> Callable[[frozenset[str]], Awaitable[None]]:
+    async def send(uris: frozenset[str]) -> None:
         for uri in uris:
             await session.send_resource_updated(uri)
 
-    return tell
+    return send
 
 
-async def _tell_changed(session: ServerSession, changed: frozenset[Lists]) -> None:
-    if Lists.TOOLS in changed:
+async def _send_list_changed(session: ServerSession, changed: frozenset[ListKind]) -> None:
+    if ListKind.TOOLS in changed:
         await session.send_tool_list_changed()
-    if Lists.PROMPTS in changed:
+    if ListKind.PROMPTS in changed:
         await session.send_prompt_list_changed()
-    if Lists.RESOURCES in changed:
+    if ListKind.RESOURCES in changed:
         await session.send_resource_list_changed()
 
 
-def _followed(context: Context) -> _Followed:
+def _subscriptions_of(context: Context) -> _SessionSubscriptions:
     """Give what a session follows; when the session ends, it follows nothing."""
     connection = _connection_of(context)
-    followed: _Followed | None = connection.state.get(FOLLOWED)
+    followed: _SessionSubscriptions | None = connection.state.get(SUBSCRIPTIONS)
     if followed is None:
-        connection.state[FOLLOWED] = followed = _Followed()
+        connection.state[SUBSCRIPTIONS] = followed = _SessionSubscriptions()
         connection.exit_stack.callback(followed.stop_all)
     return followed
 
