@@ -99,7 +99,7 @@ class FakeTool(NamesNoDocument):
         """Take any arguments."""
         return arguments
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Answer."""
         return self._result if self._run is None else await self._run(call)
 
@@ -114,7 +114,7 @@ class FakeCompletion(NamesNoDocument):
         """Take any arguments."""
         return arguments
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Answer with the name that is completed."""
         return Result(value={"completion": {"values": [self.spec.name]}}, tokens=0)
 
@@ -141,7 +141,7 @@ class FakePrompt(NamesNoDocument):
         """Complete its arguments."""
         return FakeCompletion(self.spec)
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Answer."""
         return Result(value={"messages": []}, tokens=0)
 
@@ -169,7 +169,7 @@ class FakeResource(NamesNoDocument):
         """Take any arguments."""
         return arguments
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Answer."""
         return Result(value={"contents": [{"uri": self.uri}]}, tokens=0)
 

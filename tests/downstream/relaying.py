@@ -100,7 +100,7 @@ async def used(
         **more,
     )
     async with asyncio.timeout(BOUND_S):
-        return await component.run(component.parse(call.arguments), call)
+        return await component.call(component.parse(call.arguments), call)
 
 
 @asynccontextmanager

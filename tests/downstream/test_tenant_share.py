@@ -96,7 +96,7 @@ async def test_calls_without_a_tenant_count_as_those_of_one(way: str) -> None:
 async def call(relay: Relay, tool: str, tenant_id: str) -> None:
     found = next(c for c in relay.components.tools if c.spec.bare_name == tool)
     arguments = {"text": "x"} if tool == "echo" else {}
-    await found.run(arguments, make_call(tool, arguments, tenant_id=tenant_id))
+    await found.call(arguments, make_call(tool, arguments, tenant_id=tenant_id))
 
 
 async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> None:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from mcp_tools_proxy.api.models import CallerQuery, RequestContext
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.domain.caller import NO_TENANT, SOME_TENANT, Caller
+from mcp_tools_proxy.domain.caller import ANY_TENANT, NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.web.identity_headers import read_headers
@@ -38,7 +38,7 @@ async def resolve_list_caller(
     """
     by_query = AssertedIdentity(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
     caller = await _caller(identity, request, by_query)
-    return replace(caller, tenant_id=caller.tenant_id or SOME_TENANT)
+    return replace(caller, tenant_id=caller.tenant_id or ANY_TENANT)
 
 
 async def require_authentication(identity: Authenticator, request: Request) -> bool:

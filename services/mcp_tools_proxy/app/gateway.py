@@ -179,7 +179,7 @@ class Gateway:
         return checks
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Load documents and configuration, then serve until left; what was opened is closed.
 
         The downstream servers are connected to meanwhile: only readiness waits for them, and calls

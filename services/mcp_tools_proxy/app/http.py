@@ -61,7 +61,11 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
-            async with gateway.run(), facade.run(), connector.run() if connector else nullcontext():
+            async with (
+                gateway.lifespan(),
+                facade.run(),
+                connector.run() if connector else nullcontext(),
+            ):
                 yield
         finally:
             flush_logs()  # the server that runs this may end the process by the signal that came

@@ -22,7 +22,7 @@ from mcp_tools_proxy.documents.document_file import (
     write_document,
 )
 from mcp_tools_proxy.documents.folder_scan import scan_folder, select_documents
-from mcp_tools_proxy.documents.importers.base import ImportFailed, Origin, one_line
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.domain.document import Document
 
@@ -91,10 +91,10 @@ class _Wanted:
     title: str | None
     tags: tuple[str, ...]
 
-    def origin(self, path: Path) -> Origin:
+    def options(self, path: Path) -> ImportOptions:
         stem = unicodedata.normalize("NFC", path.stem)  # some systems store names taken apart
         doc_id = stem if self.doc_id is None else self.doc_id
-        return Origin(
+        return ImportOptions(
             tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
         )
 
@@ -108,11 +108,11 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
     done: set[str] = set()
     failed = False
     for number, path in enumerate(files, start=1):
-        origin = wanted.origin(path)
+        options = wanted.options(path)
         try:
-            _check_unused(origin, done, held)
+            _check_unused(options, done, held)
             with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
-                document = import_file(path, origin, show_pages)
+                document = import_file(path, options, show_pages)
             written = _write(root, document, replace=replace)
         except ImportFailed as error:
             typer.echo(f"{path}: {error.reason}", err=True)
@@ -122,7 +122,7 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
             typer.echo(f"{path}: cannot be imported: {one_line(repr(error))}", err=True)
             failed = True
             continue
-        done.add(origin.doc_id)
+        done.add(options.doc_id)
         typer.echo(
             f"{document.doc_id}  {document.title}  {counted(len(document.pages), 'page')}  "
             f"{counted(len(document.sections), 'section')}  -> {written}"
@@ -137,11 +137,11 @@ def _held_in(root: Path) -> set[tuple[str, str]]:
     return set(select_documents(root, scan_folder(root, {})).documents)
 
 
-def _check_unused(origin: Origin, done: set[str], held: set[tuple[str, str]]) -> None:
-    if origin.doc_id in done:
-        raise ImportFailed(f"another of these files is {origin.doc_id} already")
-    if (origin.tenant_id, origin.doc_id) in held:
-        raise ImportFailed(f"document {origin.doc_id} exists, use --replace to overwrite it")
+def _check_unused(options: ImportOptions, done: set[str], held: set[tuple[str, str]]) -> None:
+    if options.doc_id in done:
+        raise ImportFailed(f"another of these files is {options.doc_id} already")
+    if (options.tenant_id, options.doc_id) in held:
+        raise ImportFailed(f"document {options.doc_id} exists, use --replace to overwrite it")
 
 
 def _write(root: Path, document: Document, *, replace: bool) -> Path:

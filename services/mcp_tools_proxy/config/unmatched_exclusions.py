@@ -14,8 +14,8 @@ from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.unknown_keys import also_at
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
-from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
-from mcp_tools_proxy.policy.exclusions import spellings
+from mcp_tools_proxy.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from mcp_tools_proxy.policy.exclusions import name_variants
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
@@ -53,7 +53,7 @@ def find_unmatched_exclusions(
         for place, entry in enumerate(profile.exclude_components)
     )
     of_servers = chain.from_iterable(
-        _KnownOffer({server_id: snapshots.get(server_id, NOTHING_OFFERED)}).vain(
+        _KnownOffer({server_id: snapshots.get(server_id, EMPTY_SNAPSHOT)}).vain(
             (
                 (("mcpServers", server_id, "exclude", place), entry)
                 for place, entry in enumerate(entries)
@@ -98,7 +98,7 @@ class _KnownOffer:
         listed = list(entries)
         unknown = {entry for _, entry in listed}
         if unknown:
-            unknown.difference_update(self.spellings())
+            unknown.difference_update(self.name_variants())
         unknown = {entry for entry in unknown if not self._begins_as_a_template(entry)}
         return [
             _Unmatched(place=place, entry=entry, offer=self, owner=owner)
@@ -106,16 +106,16 @@ class _KnownOffer:
             if entry in unknown
         ]
 
-    def spellings(self) -> Iterator[str]:
+    def name_variants(self) -> Iterator[str]:
         """Give every spelling of everything, what cannot be used because it is broken, too."""
         for name in self._local_tools:
-            yield from spellings(Kind.TOOL, None, name)
+            yield from name_variants(Kind.TOOL, None, name)
         for server_id, it in self._snapshots.items():
             for kind, name in it.components:
-                yield from spellings(kind, server_id, name)
+                yield from name_variants(kind, server_id, name)
         for server_id, it in self._snapshots.items():
             for item in it.dropped:
-                yield from spellings(item.kind, server_id, item.name)
+                yield from name_variants(item.kind, server_id, item.name)
 
     def _begins_as_a_template(self, entry: str) -> bool:
         folded = entry.casefold()
@@ -130,7 +130,7 @@ class _KnownOffer:
         found: dict[int, set[str]] = {}
         for server_id, it in self._snapshots.items():
             for template in it.templates:
-                for spelling in spellings(Kind.RESOURCE, server_id, template.partition("{")[0]):
+                for spelling in name_variants(Kind.RESOURCE, server_id, template.partition("{")[0]):
                     folded = spelling.casefold()
                     found.setdefault(len(folded), set()).add(folded)
         return found
@@ -148,7 +148,7 @@ class _Known:
             server_id
             for server_id in (*configuration.servers, *configuration.invalid)
             if server_id not in self._disabled
-            and (server_id not in snapshots or snapshots[server_id].failed)
+            and (server_id not in snapshots or snapshots[server_id].failed_lists)
         )
 
     def about_a_disabled(self, vain: _Unmatched) -> bool:
@@ -185,7 +185,7 @@ class _Suggestions:
         """Give the spelling that is most like the entry."""
         key = (id(vain.offer), vain.entry)
         if key not in self._found and len(self._found) < MAX_HINTS:
-            compared = islice(vain.offer.spellings(), COMPARED_SPELLINGS)
+            compared = islice(vain.offer.name_variants(), COMPARED_SPELLINGS)
             likely = (spelling for spelling in compared if _may_be_meant(vain.entry, spelling))
             self._found[key] = closest_match(vain.entry, likely)
         return self._found.get(key)

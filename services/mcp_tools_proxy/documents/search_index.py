@@ -16,7 +16,7 @@ from functools import lru_cache
 import tantivy
 
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at
-from mcp_tools_proxy.documents.snippets import Match, densest, excerpt
+from mcp_tools_proxy.documents.snippets import Match, best_span, snippet
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit
 from mcp_tools_proxy.wire.text import normalize, utf8_len
 
@@ -148,10 +148,10 @@ class SearchIndex:
 
     def _hit(self, chunk: Chunk, score: float, weights: Mapping[str, int]) -> Hit:
         text = _clean(chunk.text[:_SCANNED_CHARS])
-        start, end = densest(_matches(text, weights), weights)
+        start, end = best_span(_matches(text, weights), weights)
         section = section_at(self._sections, chunk.page, self._char(chunk, start))
         return Hit(
-            snippet=excerpt(text, start, end),
+            snippet=snippet(text, start, end),
             page=chunk.page,
             score=score,
             section_id=section.section_id if section else None,

@@ -18,7 +18,7 @@ A plain tuple: a search makes hundreds, and they would take longer than the engi
 """
 
 
-def densest(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
+def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
     """Find the stretch whose different terms weigh most; then the most matches; then the first.
 
     ``matches`` are in reading order; each one's term has a weight ≥ 1. Without any: (0, 0).
@@ -46,7 +46,7 @@ def densest(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
     return matches[best_first][0], matches[best_last][1]
 
 
-def excerpt(text: str, start: int, end: int) -> str:
+def snippet(text: str, start: int, end: int) -> str:
     """Quote the surroundings of ``text[start:end]`` in one line, whole words, centred.
 
     At most SNIPPET_CHARS long; "…" stands where text is left out. A word longer than the room

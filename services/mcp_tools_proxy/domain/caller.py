@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 NO_TENANT = ""
 """The tenant of a caller that has none: it owns no documents, and no request can name it."""
 
-SOME_TENANT = "-"
+ANY_TENANT = "-"
 """Stands for a tenant where it does not matter which: a list is the same for every one of them."""
 
 

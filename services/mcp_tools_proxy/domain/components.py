@@ -77,7 +77,7 @@ class Component(Protocol):
         ...
 
     def parse(self, arguments: JsonObject) -> object:
-        """Check the arguments; what it returns goes to ``run`` unchanged.
+        """Check the arguments; what it returns goes to ``call`` unchanged.
 
         Raises InvalidArguments, and the *_TOO_LARGE errors that follow from arguments alone.
         """
@@ -91,7 +91,7 @@ class Component(Protocol):
         """
         ...
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Do the work for ``call.caller``. Raises ProxyError; cancelling stops the work."""
         ...
 

@@ -57,7 +57,7 @@ class Snapshot:
     """Whether one of the templates stands for a URI."""
     need_task: frozenset[str] = frozenset()
     """The tools that can only be run as a task, which nobody can through us."""
-    failed: Mapping[str, str] = field(default_factory=dict, compare=False)
+    failed_lists: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Which lists could not be had this time, and why; their items are those of the time before."""
 
     @property
@@ -73,7 +73,7 @@ class Snapshot:
 
     @property
     def by_category(self) -> Mapping[str, Mapping[str, JsonObject]]:
-        """The items by category, as counts, logs and ``failed`` name it."""
+        """The items by category, as counts, logs and ``failed_lists`` name it."""
         return {
             "tools": self.tools,
             "prompts": self.prompts,
@@ -82,4 +82,4 @@ class Snapshot:
         }
 
 
-NOTHING_OFFERED = Snapshot()
+EMPTY_SNAPSHOT = Snapshot()

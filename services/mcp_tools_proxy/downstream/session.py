@@ -274,15 +274,15 @@ class Session:
     def _accept_snapshot(self, snapshot: Snapshot) -> None:
         """Store ``snapshot`` as the current one; call ``on_change`` only if its content is new."""
         known = self.snapshot
-        if snapshot.failed:
-            self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed.items()))
+        if snapshot.failed_lists:
+            self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed_lists.items()))
         else:
             self._refresh_error = None
-        if not snapshot.failed or self._status.discovered_at is None:
+        if not snapshot.failed_lists or self._status.discovered_at is None:
             self._status = replace(self._status, discovered_at=self._now())
         # equal content: keep the old objects, by whose identity tools find their compiled checks
         if known is not None and snapshot == known:
-            self.snapshot = replace(known, failed=snapshot.failed)
+            self.snapshot = replace(known, failed_lists=snapshot.failed_lists)
             self._update_metrics()
             return
         self.snapshot = snapshot
@@ -318,4 +318,6 @@ class Session:
         return self.snapshot is not None and not is_sound
 
     def _update_metrics(self) -> None:
-        self.meters.show(up=self.connection_state.connection is not None, stale=self._is_stale)
+        self.meters.set_status(
+            up=self.connection_state.connection is not None, stale=self._is_stale
+        )

@@ -130,7 +130,7 @@ class Executor:
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # not the name: a URI is no argument
         admission = await self._admit(component, parsed, call)
-        result = await component.run(parsed, call)
+        result = await component.call(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
         await self._limiter.charge(admission, result.tokens)

@@ -25,7 +25,7 @@ MAY_BE_BOOLEAN = frozenset({"additionalProperties", "unevaluatedItems", "unevalu
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
-NAMING = frozenset(
+IDENTIFICATION_KEYWORDS = frozenset(
     {
         *("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
         *("$defs", "definitions"),
@@ -33,7 +33,7 @@ NAMING = frozenset(
 )
 """Keywords that say what a schema is called or what stands aside in it; none checks a value."""
 
-SINCE = {
+INTRODUCED_IN = {
     **dict.fromkeys(("const", "contains", "propertyNames", "examples"), 6),
     **dict.fromkeys(("if", "then", "else"), 7),
     **dict.fromkeys(("minContains", "maxContains", "dependentRequired", "dependentSchemas"), 2019),
@@ -57,7 +57,7 @@ def draft_of(schema: Node) -> int:
     return int(found[1] or found[2][:4])
 
 
-def modern(node: Node, draft: int) -> dict[str, Any]:
+def upgrade_to_2020_12(node: Node, draft: int) -> dict[str, Any]:
     """Say in the keywords of 2020-12 what a node of ``draft`` says; its subschemas stay.
 
     A reference beside which nothing counts (up to draft 7) stays with its annotations only. Names
@@ -65,11 +65,11 @@ def modern(node: Node, draft: int) -> dict[str, Any]:
     """
     if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS and isinstance(node.get("$ref"), str):
         return {key: node[key] for key in node if key == "$ref" or key in ANNOTATIONS}
-    left_out = NAMING | {"id"} if draft <= 4 else NAMING
+    left_out = IDENTIFICATION_KEYWORDS | {"id"} if draft <= 4 else IDENTIFICATION_KEYWORDS
     told = {
         key: value
         for key, value in node.items()
-        if key not in left_out and SINCE.get(key, 0) <= draft
+        if key not in left_out and INTRODUCED_IN.get(key, 0) <= draft
     }
     for rewrite in (_tell_tuple, _tell_dependencies, _tell_bounds, _tell_references):
         rewrite(told)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.wire.text import normalize
-from mcp_tools_proxy.wire.uris import decoded
+from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 _SLASHES = re.compile(r"[/\\]+")
 _URI_ENDS = "#?;"
@@ -17,14 +17,14 @@ class Exclusions:
     """Names as an operator wrote them, ready to be asked; equal when they were the same names.
 
     An entry is looked up and never parsed, so no server id or name can be mistaken for another
-    (A-19): it hits every component of which it is one of the ``spellings``.
+    (A-19): it hits every component of which it is one of the ``name_variants``.
     """
 
     __slots__ = ("_entries", "_uris")
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self._entries = frozenset(entries)
-        self._uris = frozenset(_plain(entry) for entry in self._entries)
+        self._uris = frozenset(_normalize_uri(entry) for entry in self._entries)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Exclusions) and self._entries == other._entries
@@ -38,13 +38,13 @@ class Exclusions:
     def __repr__(self) -> str:
         return f"<Exclusions {sorted(self._entries)}>"
 
-    def hits(self, kind: Kind, server_id: str | None, name: str) -> bool:
+    def matches(self, kind: Kind, server_id: str | None, name: str) -> bool:
         """Tell whether a component is excluded; ``name`` is what its server calls it."""
         if not self._entries:
             return False
-        return not self._entries.isdisjoint(spellings(kind, server_id, name))
+        return not self._entries.isdisjoint(name_variants(kind, server_id, name))
 
-    def hits_uri(self, server_id: str | None, uri: str) -> bool:
+    def matches_uri(self, server_id: str | None, uri: str) -> bool:
         """Tell whether a URI that a template stands for is excluded (A-20).
 
         Here the gateway cannot know which URIs are one resource to the server, so one that differs
@@ -53,20 +53,20 @@ class Exclusions:
         """
         if not self._entries:
             return False
-        plain = _plain(uri)
+        plain = _normalize_uri(uri)
         cuts = (plain.partition(end)[0].rstrip("/") for end in _URI_ENDS)
         owner = None if server_id is None else server_id.casefold()
         return any(
             spelling in self._uris
             for name in (plain, *cuts)
-            for spelling in spellings(Kind.RESOURCE, owner, name)
+            for spelling in name_variants(Kind.RESOURCE, owner, name)
         )
 
 
-NOTHING_EXCLUDED = Exclusions()
+NO_EXCLUSIONS = Exclusions()
 
 
-def spellings(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
+def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
     """Give every way in which an entry may name a component (A-18).
 
     ``name``, ``server_id:name``, and either with ``tool:``, ``prompt:`` or ``resource:`` in front.
@@ -80,6 +80,8 @@ def spellings(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
         yield f"{kind.value}:{qualified}"
 
 
-def _plain(uri: str) -> str:
+def _normalize_uri(uri: str) -> str:
     """Take away in what two spellings of one URI differ."""
-    return _SLASHES.sub("/", normalize("NFC", decoded(uri))).casefold().rstrip("/")
+    return (
+        _SLASHES.sub("/", normalize("NFC", percent_decode_repeatedly(uri))).casefold().rstrip("/")
+    )

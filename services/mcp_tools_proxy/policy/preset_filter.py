@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
+from mcp_tools_proxy.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -59,7 +59,7 @@ def filter_capabilities(
     mentioned = (server_id for server_id, _ in (*tools, *(prompts or ()), *(resources or ())))
     scope = {
         server_id: without_excluded(
-            snapshots.get(server_id, NOTHING_OFFERED), server_id, exclude.get(server_id)
+            snapshots.get(server_id, EMPTY_SNAPSHOT), server_id, exclude.get(server_id)
         )
         for server_id in dict.fromkeys(mentioned)
     }
@@ -99,7 +99,9 @@ def without_excluded(
 
     def kept(kind: Kind, items: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
         return {
-            name: item for name, item in items.items() if not excluded.hits(kind, server_id, name)
+            name: item
+            for name, item in items.items()
+            if not excluded.matches(kind, server_id, name)
         }
 
     return replace(

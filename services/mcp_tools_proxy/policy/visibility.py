@@ -10,7 +10,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.preset_filter import enabled
 
 _Pair = tuple[str, str]
@@ -74,7 +74,7 @@ class Visibility:
     """What one agent may use; the default is everything."""
 
     client_ids: frozenset[str] | None = None
-    excluded: Exclusions = NOTHING_EXCLUDED
+    excluded: Exclusions = NO_EXCLUSIONS
     preset: PresetScope | None = None
 
     @classmethod
@@ -107,4 +107,4 @@ class Visibility:
                 return Denial.SERVER
             if self.preset is not None and not self.preset.allows(kind, server_id, name):
                 return Denial.PRESET
-        return Denial.EXCLUDED if self.excluded.hits(kind, server_id, name) else None
+        return Denial.EXCLUDED if self.excluded.matches(kind, server_id, name) else None

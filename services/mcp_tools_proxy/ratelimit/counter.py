@@ -11,7 +11,7 @@ from mcp_tools_proxy.ratelimit.budgets import Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class BudgetExceeded:
     """The budget that has nothing left, and the seconds (> 0) until its window ends."""
 
     budget: Budget
@@ -38,28 +38,28 @@ class CountingStorage(Storage):
         """Return the sums after each charge: key, seconds of its window, amount."""
         return [await self.incr(*charge) for charge in charges]
 
-    async def take_call(self, budgets: Sequence[Budget]) -> list[Budget]:
+    async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge one call to every call budget; or to none, and return those with nothing left."""
         counts = await self.get_many([b.key for b in budgets])
         spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
-        return spent or await self._hit_calls(budgets)
+        return spent or await self._count_calls(budgets)
 
-    async def _hit_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
+    async def _count_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge the document, then the tenant: a document's charge is only ever given back for a
         tenant with nothing left, so nobody who could pass sees it.
         """
-        taken: list[Budget] = []
+        charged: list[Budget] = []
         for budget in budgets:
             if budget.unit == "calls":
-                taken.append(budget)
+                charged.append(budget)
                 if await self.incr(budget.key, budget.window_s) > budget.limit:
-                    await self._give_back(taken)
+                    await self._return_calls(charged)
                     return [budget]
         return []
 
-    async def _give_back(self, taken: Sequence[Budget]) -> None:
-        sums = await self.add_many([(b.key, b.window_s, -1) for b in taken])
-        ended = [b for b, count in zip(taken, sums, strict=True) if count < 0]
+    async def _return_calls(self, charged: Sequence[Budget]) -> None:
+        sums = await self.add_many([(b.key, b.window_s, -1) for b in charged])
+        ended = [b for b, count in zip(charged, sums, strict=True) if count < 0]
         if ended:  # their windows ended in between: there was nothing to give back
             await self.add_many([(b.key, b.window_s, 1) for b in ended])
 
@@ -74,13 +74,13 @@ class BudgetCounter:
     def __init__(self, storage: CountingStorage) -> None:
         self.storage = storage
 
-    async def take_call(self, budgets: Sequence[Budget]) -> Refusal | None:
+    async def consume_call(self, budgets: Sequence[Budget]) -> BudgetExceeded | None:
         """Charge one call to every call budget, or none to any and say which has nothing left.
 
         The tenant's budgets come before the document's (contract §1, order of checks); of several
         of one owner the one whose window ends last is named (T-09).
         """
-        spent = await self.storage.take_call(budgets)
+        spent = await self.storage.consume_call(budgets)
         if not spent:
             return None
         tenants = [budget for budget in spent if budget.owner == "tenant"]
@@ -92,7 +92,7 @@ class BudgetCounter:
             [(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"]
         )
 
-    async def _refusal(self, spent: Sequence[Budget]) -> Refusal:
+    async def _refusal(self, spent: Sequence[Budget]) -> BudgetExceeded:
         left = await self.storage.seconds_left([b.key for b in spent], spent[0].window_s)
         seconds, budget = max(zip(left, spent, strict=True), key=lambda pair: pair[0])
-        return Refusal(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)
+        return BudgetExceeded(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)

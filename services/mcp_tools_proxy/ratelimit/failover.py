@@ -25,7 +25,7 @@ def idle_clock() -> float:
 
 
 @asynccontextmanager
-async def waiting_at_most(seconds: float) -> AsyncIterator[None]:
+async def io_timeout(seconds: float) -> AsyncIterator[None]:
     """Raise TimeoutError when the body has waited ``seconds`` on the idle clock."""
     loop = asyncio.get_running_loop()
     ends = idle_clock() + seconds
@@ -107,7 +107,7 @@ class SharedStore:
         """
         had_its_turn = False
         try:
-            async with waiting_at_most(wait_s), self._turns:
+            async with io_timeout(wait_s), self._turns:
                 had_its_turn = True
                 if self.up:
                     return await operation(self._counting)
@@ -147,7 +147,7 @@ class SharedStore:
 
     async def _answers(self) -> bool:
         try:
-            async with waiting_at_most(PROBE_TIMEOUT_S):
+            async with io_timeout(PROBE_TIMEOUT_S):
                 await self._counting.storage.incr(PROBE_KEY, 1)
                 await self._counting.storage.get_many([PROBE_KEY])  # this and the next load scripts
                 await self._counting.storage.seconds_left([PROBE_KEY], 1)
@@ -159,7 +159,7 @@ class SharedStore:
 
     async def _open_connections(self) -> None:
         with contextlib.suppress(TimeoutError):  # what is missing then, calls will open
-            async with waiting_at_most(PROBE_TIMEOUT_S):
+            async with io_timeout(PROBE_TIMEOUT_S):
                 await self._connect(CALLS_AT_A_TIME + 1)  # the probe may need one beside them
 
     def _failed(self, error: Exception) -> None:

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budget, Budgets
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter, Refusal
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter, BudgetExceeded
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
@@ -75,7 +75,7 @@ class Limiter:
         """
         budgets = self._budgets.applying_to(tenant_id, scope)
         started = idle_clock() if self._shared is not None else 0.0
-        refusal = await self._count(lambda counting: counting.take_call(budgets), STORE_WAIT_S)
+        refusal = await self._count(lambda counting: counting.consume_call(budgets), STORE_WAIT_S)
         if refusal is not None:
             self._metrics.limit_refusals.labels(refusal.budget.name).inc()
             raise _exceeded(refusal)
@@ -144,7 +144,7 @@ def build_limiter(
     return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
 
 
-def _exceeded(refusal: Refusal) -> RateLimitExceeded:
+def _exceeded(refusal: BudgetExceeded) -> RateLimitExceeded:
     budget = refusal.budget
     return RateLimitExceeded(
         f"this {budget.owner}'s budget of {budget.limit} {budget.unit} in {budget.window_s} s "

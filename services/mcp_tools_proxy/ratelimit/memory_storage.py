@@ -80,7 +80,7 @@ class MemoryStorage(CountingStorage):
         now = self._clock()
         return [self._add(*charge, now) for charge in charges]
 
-    async def take_call(self, budgets: Sequence[Budget]) -> list[Budget]:
+    async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge one call to every call budget; or to none, and return those with nothing left."""
         now = self._clock()
         spent = [b for b in budgets if self._count(b.key, now) >= b.limit]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.table import Viewer
 
@@ -45,14 +45,14 @@ class PendingOffers:
         )
 
     def _allows(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
-        if self.exclude.get(server_id, NOTHING_EXCLUDED).hits(kind, server_id, name):
+        if self.exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
             return False
         allowed = self.scope.allows(kind, server_id, name)
         return allowed and viewer.visibility.denial(kind, server_id, name) is None
 
     def _is_excluded(self, server_id: str, uri: str, viewer: Viewer) -> bool:
-        excluded = (self.exclude.get(server_id, NOTHING_EXCLUDED), viewer.visibility.excluded)
-        return any(it.hits_uri(server_id, uri) for it in excluded)
+        excluded = (self.exclude.get(server_id, NO_EXCLUSIONS), viewer.visibility.excluded)
+        return any(it.matches_uri(server_id, uri) for it in excluded)
 
     def _bare_names(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> Iterator[str]:
         """Give what the server may call the item that a caller names so."""

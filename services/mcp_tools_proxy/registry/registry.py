@@ -236,7 +236,7 @@ class Registry:
 
     def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
         """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
-        if viewer.visibility.excluded.hits_uri(None, uri):
+        if viewer.visibility.excluded.matches_uri(None, uri):
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, viewer)
         return denial or self.template_resolver.denial(uri, viewer)
@@ -251,7 +251,7 @@ class Registry:
             raise tenant_required(kind, name)
         if viewer.agent is None:
             return
-        if denial is None and viewer.visibility.excluded.hits(kind, None, name):
+        if denial is None and viewer.visibility.excluded.matches(kind, None, name):
             denial = Denial.EXCLUDED
         if denial is not None:
             raise not_allowed(kind, name, viewer.agent, denial)

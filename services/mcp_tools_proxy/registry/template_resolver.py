@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_tools_proxy.domain.components import Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
 
@@ -67,5 +67,5 @@ class TemplateResolver:
         if resource is None:
             return None
         server_id = template.spec.server_id
-        excluded = (self._exclude.get(server_id, NOTHING_EXCLUDED), viewer.visibility.excluded)
-        return None if any(it.hits_uri(server_id, uri) for it in excluded) else resource
+        excluded = (self._exclude.get(server_id, NO_EXCLUSIONS), viewer.visibility.excluded)
+        return None if any(it.matches_uri(server_id, uri) for it in excluded) else resource

@@ -27,7 +27,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
     gateway = Gateway(settings)
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
-    async with gateway.run(), asyncio.TaskGroup() as tasks:
+    async with gateway.lifespan(), asyncio.TaskGroup() as tasks:
         # many clients list once, and never ask again
         await gateway.pool.wait_first_attempts(settings.startup_wait_s)
         serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))

@@ -21,15 +21,15 @@ class ServerMetrics:
         self._reconnects: Counter = metrics.server_reconnects.labels(server_id)
         self._discovery_failures: Counter = metrics.server_discovery_failures.labels(server_id)
         self._open = True
-        self.show(up=False, stale=False)
+        self.set_status(up=False, stale=False)
 
-    def show(self, *, up: bool, stale: bool) -> None:
+    def set_status(self, *, up: bool, stale: bool) -> None:
         """Say how the server is now."""
         if self._open:
             self._metrics.server_up.labels(self._server_id).set(up)
             self._metrics.server_stale.labels(self._server_id).set(stale)
 
-    def called(self, kind: Kind, code: str, seconds: float) -> None:
+    def observe_call(self, kind: Kind, code: str, seconds: float) -> None:
         """Count one request to the server, by its outcome code."""
         calls = self._calls.get((kind, code))
         if calls is None:  # found once: looking labels up takes as long as counting

@@ -58,7 +58,7 @@ class LocalTool(Generic[ArgumentsT]):
         if find is not None:
             await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Run the function on what ``parse`` returned."""
         return await self.function(parsed, call)  # type: ignore[arg-type]  # what parse returned
 

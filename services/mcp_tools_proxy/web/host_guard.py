@@ -2,7 +2,7 @@
 
 A page that a browser shows may send requests to this machine, and a name that it controls may come
 to mean this machine (DNS rebinding): then ``Host`` names what the page thinks it asks, and
-``Origin`` the page.
+``ImportOptions`` the page.
 """
 
 from collections.abc import Collection
@@ -24,11 +24,11 @@ MAX_REMEMBERED = 256
 
 
 class HostOriginGuard:
-    """Lets requests through whose ``Host`` and ``Origin`` are known, as plain ASGI.
+    """Lets requests through whose ``Host`` and ``ImportOptions`` are known, as plain ASGI.
 
     ``hosts`` are names, with a port where only that one is meant; ``ANY_HOST`` means any.
     ``origins`` are as browsers send them. With ``on_loopback`` this machine's own names are known
-    as well, and its own origins. A request without ``Origin`` was not sent by a page.
+    as well, and its own origins. A request without ``ImportOptions`` was not sent by a page.
     """
 
     def __init__(

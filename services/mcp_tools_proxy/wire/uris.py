@@ -28,14 +28,14 @@ def is_normalized_path(uri: str) -> bool:
     ``notes://public/{+path}``. Some decode twice, or leave out parameters (``..;v=1``) before. Of
     control characters many parsers drop some.
     """
-    path = decoded(_PATH_END.split(uri, maxsplit=1)[0])
+    path = percent_decode_repeatedly(_PATH_END.split(uri, maxsplit=1)[0])
     if has_control_character(uri) or has_control_character(path):
         return False
     segments = _SEGMENT_END.split(path)
     return not any(segment.partition(";")[0] in (".", "..") for segment in segments)
 
 
-def decoded(uri: str) -> str:
+def percent_decode_repeatedly(uri: str) -> str:
     """Undo percent-encoding, also of what was encoded over and over."""
     for _ in range(MAX_DECODINGS):
         plain = unquote(uri)

@@ -5,15 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.document_file import dump_document
-from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, Origin
+from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.domain.document import Document
 
-ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes")
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes")
 
 
 def imported(text: str, **changes: str) -> Document:
-    origin = Origin(**({"tenant_id": "t", "doc_id": "d", "stem": "notes"} | changes))  # type: ignore[arg-type] # no tags among them
+    fields = {"tenant_id": "t", "doc_id": "d", "stem": "notes"} | changes
+    origin = ImportOptions(**fields)  # type: ignore[arg-type] # no tags among them
     return import_markdown(text.encode(), origin)
 
 

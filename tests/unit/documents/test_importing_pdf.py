@@ -6,11 +6,11 @@ import pytest
 from fpdf import FPDF
 
 from mcp_tools_proxy.documents.document_file import dump_document
-from mcp_tools_proxy.documents.importers.base import ImportFailed, Origin
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
 
-ORIGIN = Origin(tenant_id="t", doc_id="d", stem="scan-7")
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
 
 Line = str | tuple[int, str]
 """A line of text, or an outline level and a title that is printed as well."""

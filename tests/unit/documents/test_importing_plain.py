@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, Origin
+from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.kinds import import_file
 from mcp_tools_proxy.documents.importers.plain_text import import_plain
 
-ORIGIN = Origin(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
 
 
 def test_form_feeds_part_the_pages() -> None:
@@ -34,7 +34,9 @@ def test_the_whole_text_is_one_section_named_after_the_file() -> None:
 
 
 def test_the_document_carries_what_was_said_of_it() -> None:
-    origin = Origin(tenant_id="t", doc_id="d", stem="notes", title=" My\ntitle ", tags=("x",))
+    origin = ImportOptions(
+        tenant_id="t", doc_id="d", stem="notes", title=" My\ntitle ", tags=("x",)
+    )
     document = import_plain(b"text", origin)
     assert (document.tenant_id, document.doc_id, document.title) == ("t", "d", "My title")
     assert document.tags == ("x",)

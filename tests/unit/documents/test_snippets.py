@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.search_index import build_index
-from mcp_tools_proxy.documents.snippets import SNIPPET_CHARS, densest, excerpt
+from mcp_tools_proxy.documents.snippets import SNIPPET_CHARS, best_span, snippet
 from mcp_tools_proxy.domain.document import Chunk
 from tests.builders import make_document
 
@@ -116,18 +116,18 @@ def test_a_snippet_is_cut_at_word_edges() -> None:
 def test_an_excerpt_keeps_its_length(text: str, start: int, length: int) -> None:
     start = min(start, len(text))
     end = min(start + length, len(text))
-    assert len(excerpt(text, start, end)) <= SNIPPET_CHARS
+    assert len(snippet(text, start, end)) <= SNIPPET_CHARS
 
 
 @given(before=st.text("ab \n", max_size=900), after=st.text("ab \n", max_size=900))
 def test_an_excerpt_holds_what_it_is_about(before: str, after: str) -> None:
     text = f"{before}NEEDLE{after}"
-    assert "NEEDLE" in excerpt(text, len(before), len(before) + len("NEEDLE"))
+    assert "NEEDLE" in snippet(text, len(before), len(before) + len("NEEDLE"))
 
 
 def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert excerpt("x" * 900, 0, 0) == "x" * (SNIPPET_CHARS - 2) + "…"
+    assert snippet("x" * 900, 0, 0) == "x" * (SNIPPET_CHARS - 2) + "…"
 
 
 def test_no_match_has_no_place() -> None:
-    assert densest([], {"server": 1}) == (0, 0)
+    assert best_span([], {"server": 1}) == (0, 0)

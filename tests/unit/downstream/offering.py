@@ -54,4 +54,4 @@ async def use(
         caller=make_caller(),
         **{"trace_id": "trace-1", **fields},
     )
-    return await component.run(component.parse(call.arguments), call)
+    return await component.call(component.parse(call.arguments), call)

@@ -115,7 +115,7 @@ async def test_a_category_that_is_not_declared_is_not_asked_for() -> None:
 async def test_a_list_that_the_server_does_not_know_is_not_offered(full: FakeServer) -> None:
     full.answers["resources/templates/list"] = failing_with(METHOD_NOT_FOUND)
     snapshot = await found(full)
-    assert (snapshot.templates, snapshot.failed) == ({}, {})
+    assert (snapshot.templates, snapshot.failed_lists) == ({}, {})
 
 
 @pytest.mark.requirement("P-15")
@@ -124,7 +124,7 @@ async def test_one_failing_list_keeps_what_was_known_of_it(full: FakeServer) -> 
     full.answers["prompts/list"] = failing_with(JsonRpcError(-32603, "boom"))
     full.lists["tools/list"] = [tool("new")]
     snapshot = await found(full, previous)
-    assert ([*snapshot.tools], [*snapshot.prompts], snapshot.failed) == (
+    assert ([*snapshot.tools], [*snapshot.prompts], snapshot.failed_lists) == (
         ["new"],
         ["hello"],
         {"prompts": 'it answered with error -32603: "boom"'},
@@ -143,7 +143,7 @@ async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
         full.answers[method] = hang
     started = clock()
     snapshot = await found(full)
-    assert (round(clock() - started, 1), len(snapshot.failed)) == (5, 3)
+    assert (round(clock() - started, 1), len(snapshot.failed_lists)) == (5, 3)
 
 
 async def test_nothing_but_failing_lists_is_a_fault() -> None:

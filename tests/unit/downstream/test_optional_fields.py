@@ -177,7 +177,7 @@ async def test_templates_among_the_resources_outlive_a_list_that_fails() -> None
     server = offering(templates=[{"uriTemplate": "b://{x}", "name": "b"}])
     server.answers["resources/list"] = failing_with(ConnectionFailure("cut off"))
     after = await found(server, before)
-    assert ([*after.templates], [*after.failed]) == (["a://{x}", "b://{x}"], ["resources"])
+    assert ([*after.templates], [*after.failed_lists]) == (["a://{x}", "b://{x}"], ["resources"])
 
 
 # Tools that need a task

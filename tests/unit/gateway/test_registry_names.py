@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.aliases import alias_of
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry
@@ -30,7 +30,7 @@ def tool(server_id: str, name: str) -> FakeTool:
     )
 
 
-def access(*servers: str, excluded: Exclusions = NOTHING_EXCLUDED) -> Access:
+def access(*servers: str, excluded: Exclusions = NO_EXCLUSIONS) -> Access:
     return Access(agents={AGENT: Visibility(excluded=excluded)}, servers=servers)
 
 

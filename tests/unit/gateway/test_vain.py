@@ -124,7 +124,8 @@ MAYBE = 'it may be of a server that did not tell all that it offers: "tickets"'
 
 @pytest.mark.parametrize("entry", ["close", "tickets:close", "tool:tickets:close"])
 @pytest.mark.parametrize(
-    "found", [{"notes": NOTES}, {"notes": NOTES, "tickets": Snapshot(failed={"tools": "why"})}]
+    "found",
+    [{"notes": NOTES}, {"notes": NOTES, "tickets": Snapshot(failed_lists={"tools": "why"})}],
 )
 def test_what_may_be_of_a_server_that_did_not_tell_all_is_told_as_such(
     entry: str, found: Mapping[str, Snapshot]

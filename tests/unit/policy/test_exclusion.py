@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions, spellings
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions, name_variants
 from mcp_tools_proxy.wire.uris import MAX_DECODINGS
 
 words = st.text(st.sampled_from("ab:-/."), min_size=1, max_size=6)
@@ -16,7 +16,8 @@ names = words | st.text(min_size=1, max_size=20)
 server_ids = st.sampled_from(["a", "a-b", "tool", "prompt"]) | st.none()
 components = st.tuples(st.sampled_from(Kind), server_ids, names)
 entries = st.lists(
-    names | components.map(lambda it: list(spellings(*it))[-1]) | st.just("tool:a:x"), max_size=4
+    names | components.map(lambda it: list(name_variants(*it))[-1]) | st.just("tool:a:x"),
+    max_size=4,
 )
 
 
@@ -48,7 +49,7 @@ def test_an_entry_hits_what_it_spells(entry: str, hit: list[str]) -> None:
     excluded = Exclusions([entry])
     offered: list[tuple[Kind, str | None]] = [(kind, "a") for kind in Kind]
     offered += [(Kind.TOOL, "a-b"), (Kind.TOOL, None)]
-    found = [f"{k.value} {s}" for k, s in offered if excluded.hits(k, s, "x")]
+    found = [f"{k.value} {s}" for k, s in offered if excluded.matches(k, s, "x")]
     assert found == hit
 
 
@@ -56,8 +57,8 @@ def test_an_entry_hits_what_it_spells(entry: str, hit: list[str]) -> None:
 @given(components)
 def test_without_entries_nothing_is_hit(component: tuple[Kind, str | None, str]) -> None:
     _, server_id, name = component
-    assert not NOTHING_EXCLUDED.hits(*component)
-    assert not NOTHING_EXCLUDED.hits_uri(server_id, name)
+    assert not NO_EXCLUSIONS.matches(*component)
+    assert not NO_EXCLUSIONS.matches_uri(server_id, name)
 
 
 @pytest.mark.requirement("A-18", "A-19")
@@ -65,10 +66,10 @@ def test_without_entries_nothing_is_hit(component: tuple[Kind, str | None, str])
 def test_the_longest_spelling_hits_that_component_and_no_other_of_its_name(
     one: tuple[Kind, str | None, str], other: tuple[Kind, str | None, str]
 ) -> None:
-    *_, longest = spellings(*one)
+    *_, longest = name_variants(*one)
     excluded = Exclusions([longest])
-    assert excluded.hits(*one)
-    assert excluded.hits(*other) == (longest in list(spellings(*other)))
+    assert excluded.matches(*one)
+    assert excluded.matches(*other) == (longest in list(name_variants(*other)))
 
 
 @pytest.mark.requirement("A-14")
@@ -78,8 +79,8 @@ def test_one_more_entry_never_takes_back_a_hit(
 ) -> None:
     _, server_id, name = component
     one, both = Exclusions(some), Exclusions([*some, *more])
-    assert one.hits(*component) <= both.hits(*component)
-    assert one.hits_uri(server_id, name) <= both.hits_uri(server_id, name)
+    assert one.matches(*component) <= both.matches(*component)
+    assert one.matches_uri(server_id, name) <= both.matches_uri(server_id, name)
 
 
 @pytest.mark.requirement("A-20")
@@ -88,7 +89,7 @@ def test_a_resource_that_is_hit_is_hit_as_a_uri_too(
     some: list[str], server_id: str | None, uri: str
 ) -> None:
     excluded = Exclusions(some)
-    assert excluded.hits(Kind.RESOURCE, server_id, uri) <= excluded.hits_uri(server_id, uri)
+    assert excluded.matches(Kind.RESOURCE, server_id, uri) <= excluded.matches_uri(server_id, uri)
 
 
 @st.composite
@@ -119,7 +120,7 @@ def respelt(draw: st.DrawFn) -> tuple[str, str]:
 @given(respelt(), st.sampled_from(["{}", "a:{}", "resource:{}", "resource:a:{}"]))
 def test_an_excluded_uri_is_hit_in_other_spellings(spelt: tuple[str, str], entry: str) -> None:
     uri, other = spelt
-    assert Exclusions([entry.format(uri)]).hits_uri("a", other)
+    assert Exclusions([entry.format(uri)]).matches_uri("a", other)
 
 
 @pytest.mark.requirement("A-20")
@@ -127,13 +128,13 @@ def test_an_excluded_uri_is_hit_in_other_spellings(spelt: tuple[str, str], entry
     "uri", ["raw://secrets", "raw://secre", "raw://x/secret", "raw://secret/x", "web://secret", ""]
 )
 def test_another_uri_is_not_hit(uri: str) -> None:
-    assert not Exclusions(["raw://secret"]).hits_uri("a", uri)
+    assert not Exclusions(["raw://secret"]).matches_uri("a", uri)
 
 
 @pytest.mark.requirement("A-19", "A-20")
 @pytest.mark.parametrize("server_id", ["a", "a-b-c", "b", None])
 def test_a_uri_is_not_hit_by_another_servers_entry(server_id: str | None) -> None:
-    assert not Exclusions(["a-b:raw://x", "tool:raw://x"]).hits_uri(server_id, "raw://x")
+    assert not Exclusions(["a-b:raw://x", "tool:raw://x"]).matches_uri(server_id, "raw://x")
 
 
 def test_the_order_of_entries_does_not_matter() -> None:

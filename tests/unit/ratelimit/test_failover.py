@@ -26,7 +26,7 @@ class ScriptedStorage(MemoryStorage):
     """A shared store in memory that counts what is asked of it, and fails or hangs when told."""
 
     add_many = CountingStorage.add_many
-    take_call = CountingStorage.take_call
+    consume_call = CountingStorage.consume_call
 
     def __init__(self) -> None:
         super().__init__()

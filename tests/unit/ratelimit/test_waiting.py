@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from mcp_tools_proxy.ratelimit.failover import idle_clock, waiting_at_most
+from mcp_tools_proxy.ratelimit.failover import idle_clock, io_timeout
 
 
 def work_for(seconds: float) -> None:
@@ -14,18 +14,18 @@ def work_for(seconds: float) -> None:
 
 async def test_waiting_longer_than_allowed_times_out() -> None:
     with pytest.raises(TimeoutError):
-        async with waiting_at_most(0.01):
+        async with io_timeout(0.01):
             await asyncio.Event().wait()
 
 
 async def test_no_time_left_times_out_at_the_first_wait() -> None:
     with pytest.raises(TimeoutError):
-        async with waiting_at_most(-1):
+        async with io_timeout(-1):
             await asyncio.Event().wait()
 
 
 async def test_work_on_the_same_thread_is_not_waiting() -> None:
-    async with waiting_at_most(0.05):
+    async with io_timeout(0.05):
         work_for(0.1)
         await asyncio.sleep(0)  # the alarm goes off here
 

@@ -29,7 +29,7 @@ class ImportFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ImportOptions:
     """What the person importing says of a file.
 
     ``title`` None means to take the file's own, else ``stem``, its name without the suffix.
@@ -110,23 +110,23 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
 
 
 def make_document(
-    origin: Origin, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
+    options: ImportOptions, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
 ) -> Document:
     """Put a document together; ``title`` is the file's own, "" when it has none.
 
     A file without headings becomes one section named after the document, so that
     ``read_doc_section`` works for every document.
     """
-    name = one_line(origin.title or "") or one_line(title) or one_line(origin.stem)
+    name = one_line(options.title or "") or one_line(title) or one_line(options.stem)
     return Document(
-        tenant_id=origin.tenant_id,
-        doc_id=origin.doc_id,
+        tenant_id=options.tenant_id,
+        doc_id=options.doc_id,
         title=name,
         pages=pages,
         sections=sections_from(
             headings or (Heading(level=1, title=name, page=1, char=0),), last_page=len(pages)
         ),
-        tags=origin.tags,
+        tags=options.tags,
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
-    Origin,
+    ImportOptions,
     Progress,
     no_progress,
 )
@@ -16,7 +16,7 @@ from mcp_tools_proxy.documents.importers.textless_pages import pages_without_tex
 from mcp_tools_proxy.domain.document import Document
 
 
-def import_file(path: Path, origin: Origin, progress: Progress = no_progress) -> Document:
+def import_file(path: Path, options: ImportOptions, progress: Progress = no_progress) -> Document:
     """Make a document of a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
 
     Raises ImportFailed, also when the file cannot be read or is of another kind.
@@ -27,11 +27,11 @@ def import_file(path: Path, origin: Origin, progress: Progress = no_progress) ->
         raise ImportFailed(f"cannot be read: {error.strerror}") from error
     match path.suffix.lower():
         case ".pdf":
-            return import_pdf(data, origin, progress)
+            return import_pdf(data, options, progress)
         case ".md" | ".markdown":
-            return import_markdown(data, origin)
+            return import_markdown(data, options)
         case ".txt" | ".text":
-            return import_plain(data, origin)
+            return import_plain(data, options)
         case _:
             raise ImportFailed("is no .pdf, .md, .markdown, .txt or .text file")
 

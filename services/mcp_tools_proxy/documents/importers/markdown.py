@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from mcp_tools_proxy.documents.importers.base import (
     Heading,
     ImportFailed,
-    Origin,
+    ImportOptions,
     clean,
     decode_text,
     make_document,
@@ -33,7 +33,7 @@ class _Block:
     heading: tuple[int, str] | None
 
 
-def import_markdown(data: bytes, origin: Origin) -> Document:
+def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """Make a document of Markdown: headings become sections, pages are ≤ 8 kB.
 
     Front matter gives the title and is left out; without one the first heading is the title. A
@@ -50,7 +50,7 @@ def import_markdown(data: bytes, origin: Origin) -> Document:
     headings = _place_headings(blocks, pages)
     if not title and headings:
         title = headings[0].title
-    return make_document(origin, title=title, pages=pages, headings=headings)
+    return make_document(options, title=title, pages=pages, headings=headings)
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:

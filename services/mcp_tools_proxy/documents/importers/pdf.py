@@ -9,7 +9,7 @@ from pypdfium2 import PdfDocument, PdfiumError, raw
 from mcp_tools_proxy.documents.importers.base import (
     Heading,
     ImportFailed,
-    Origin,
+    ImportOptions,
     Progress,
     clean,
     make_document,
@@ -19,7 +19,7 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.domain.document import Document
 
 
-def import_pdf(data: bytes, origin: Origin, progress: Progress = no_progress) -> Document:
+def import_pdf(data: bytes, options: ImportOptions, progress: Progress = no_progress) -> Document:
     """Make a document of a PDF: its pages, its outline as sections, its title.
 
     A page keeps its number even when it has no text. Raises ImportFailed when the file is broken,
@@ -39,7 +39,7 @@ def import_pdf(data: bytes, origin: Origin, progress: Progress = no_progress) ->
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
         raise ImportFailed("is not a readable PDF") from error
-    return make_document(origin, title=title, pages=pages, headings=headings)
+    return make_document(options, title=title, pages=pages, headings=headings)
 
 
 def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:

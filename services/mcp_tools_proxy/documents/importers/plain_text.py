@@ -4,7 +4,7 @@ import re
 
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
-    Origin,
+    ImportOptions,
     clean,
     decode_text,
     make_document,
@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.document import Document
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 
 
-def import_plain(data: bytes, origin: Origin) -> Document:
+def import_plain(data: bytes, options: ImportOptions) -> Document:
     """Make a document of plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
 
     Raises ImportFailed when ``data`` is empty or no text that ``decode_text`` knows.
@@ -29,4 +29,4 @@ def import_plain(data: bytes, origin: Origin) -> Document:
     else:
         text = clean(text)
         pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
-    return make_document(origin, title="", pages=pages, headings=())
+    return make_document(options, title="", pages=pages, headings=())

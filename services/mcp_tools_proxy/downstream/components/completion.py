@@ -40,7 +40,7 @@ class Completion(NamesNoDocument):
             raise InvalidArguments("context should have arguments, all of them strings")
         return {"argument": argument, "context": context}
 
-    async def run(self, parsed: Any, call: Call) -> Result:
+    async def call(self, parsed: Any, call: Call) -> Result:
         """Give ``completion``: ``values``, ``total``?, ``hasMore``?. Raises ToolFailed.
 
         There are no values where the server completes nothing.

@@ -61,7 +61,7 @@ class RemotePrompt(NamesNoDocument):
         ref = {"type": "ref/prompt", "name": self.target.name}
         return Completion(self.spec, self.target, ref)
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Have the server fill it in; gives ``messages`` and perhaps ``description``."""
         return await self.target.call(
             call,

@@ -46,7 +46,7 @@ class RemoteResource(NamesNoDocument):
         if arguments:
             raise InvalidArguments("a resource takes no arguments, only its uri")
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Have the server read it. Raises ResourceNotFound, ToolFailed."""
         return await self.target.call(
             call,

@@ -57,7 +57,7 @@ class RemoteTool(NamesNoDocument):
         self.check(arguments)
         return arguments
 
-    async def run(self, parsed: object, call: Call) -> Result:
+    async def call(self, parsed: object, call: Call) -> Result:
         """Have the server run it. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
         return await self.target.call(
             call,

@@ -58,7 +58,7 @@ async def discover(
 
     A category that the server did not declare is not asked for. Each list takes at most
     ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
-    ``previous``, and ``failed`` says why. Raises ConnectionFailure when every list failed.
+    ``previous``, and ``failed_lists`` says why. Raises ConnectionFailure when every list failed.
     """
     declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
@@ -88,7 +88,7 @@ async def discover(
         ignored=tuple(dict.fromkeys(item for one in found for item in one.ignored)),
         has_template_for=Matcher(templates),
         need_task=frozenset(name for one in found for name in one.need_task),
-        failed=failed,
+        failed_lists=failed,
     )
 
 

@@ -9,11 +9,11 @@ from itertools import chain
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.caller import SOME_TENANT, Caller, Kind
+from mcp_tools_proxy.domain.caller import ANY_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceTemplate
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
-from mcp_tools_proxy.domain.snapshot import NOTHING_OFFERED, Snapshot
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions, spellings
+from mcp_tools_proxy.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions, name_variants
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
@@ -142,7 +142,7 @@ def _entries_of_servers(
     registry: Registry, exclude: Mapping[str, Sequence[str]], snapshots: Mapping[str, Snapshot]
 ) -> Iterator[_Entry]:
     for server_id, entries in exclude.items():
-        offer = snapshots.get(server_id, NOTHING_OFFERED).components
+        offer = snapshots.get(server_id, EMPTY_SNAPSHOT).components
         templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
         matcher = _ExclusionMatcher(((kind, server_id, name) for kind, name in offer), templates)
         for entry in entries:
@@ -179,13 +179,13 @@ class _ExclusionMatcher:
     def __init__(self, items: Iterable[_Item], templates: Sequence[ResourceTemplate]) -> None:
         self._components: dict[str, list[_Item]] = {}
         for item in items:
-            for spelling in spellings(*item):
+            for spelling in name_variants(*item):
                 self._components.setdefault(spelling, []).append(item)
         self._templates = templates
         self._of_templates: dict[str, list[tuple[ResourceTemplate, str]]] = {}
 
     def components(self, entry: str) -> Sequence[_Item]:
-        """Return the components that the entry names, in any of their spellings."""
+        """Return the components that the entry names, in any of their name_variants."""
         return self._components.get(entry, ())
 
     def templates(self, entry: str) -> Sequence[tuple[ResourceTemplate, str]]:
@@ -207,13 +207,13 @@ class _ExclusionMatcher:
 
 def _uris(server_id: str, entry: str) -> Iterator[str]:
     """Yield the URIs that an entry may name: the entry without a ``resource:`` or server prefix."""
-    for prefix in spellings(Kind.RESOURCE, server_id, ""):
+    for prefix in name_variants(Kind.RESOURCE, server_id, ""):
         if entry.startswith(prefix):
             yield entry[len(prefix) :]
 
 
 def _is_excluded(exclude: Mapping[str, Exclusions], server_id: str, uri: str) -> bool:
-    return exclude.get(server_id, NOTHING_EXCLUDED).hits_uri(server_id, uri)
+    return exclude.get(server_id, NO_EXCLUSIONS).matches_uri(server_id, uri)
 
 
 def _specs(registry: Registry) -> Iterator[ComponentSpec]:
@@ -227,7 +227,7 @@ def _item(spec: ComponentSpec) -> _Item:
 
 def _full_name(item: _Item) -> str:
     """Return the full name of a component: ``tool:notes:search``."""
-    *_, full = spellings(*item)
+    *_, full = name_variants(*item)
     return full
 
 
@@ -238,4 +238,4 @@ def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[Visib
 
 
 def _caller(agent: str) -> Caller:
-    return Caller(tenant_id=SOME_TENANT, user_id="-", agent=agent)
+    return Caller(tenant_id=ANY_TENANT, user_id="-", agent=agent)

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.policy.exclusions import NOTHING_EXCLUDED, Exclusions
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 NAMES_SHOWN = 20
@@ -96,7 +96,7 @@ def _why_missing(
     invalid: Container[str],
 ) -> str:
     server_id = missing.server_id
-    if exclude.get(server_id, NOTHING_EXCLUDED).hits(missing.kind, server_id, missing.name):
+    if exclude.get(server_id, NO_EXCLUSIONS).matches(missing.kind, server_id, missing.name):
         return EXCLUDED
     if server_id in discovered:
         return NOT_OFFERED

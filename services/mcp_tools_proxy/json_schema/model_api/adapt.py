@@ -13,11 +13,11 @@ from typing import Any
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.json_schema.keywords import (
     DRAFT_2020,
+    IDENTIFICATION_KEYWORDS,
+    INTRODUCED_IN,
     LAST_DRAFT_REF_OVERRIDES_SIBLINGS,
     LISTS,
     MAY_BE_BOOLEAN,
-    NAMING,
-    SINCE,
     SINGLES,
     TABLES,
     Node,
@@ -37,7 +37,7 @@ reads and writes JSON takes no more than about 200, with what lists put around a
 
 _HOLDERS = SINGLES | LISTS | TABLES
 _LOOKED_AT = _HOLDERS | {"type", "pattern", "$ref", "exclusiveMinimum", "exclusiveMaximum"}
-_REWRITTEN = (NAMING - {"$defs"}) | {
+_REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
     *("dependencies", "additionalItems", "$dynamicRef", "$recursiveRef")
 }
 _TO_DEFINITION = "#/$defs/"
@@ -46,7 +46,7 @@ _OBJECT: Schema = {"type": "object"}
 
 _TO_REWRITE = {
     draft: _REWRITTEN
-    | {key for key, since in SINCE.items() if since > draft}
+    | {key for key, since in INTRODUCED_IN.items() if since > draft}
     | ({"$ref", "id"} if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS else set())
     for draft in (4, 6, 7, 2019, DRAFT_2020)
 }

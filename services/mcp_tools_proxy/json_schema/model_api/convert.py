@@ -12,7 +12,7 @@ from mcp_tools_proxy.json_schema.keywords import (
     TABLES,
     Node,
     draft_of,
-    modern,
+    upgrade_to_2020_12,
 )
 from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
 from mcp_tools_proxy.json_schema.references import References
@@ -78,7 +78,7 @@ class SchemaConverter:
             return {}, False
         told: Schema = {}
         relaxed: set[str] = set()
-        for key, value in modern(node, self._draft).items():
+        for key, value in upgrade_to_2020_12(node, self._draft).items():
             told[key], exact = self._convert_value(key, value, f"{path}/{key}", depth)
             if not exact:
                 relaxed.add(key)
