@@ -1,0 +1,238 @@
+"""Names of libraries that are not promised to anybody and that we lean on, each with its check.
+
+When a library is upgraded, a failure here says in one line which name has gone, and where it was
+used. What to do then is in ``docs/decisions/private-names.md``.
+"""
+
+import ast
+import asyncio.subprocess
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import uvicorn
+from fastapi.routing import APIRoute
+from mcp.server.connection import Connection
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from redis.asyncio import ConnectionPool
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from mcp_tools_proxy.ratelimit.redis_storage import SharedRedisStorage
+
+SERVICES = Path(__file__).parent.parent.parent / "services/mcp_tools_proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """One name that we lean on: whose it is, which of our files does, and whether it is there."""
+
+    library: str
+    name: str
+    file: str
+    is_there: Callable[[], bool]
+
+    def __str__(self) -> str:
+        return f"{self.library}:{self.name}"
+
+
+def sets(owner: type, attribute: str) -> Callable[[], bool]:
+    """Tell whether a method of the class, or of a base, reads or sets ``self.<attribute>``."""
+    return lambda: any(
+        attribute in function.__code__.co_names
+        for base in owner.__mro__
+        for function in vars(base).values()
+        if inspect.isfunction(function)
+    )
+
+
+def takes(owner: type, method: str, *parameters: str) -> Callable[[], bool]:
+    """Tell whether the class has the method, with these parameters after ``self``."""
+
+    def is_there() -> bool:
+        function = getattr(owner, method, None)
+        return function is not None and [*inspect.signature(function).parameters][1:] == [
+            *parameters
+        ]
+
+    return is_there
+
+
+def exports(module: str, name: str) -> Callable[[], bool]:
+    """Tell whether the module is there and has the name."""
+
+    def is_there() -> bool:
+        try:
+            found: ModuleType = import_module(module)
+        except ImportError:
+            return False
+        return hasattr(found, name)
+
+    return is_there
+
+
+def owners_have_a_client_id() -> bool:
+    module = import_module("mcp.server.auth.middleware.bearer_auth")
+    return "client_id" in module.AuthorizationContext.__annotations__
+
+
+def redis_bridge_has(name: str) -> Callable[[], bool]:
+    return lambda: hasattr(
+        SharedRedisStorage(ConnectionPool.from_url("redis://localhost")).bridge, name
+    )
+
+
+MANAGER, MANAGED = StreamableHTTPSessionManager, "mcp_server/http/session_manager.py"
+HTTP, FLOW = "server/http_protocol.py", "server/flow_control.py"
+SERVER, SESSION = "server/uvicorn_server.py", "mcp_server/notify/session_subscriptions.py"
+REDIS = "ratelimit/redis_storage.py"
+STDIO = "downstream/mcp_client/streams/stdio_process.py"
+
+# sse_starlette, which the mcp package imports, replaces uvicorn.Server.handle_exit by a function of
+# (*args, **kwargs): of its parameters nothing can be checked once it is imported.
+LEANS = [
+    Lean("mcp", "_server_instances", MANAGED, sets(MANAGER, "_server_instances")),
+    Lean("mcp", "_session_owners", MANAGED, sets(MANAGER, "_session_owners")),
+    Lean("mcp", "AuthorizationContext.client_id", MANAGED, owners_have_a_client_id),
+    Lean(
+        "mcp",
+        "_discard_session",
+        MANAGED,
+        takes(MANAGER, "_discard_session", "session_id", "transport"),
+    ),
+    Lean(
+        "mcp",
+        "_handle_request",
+        MANAGED,
+        takes(MANAGER, "_handle_request", "scope", "receive", "send"),
+    ),
+    Lean("mcp", "idle_scope", MANAGED, sets(StreamableHTTPServerTransport, "idle_scope")),
+    Lean("mcp", "_connection", SESSION, sets(ServerSession, "_connection")),
+    Lean("mcp", "Connection.state", SESSION, sets(Connection, "state")),
+    Lean("mcp", "Connection.exit_stack", SESSION, sets(Connection, "exit_stack")),
+    Lean(
+        "mcp",
+        "_stream_protocols",
+        "mcp_server/http/legacy_sse.py",
+        exports("mcp.shared._stream_protocols", "WriteStream"),
+    ),
+    Lean("uvicorn", "_types", HTTP, exports("uvicorn._types", "ASGI3Application")),
+    Lean("uvicorn", "_captured_signals", SERVER, sets(uvicorn.Server, "_captured_signals")),
+    Lean("uvicorn", "handle_exit", SERVER, lambda: hasattr(uvicorn.Server, "handle_exit")),
+    Lean("uvicorn", "on_tick", SERVER, takes(uvicorn.Server, "on_tick", "counter")),
+    Lean("uvicorn", "startup", SERVER, takes(uvicorn.Server, "startup", "sockets")),
+    Lean("uvicorn", "capture_signals", SERVER, takes(uvicorn.Server, "capture_signals")),
+    Lean("uvicorn", "FlowControl._transport", FLOW, sets(FlowControl, "_transport")),
+    Lean("uvicorn", "FlowControl.read_paused", FLOW, sets(FlowControl, "read_paused")),
+    Lean(
+        "uvicorn",
+        "_start_asgi_task",
+        HTTP,
+        takes(HttpToolsProtocol, "_start_asgi_task", "cycle", "app"),
+    ),
+    Lean(
+        "uvicorn",
+        "_unset_keepalive_if_required",
+        HTTP,
+        takes(HttpToolsProtocol, "_unset_keepalive_if_required"),
+    ),
+    Lean(
+        "uvicorn", "send_400_response", HTTP, takes(HttpToolsProtocol, "send_400_response", "msg")
+    ),
+    Lean("uvicorn", "on_response_complete", HTTP, takes(HttpToolsProtocol, "on_response_complete")),
+    Lean(
+        "uvicorn",
+        "timeout_keep_alive_handler",
+        HTTP,
+        takes(HttpToolsProtocol, "timeout_keep_alive_handler"),
+    ),
+    *(
+        Lean("uvicorn", f"HttpToolsProtocol.{name}", HTTP, sets(HttpToolsProtocol, name))
+        for name in (
+            *("connections", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope"),
+            *("timeout_keep_alive", "timeout_keep_alive_task", "transport"),
+        )
+    ),
+    *(
+        Lean("uvicorn", f"RequestResponseCycle.{name}", HTTP, sets(RequestResponseCycle, name))
+        for name in (
+            *("disconnected", "keep_alive", "message_event", "on_response"),
+            *("response_complete", "response_started"),
+        )
+    ),
+    Lean("fastapi", "APIRoute.app", "web/fast_routes.py", sets(APIRoute, "app")),
+    Lean(
+        "aiohttp",
+        "http_exceptions",
+        "downstream/mcp_client/error_mapping.py",
+        exports("aiohttp.http_exceptions", "ContentEncodingError"),
+    ),
+    Lean("limits", "bridge.SCRIPT_INCR_EXPIRE", REDIS, redis_bridge_has("SCRIPT_INCR_EXPIRE")),
+    Lean("limits", "bridge.prefixed_key", REDIS, redis_bridge_has("prefixed_key")),
+    Lean("asyncio", "_transport", STDIO, sets(asyncio.subprocess.Process, "_transport")),
+]
+
+
+@pytest.mark.parametrize("lean", LEANS, ids=str)
+def test_the_name_is_there(lean: Lean) -> None:
+    release = "of this Python" if lean.library == "asyncio" else version(lean.library)
+    if not lean.is_there():
+        pytest.fail(f"{lean.library} {release} has no {lean.name}, see {lean.file}", pytrace=False)
+
+
+@pytest.mark.parametrize("lean", LEANS, ids=str)
+def test_the_name_is_still_used(lean: Lean) -> None:
+    used_in = (SERVICES / lean.file).read_text(encoding="utf-8")
+    if lean.file == HTTP:  # its connection limit is a file of its own
+        used_in += (SERVICES / "server/connection_limit.py").read_text(encoding="utf-8")
+    assert lean.name.rpartition(".")[2] in used_in
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def own_names(tree: ast.Module) -> set[str]:
+    """Return every private name that a module defines or sets itself."""
+    named = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+    stored = {
+        getattr(node, "attr", "") or getattr(node, "id", "")
+        for node in ast.walk(tree)
+        if isinstance(getattr(node, "ctx", None), ast.Store)
+    }
+    return named | stored
+
+
+def foreign_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the private names that a module uses and does not define."""
+    own = own_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if is_private(name) and name not in own:
+                yield name
+            case ast.ImportFrom(module=str(module)):
+                yield from filter(is_private, module.split("."))
+            case ast.Call(func=ast.Name("getattr"), args=[_, ast.Constant(str(name)), *_]):
+                yield from filter(is_private, [name])
+
+
+SYSTEM = {"_exit"}
+"""Names of the standard library that begin with an underscore and are documented."""
+
+
+def test_every_private_name_that_is_used_has_a_check() -> None:
+    checked = {lean.name.rpartition(".")[2] for lean in LEANS} | SYSTEM
+    unchecked = [
+        f"{path.relative_to(SERVICES)}: {name}"
+        for path in sorted(SERVICES.rglob("*.py"))
+        for name in foreign_names(ast.parse(path.read_text(encoding="utf-8")))
+        if name not in checked
+    ]
+    assert unchecked == []
