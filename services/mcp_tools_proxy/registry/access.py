@@ -1,4 +1,4 @@
-"""Who may use what of a registry: the agents by name, and what nobody may see."""
+"""Which caller may use what of a registry: the agents' policies and the servers' exclusions."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,13 @@ from mcp_tools_proxy.wire.text import quote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may use what, of all that a registry has; the default is that all may use it.
+    """The access rules of a registry; by default every caller may use everything.
 
-    ``agents`` are the profiles by name, None while nobody can know them. With ``agent_required``
-    nothing may be used without one. ``exclude`` is what nobody may see of a server (A-01), by its
-    id: it concerns URIs that a template stands for; whatever is listed was left out before.
-    ``servers`` are the ids of all servers that mcp.json has, there or not.
+    ``agents`` are the compiled policies by agent name, None while agents.json cannot be used. With
+    ``agent_required`` a caller without an agent is refused. ``exclude`` has each server's
+    exclusions (A-01) by server id; here they concern only URIs that match a template, since
+    excluded items are not in the registry. ``servers`` are the ids of all servers of mcp.json,
+    connected or not.
     """
 
     agents: Mapping[str, Visibility] | None = field(default_factory=dict)
@@ -27,7 +28,7 @@ class Access:
     servers: Container[str] = ()
 
     def viewer_for(self, caller: Caller) -> Viewer:
-        """Give whom to answer. Raises AgentNotFound, AgentRequired."""
+        """Return what decides the visibility for a caller. Raises AgentNotFound, AgentRequired."""
         has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:
             return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
@@ -42,10 +43,10 @@ class Access:
             )
         visibility = self.agents.get(caller.agent)
         if visibility is None:
-            ways_out = "" if self.agent_required else ", or leave agent out"
+            advice = "" if self.agent_required else ", or leave agent out"
             raise AgentNotFound(
                 f"no agent profile is named {quote(caller.agent)}; "
-                f"name one that agents.json has{ways_out}"
+                f"name one that agents.json has{advice}"
             )
         return Viewer(caller.agent, visibility, has_tenant)
 

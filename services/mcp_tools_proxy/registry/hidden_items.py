@@ -1,4 +1,4 @@
-"""What servers offer and a registry does not show: hidden by the preset, or not to be used here."""
+"""Items that servers offer and a registry does not have: outside the preset, or unsupported."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,17 @@ NEEDS_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenItems:
-    """Everything that the servers offer, and ``need_task``: server id and name of each tool that
-    the preset allows and that can only be run as a task."""
+    """What the servers offer in all, to explain why an item is not in the registry.
+
+    ``need_task`` has server id and name of each tool that the preset allows and that can only be
+    run as a task, which this gateway does not support.
+    """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     need_task: Sequence[tuple[str, str]] = ()
 
     def reason(self, kind: Kind, name: str) -> str | None:
-        """Say why a prompt or resource cannot be found that some server offers; else None."""
+        """Return why a prompt or resource is hidden; None if no server offers ``name``."""
         offered = any(
             _offers(snapshot, kind, spelling)
             for server_id, snapshot in self.snapshots.items()
@@ -33,7 +36,7 @@ class HiddenItems:
         return OUTSIDE_THE_VIEW if offered else None
 
     def warnings(self, viewer: Viewer) -> Mapping[str, frozenset[str]]:
-        """Return the tools that ``viewer`` could run as tasks, and by which names each goes."""
+        """Return all names of each task-only tool that ``viewer`` may see, by qualified name."""
         return {
             qualified_name(server_id, name): frozenset(
                 {qualified_name(server_id, name), alias_of(server_id, name), name}

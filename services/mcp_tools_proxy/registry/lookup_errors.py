@@ -1,7 +1,8 @@
-"""What a name that leads to nothing is answered: the same for all three kinds (A-09, A-11).
+"""Errors for a name that does not resolve: not found, not allowed, or ambiguous (A-09, A-11).
 
-A refusal names what the caller wrote, the caller's agent, and what the caller may use; nothing
-else. The part of the profile that refused goes to the log only.
+Tools, prompts and resources get the same wording. A message has only the name that the caller
+sent, the caller's agent and names that the caller may use, so it reveals no hidden item. Which part
+of the profile refused goes to the log only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,11 @@ _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
 
 
 def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
-    """Refuse what others may use, or what is named like it, to an agent."""
+    """Build the error for an agent whose profile denies ``name``.
+
+    ``denial`` is None for a name outside the active preset. The message is the same, so that an
+    agent cannot find out whether a hidden item exists.
+    """
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
         f"use one that its list of {kind.value}s shows",
@@ -46,7 +51,7 @@ def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> Not
 
 
 def tenant_required(kind: Kind, name: str) -> NotAllowed:
-    """Refuse what works on a tenant's documents to a caller without one."""
+    """Build the error for a caller without a tenant that names a tool for documents."""
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
         "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
@@ -55,7 +60,7 @@ def tenant_required(kind: Kind, name: str) -> NotAllowed:
 
 
 def not_in_preset(name: str) -> ToolNotAllowed:
-    """Refuse a qualified tool name outside the view, whether or not it exists (contract §6)."""
+    """Build the error for a qualified tool name outside the view, existing or not (contract §6)."""
     return ToolNotAllowed(
         f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
         "server does not offer it; use one that list_available_tools shows",
@@ -66,11 +71,11 @@ def not_in_preset(name: str) -> ToolNotAllowed:
 def not_found(
     kind: Kind, name: str, visible: Iterable[str], *, reason: str | None = None
 ) -> ProxyError:
-    """Say that nothing goes by this name, and which of those visible may be meant (F-07, F-15).
+    """Build the error for an unknown name, with the ``visible`` name most like it (F-07, F-15).
 
-    ``reason`` tells the log of a prompt or resource that is there and hidden.
+    ``reason`` goes to the log only: why a prompt or resource of that name is hidden.
     """
-    near = _near(name, visible)
+    near = _suggest(name, visible)
     match kind:
         case Kind.TOOL:
             hint = did_you_mean(near, f"; expected {EXPECTED_NAME}")
@@ -87,18 +92,18 @@ def not_found(
 
 
 def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
-    """Refuse a name that several components go by; ``candidates`` are their own names."""
-    told = ", ".join(quote(candidate) for candidate in candidates[:MAX_CANDIDATES])
+    """Build the error for a name of several components; ``candidates`` are their full names."""
+    shown = ", ".join(quote(candidate) for candidate in candidates[:MAX_CANDIDATES])
     more = len(candidates) - MAX_CANDIDATES
     return AmbiguousName(
         f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
-        f"server in front: {told}" + (f" or {more} more" if more > 0 else ""),
+        f"server in front: {shown}" + (f" or {more} more" if more > 0 else ""),
         details={"candidates": candidates},
     )
 
 
-def _near(name: str, known: Iterable[str]) -> str | None:
-    """Find what ``name`` was meant to be: some server's tool of that name, else a similar one."""
+def _suggest(name: str, known: Iterable[str]) -> str | None:
+    """Return what ``name`` may stand for: a server's item of that name, else a similar name."""
     known = tuple(known)
     with_server = f":{name}"
     owned = next((candidate for candidate in known if candidate.endswith(with_server)), None)

@@ -1,6 +1,6 @@
-"""Lists as MCP gives them: each definition is made once, a list picks those that its viewer sees.
+"""Lists as MCP shows them: each definition is built once, a list selects those of its viewer.
 
-What is made is shared by all lists: an agent costs no more memory than its mask and a tag.
+All lists share the definitions: an agent costs no more memory than its mask and an entity tag.
 """
 
 import asyncio
@@ -17,18 +17,21 @@ from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.wire.uris import is_url
 
-KEPT_LISTS = 32
-"""How many lists of one kind are kept ready; who asked is likely to ask again."""
+MAX_CACHED_LISTS = 32
+"""How many lists of one kind are cached: clients request their lists again and again."""
 
 NameFor = Callable[[ItemT, Viewer], str]
-"""Gives a name by which a viewer gets this very item; the same for all who see the same."""
+"""Returns a name that resolves to this very item for a viewer.
+
+Viewers with equal visibility masks must get equal names, since they share a cached list.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class McpList:
-    """One list for one caller; its definitions are shared, so never change one.
+    """One list for one caller. Its definitions are shared with other lists: never change one.
 
-    ``etag`` follows from the definitions and their order alone, also after a restart.
+    ``etag`` depends on the definitions and their order alone, so it survives a restart.
     """
 
     definitions: Sequence[JsonObject]
@@ -36,65 +39,69 @@ class McpList:
 
 
 class McpLists(Generic[ItemT]):
-    """The lists of one kind of component; ``key`` is what MCP names this kind by."""
+    """The lists of one kind of component; ``key`` is the field by which MCP identifies the kind."""
 
     def __init__(self, table: Table[ItemT], *, key: str, name_for: NameFor[ItemT]) -> None:
         self._table = table
         self._key = key
         self._name_for = name_for
-        self._made: dict[tuple[int, str], JsonObject] = {}
-        """The definitions, by the place of what they define and the name that they give it."""
+        self._definitions: dict[tuple[int, str], JsonObject] = {}
+        """By the item's index in the table, and the name under which it is listed."""
         self._digests: dict[int, bytes] = {}
-        """By the ids of the definitions, which live as long."""
+        """By ``id()`` of the definition; safe because ``_definitions`` keeps them all alive."""
         self._lists: dict[bytes, Sequence[JsonObject]] = {}
-        self._takeable: dict[bytes, Sequence[JsonObject]] = {}
-        """Those of each list that every client takes: one odd URI, and some refuse all."""
+        """By visibility mask, as are the next two."""
+        self._portable_lists: dict[bytes, Sequence[JsonObject]] = {}
+        """Without invalid URIs: some clients reject a whole list for one of them."""
         self._etags: dict[bytes, str] = {}
 
     def names_for(self, viewer: Viewer) -> Iterable[str]:
-        """Name what ``viewer`` may use, in the list's order."""
+        """Return the names of what ``viewer`` may use, in the list's order."""
         return (self._name_for(item, viewer) for item in self._table.visible_to(viewer))
 
     def definitions_for(self, viewer: Viewer) -> Sequence[JsonObject]:
         """List what ``viewer`` may use."""
         mask = self._table.visibility_mask(viewer)
-        shown = self._lists.get(mask)
-        if shown is None:
-            places = compress(range(len(mask)), mask)
-            shown = tuple(map(self._define, places, self.names_for(viewer)))
-            _keep(self._lists, mask, shown)
-        return shown
+        found = self._lists.get(mask)
+        if found is None:
+            indexes = compress(range(len(mask)), mask)
+            found = tuple(map(self._define, indexes, self.names_for(viewer)))
+            _cache(self._lists, mask, found)
+        return found
 
     async def list_for(self, viewer: Viewer) -> McpList:
-        """List what ``viewer`` may use and every MCP client takes, with the list's tag."""
+        """List what ``viewer`` may use and every MCP client accepts, with the list's entity tag."""
         mask = self._table.visibility_mask(viewer)
-        listed = self._takeable.get(mask)
+        listed = self._portable_lists.get(mask)
         if listed is None:
-            shown = self.definitions_for(viewer)
-            listed = tuple(it for it in shown if self._key != "uri" or is_url(it.get("uri")))
-            _keep(self._takeable, mask, listed)
+            found = self.definitions_for(viewer)
+            listed = tuple(it for it in found if self._key != "uri" or is_url(it.get("uri")))
+            _cache(self._portable_lists, mask, listed)
         etag = self._etags.get(mask)
         if etag is None:
             self._etags[mask] = etag = await self._etag_of(listed)
         return McpList(listed, etag)
 
-    def _define(self, place: int, name: str) -> JsonObject:
-        """Give a descriptor under a name."""
-        made = self._made.get((place, name))
-        if made is None:
-            descriptor = self._table.items[place].spec.as_mcp
+    def _define(self, index: int, name: str) -> JsonObject:
+        """Return the definition of an item under a name, built once."""
+        definition = self._definitions.get((index, name))
+        if definition is None:
+            descriptor = self._table.items[index].spec.as_mcp
             key = self._key if self._key in descriptor else "name"  # a resource without URI (P-12)
-            made = descriptor if descriptor[key] == name else {**descriptor, key: name}
-            self._made[place, name] = made
-        return made
+            definition = descriptor if descriptor[key] == name else {**descriptor, key: name}
+            self._definitions[index, name] = definition
+        return definition
 
-    async def _etag_of(self, shown: Sequence[JsonObject]) -> str:
-        """Digest what was not yet, in a thread: a server says how large its schemas are."""
-        missing = [it for it in shown if id(it) not in self._digests]
+    async def _etag_of(self, definitions: Sequence[JsonObject]) -> str:
+        """Return the entity tag of a list; new definitions are digested in a thread.
+
+        A thread, because servers decide how large their schemas are.
+        """
+        missing = [it for it in definitions if id(it) not in self._digests]
         if missing:
             digests = await asyncio.to_thread(lambda: [_digest(to_json(it)) for it in missing])
             self._digests.update(zip(map(id, missing), digests, strict=True))
-        whole = _digest(b"".join(self._digests[id(it)] for it in shown))
+        whole = _digest(b"".join(self._digests[id(it)] for it in definitions))
         return f'"{whole.hex()}"'
 
 
@@ -116,7 +123,10 @@ class McpListings:
         templates: Table[ResourceTemplate],
         tool_names: ToolNameStyle,
     ) -> Self:
-        """Make the lists; what is no tool goes by its bare name where that means one item."""
+        """Build the lists. Tools are named in the style ``tool_names``.
+
+        Other kinds are listed by their bare name if it resolves to one item, else with the server.
+        """
         return cls(
             tools=McpLists(tools, key="name", name_for=_tool_namer(tools, tool_names)),
             prompts=McpLists(prompts, key="name", name_for=_shortest_unique_name(prompts)),
@@ -128,9 +138,9 @@ class McpListings:
 
 
 def _tool_namer(table: Table[Tool], style: ToolNameStyle) -> NameFor[Tool]:
-    """Name tools in a style, the same for every viewer.
+    """Return a namer in a style, with the same names for every viewer.
 
-    A bare name that does not lead to its tool alone is none to go by: then it is ``server:tool``.
+    In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``.
     """
 
     def bare(tool: Tool, _viewer: Viewer) -> str:
@@ -147,7 +157,7 @@ def _tool_namer(table: Table[Tool], style: ToolNameStyle) -> NameFor[Tool]:
 
 
 def _shortest_unique_name(table: Table[ItemT]) -> NameFor[ItemT]:
-    """Name items by the shortest name that gets the viewer this very item."""
+    """Return a namer by the shortest name that resolves to the item for the viewer."""
 
     def name_for(item: ItemT, viewer: Viewer) -> str:
         spec = item.spec
@@ -158,11 +168,13 @@ def _shortest_unique_name(table: Table[ItemT]) -> NameFor[ItemT]:
     return name_for
 
 
-def _keep(lists: dict[bytes, Sequence[JsonObject]], mask: bytes, one: Sequence[JsonObject]) -> None:
-    """Keep a list ready, in place of the oldest one where there are enough."""
-    if len(lists) == KEPT_LISTS:
+def _cache(
+    lists: dict[bytes, Sequence[JsonObject]], mask: bytes, found: Sequence[JsonObject]
+) -> None:
+    """Add a list to a cache, evicting the oldest one from a full cache."""
+    if len(lists) == MAX_CACHED_LISTS:
         del lists[next(iter(lists))]
-    lists[mask] = one
+    lists[mask] = found
 
 
 def _digest(content: bytes) -> bytes:

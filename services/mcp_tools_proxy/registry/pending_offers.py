@@ -1,7 +1,7 @@
-"""What the preset in force names of servers of which nobody knows yet what they offer.
+"""What a server may offer whose first connection attempt is not over.
 
-While a server is being connected to for the first time its items are in no table, so whether a call
-may be for one of them is told from the preset and the agent's profile alone (contract §6).
+The items of such a server are in no table yet. Whether a call may be for one of them is decided by
+the active preset and the agent's profile alone (contract §6).
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -16,16 +16,20 @@ from mcp_tools_proxy.registry.table import Viewer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingOffers:
-    """The preset in force, what nobody may see of a server (``exclude``), and the server ids."""
+    """Decides what pending servers may offer to a viewer.
+
+    ``scope`` is the active preset, ``exclude`` each server's exclusions by server id, ``servers``
+    the ids of all servers of mcp.json.
+    """
 
     scope: PresetScope = NO_SCOPE
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
     bare_tools: bool = False
-    """Whether callers without an agent may name a tool as its server does."""
+    """Whether callers without an agent may call a tool by its bare name."""
 
     def may_offer(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
-        """Tell whether ``name`` may mean an item of this server that ``viewer`` may use."""
+        """Return whether ``name`` may mean an item of this server that ``viewer`` may use."""
         if kind is Kind.RESOURCE and self._is_excluded(server_id, name, viewer):
             return False
         return any(
@@ -34,7 +38,7 @@ class PendingOffers:
         )
 
     def may_list(self, server_id: str, kind: Kind, viewer: Viewer) -> bool:
-        """Tell whether a list for ``viewer`` may have an item of this server."""
+        """Return whether a list for ``viewer`` may have an item of this server."""
         names = self.scope.named(kind)
         if names is None:
             return server_id in self.scope.servers and viewer.visibility.reaches(server_id, kind)
@@ -55,17 +59,17 @@ class PendingOffers:
         return any(it.matches_uri(server_id, uri) for it in excluded)
 
     def _bare_names(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> Iterator[str]:
-        """Give what the server may call the item that a caller names so."""
+        """Yield the names that the server may have for the item that a caller calls ``name``."""
         prefix = qualified_name(server_id, "")
-        spelt = [name] if self._bare_name_allowed(server_id, kind, name, viewer) else []
+        bare_names = [name] if self._bare_name_allowed(server_id, kind, name, viewer) else []
         if name.startswith(prefix):
-            spelt.append(name[len(prefix) :])
-        yield from spelt
+            bare_names.append(name[len(prefix) :])
+        yield from bare_names
         if kind is Kind.TOOL:
             tools = (tool for owner, tool in self.scope.tools if owner == server_id)
             yield from (tool for tool in tools if alias_of(server_id, tool) == name)
         elif kind is Kind.RESOURCE:
-            for uri in spelt:
+            for uri in bare_names:
                 yield from self._templates(server_id, uri)
 
     def _bare_name_allowed(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
@@ -74,7 +78,7 @@ class PendingOffers:
         return not impersonates_server(kind, server_id, name, self.servers)
 
     def _templates(self, server_id: str, uri: str) -> Iterator[str]:
-        """Give each template that the preset names and that begins like the URI."""
+        """Yield each template of the preset whose text before the first variable begins the URI."""
         for owner, key in self.scope.resources or ():
             before, brace, _ = key.partition("{")
             if owner == server_id and brace and uri.startswith(before):

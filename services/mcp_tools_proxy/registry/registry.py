@@ -1,4 +1,4 @@
-"""The frozen table of everything callable now, and its holder."""
+"""The registry: the frozen tables of everything callable now, and the holder that replaces them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,10 +36,10 @@ from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """Everything callable, under what callers name it by; never changed, only replaced.
+    """Everything callable, by the names that callers use; never changed, only replaced.
 
-    A list is made of the same tables that ``resolve`` looks in, by the same predicate, so the two
-    cannot disagree.
+    Lists and ``resolve`` read the same tables through the same predicate, so whatever is listed can
+    be called and whatever can be called is listed.
     """
 
     tools: Table[Tool]
@@ -66,10 +66,11 @@ class Registry:
         scope: PresetScope = NO_SCOPE,
         hidden_items: HiddenItems = NOTHING_HIDDEN,
     ) -> Self:
-        """Make a registry, in the order given; ``tool_names`` is how MCP lists name the tools.
+        """Build a registry that keeps the order of the items.
 
-        ``scope`` is the preset in force. Raises ValueError when two tools share a name or alias, or
-        two others server and name.
+        ``tool_names`` is the style in which MCP lists name tools, ``scope`` the active preset.
+        Raises ValueError if two tools share a name or alias, or two other items of a kind share
+        server and name.
         """
 
         def bare_name_allowed(item: HasSpec) -> bool:
@@ -110,13 +111,15 @@ class Registry:
         return f"<Registry tools={len(self.tools)} agents={len(self.access.agents or ())}>"
 
     def resolve(self, call: Call) -> Component:
-        """Give what the call names, looked up as it is spelt, never parsed (contract §6).
+        """Return the component that the call names: looked up, never parsed (contract §6).
 
-        A tool goes by its name, else its alias, else for an agent its bare name, and for everybody
-        where MCP lists show bare names; a prompt or resource by ``server_id:name``, else its bare
-        name. Any other URI is read through a template that it matches. Nothing outside the tables
-        is ever looked for (F-14). Raises AgentNotFound, AgentRequired, AmbiguousName, and for each
-        kind not allowed and not found.
+        - A tool is found by its name, else its alias, else its bare name; the last for agents, and
+          for every caller if MCP lists show bare names.
+        - A prompt or resource is found by ``server_id:name``, else its bare name.
+        - Any other URI is resolved through a template that matches it.
+
+        Nothing outside the tables is ever looked up (F-14). Raises AgentNotFound, AgentRequired,
+        AmbiguousName, and for each kind its errors for not allowed and not found.
         """
         viewer = self.access.viewer_for(call.caller)
         match call.kind:
@@ -128,13 +131,13 @@ class Registry:
                 return self._resource(call.name, viewer)
 
     def resource(self, call: Call) -> Resource:
-        """Give the resource that the call names by its URI. Raises as ``resolve``."""
+        """Return the resource whose URI the call names. Raises like ``resolve``."""
         return self._resource(call.name, self.access.viewer_for(call.caller))
 
     def completion(self, call: Call) -> Component:
-        """Give what completes the arguments of what the call names: a prompt, a resource template.
+        """Return the completion of arguments for the prompt or resource template of the call.
 
-        Both go by their listed names. Raises as ``resolve``.
+        Both are found by their listed names. Raises like ``resolve``.
         """
         viewer = self.access.viewer_for(call.caller)
         if call.kind is Kind.PROMPT:
@@ -148,59 +151,59 @@ class Registry:
         raise self._not_found(Kind.RESOURCE, call.name, names)
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
-        """List the tools that ``resolve`` would accept from ``caller``.
+        """List the tools that ``caller`` may call.
 
-        Raises AgentNotFound, AgentRequired, as the other lists do.
+        Raises AgentNotFound, AgentRequired, as all lists do.
         """
         return [tool.spec for tool in self.tools.visible_to(self.access.viewer_for(caller))]
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
     ) -> ToolList:
-        """List in a format the tools that ``resolve`` would accept from ``caller``.
+        """List the tools that ``caller`` may call in a format for model APIs.
 
-        With ``names`` only those that go by one of them. Raises AgentNotFound, AgentRequired.
+        ``names`` limits the list to the tools that they resolve to.
         """
         viewer = self.access.viewer_for(caller)
         return await self.tool_lists.list_for(viewer, tool_format, names)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
-        """List the prompts that ``resolve`` would accept from ``caller``, as MCP does.
+        """List the MCP definitions of the prompts that ``caller`` may get.
 
-        One whose bare name means several to this caller is listed as ``server_id:name``; so are
-        resources and templates.
+        A prompt whose bare name is ambiguous to this caller is listed as ``server_id:name``; so
+        are resources and templates.
         """
         return self.listings.prompts.definitions_for(self.access.viewer_for(caller))
 
     def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
-        """List the resources that ``caller`` may read by their names, as MCP does."""
+        """List the MCP definitions of the resources that ``caller`` may read."""
         return self.listings.resources.definitions_for(self.access.viewer_for(caller))
 
     def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
-        """List the templates whose URIs ``caller`` may read, as MCP does."""
+        """List the MCP definitions of the templates whose URIs ``caller`` may read."""
         return self.listings.templates.definitions_for(self.access.viewer_for(caller))
 
     async def mcp_tools(self, caller: Caller) -> McpList:
-        """List as MCP does the tools that ``resolve`` would accept, under the names in force.
+        """List the MCP definitions of the tools that ``caller`` may call, with an entity tag.
 
-        Every name that is listed leads to its own tool for ``caller``. Raises as ``visible_to``.
+        Tools are named in the configured style; every listed name resolves to its own tool.
         """
         return await self.listings.tools.list_for(self.access.viewer_for(caller))
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
-        """Give ``prompts_visible_to`` with its tag."""
+        """List the prompts that ``caller`` may get, with an entity tag."""
         return await self.listings.prompts.list_for(self.access.viewer_for(caller))
 
     async def mcp_resources(self, caller: Caller) -> McpList:
-        """Give ``resources_visible_to`` with its tag."""
+        """List the resources that ``caller`` may read by valid URIs, with an entity tag."""
         return await self.listings.resources.list_for(self.access.viewer_for(caller))
 
     async def mcp_templates(self, caller: Caller) -> McpList:
-        """Give ``templates_visible_to`` with its tag."""
+        """List the templates whose URIs ``caller`` may read, with an entity tag."""
         return await self.listings.templates.list_for(self.access.viewer_for(caller))
 
     def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
-        """Give the input schema of the tool that ``resolve`` would give; None when it would not."""
+        """Return the input schema of the tool that ``name`` resolves to; None if it does not."""
         try:
             found = self.tools.find(name, self.access.viewer_for(caller))
         except ProxyError:
@@ -235,7 +238,7 @@ class Registry:
         raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
 
     def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
-        """Say what refuses a URI to an agent: others may read it, or it is excluded by name."""
+        """Return what denies a URI to ``viewer``: an exclusion, or a denial of its resource."""
         if viewer.visibility.excluded.matches_uri(None, uri):
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, viewer)
@@ -245,8 +248,10 @@ class Registry:
         return not_found(kind, name, visible, reason=self.hidden_items.reason(kind, name))
 
     def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
-        """Refuse what needs a tenant to who has none, and to an agent what its profile takes from
-        it, or names. Raises NotAllowed."""
+        """Raise NotAllowed for a denial, and for any name that the agent's profile excludes.
+
+        So an excluded name is refused in the same way, whether or not some server offers it.
+        """
         if denial is Denial.TENANT:
             raise tenant_required(kind, name)
         if viewer.agent is None:
@@ -258,35 +263,35 @@ class Registry:
 
 
 class RegistryHolder:
-    """Holds the current registry; a reader takes ``current`` once and finishes on it."""
+    """Holds the current registry. A call reads ``current`` once and finishes on that registry."""
 
     def __init__(self, registry: Registry) -> None:
         self.current = registry
-        self._listeners: dict[object, Callable[[], None]] = {}
+        self._subscribers: dict[object, Callable[[], None]] = {}
 
     def replace(self, registry: Registry) -> None:
-        """Put another registry in place of the current one, and tell those who listen."""
+        """Replace the current registry, and notify the subscribers."""
         self.current = registry
-        for listener in tuple(self._listeners.values()):
-            listener()
+        for on_replaced in tuple(self._subscribers.values()):
+            on_replaced()
 
-    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have ``listener`` called after each replacement, until what is returned is called.
+    def subscribe(self, on_replaced: Callable[[], None]) -> Callable[[], None]:
+        """Call ``on_replaced`` after each replacement; return a function that ends this.
 
-        It must not raise or wait.
+        ``on_replaced`` must not raise or block.
         """
         key = object()
-        self._listeners[key] = listener
+        self._subscribers[key] = on_replaced
 
-        def leave() -> None:
-            self._listeners.pop(key, None)
+        def unsubscribe() -> None:
+            self._subscribers.pop(key, None)
 
-        return leave
+        return unsubscribe
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None
     ) -> ToolList:
-        """List in a format the tools that ``caller`` may run now, as the registry does."""
+        """List the tools that ``caller`` may call now in a format; see ``Registry.list_tools``."""
         return await self.current.list_tools(caller, tool_format, names)
 
 
@@ -296,7 +301,7 @@ def _qualified(item: ItemT) -> tuple[str, ...]:
 
 
 def _only(found: Sequence[ItemT], name: str) -> ItemT | None:
-    """Give what goes by a name, None when nothing does. Raises AmbiguousName."""
+    """Return the one item found for a name, None if there is none. Raises AmbiguousName."""
     if len(found) > 1:
         raise ambiguous(name, [qualified_name(it.spec.server_id or "", name) for it in found])
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""The components of one kind: who may use which, and which go by a name."""
+"""The components of one kind: which viewer may use which, and what a name resolves to."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from mcp_tools_proxy.policy.visibility import Denial, Visibility
 def drop_name_conflicts(
     local: Iterable[Tool], remote: Iterable[Tool]
 ) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
-    """Part ``remote`` into the tools that can stand beside ``local`` and those that cannot.
+    """Split ``remote`` into the tools that can be added to ``local`` and those that cannot.
 
-    Names and aliases are one space, and local ones are reserved: a remote tool whose name or alias
-    is taken, by a local tool or by one before it, is left out. It never shadows.
+    Names and aliases share one namespace, in which local tools come first: a remote tool whose name
+    or alias is taken by a local or an earlier remote tool is dropped. So no server can replace a
+    tool of the gateway or of another server.
     """
     taken = {name for tool in local for name in (tool.spec.name, tool.spec.alias)}
     kept: list[Tool] = []
@@ -34,11 +35,11 @@ EVERYTHING = Visibility()
 
 
 class HasSpec(Protocol):
-    """A component, or what gives components: a template."""
+    """A component, or a resource template."""
 
     @property
     def spec(self) -> ComponentSpec:
-        """Describe it."""
+        """The description of the item."""
         ...
 
 
@@ -47,16 +48,16 @@ ItemT = TypeVar("ItemT", bound=HasSpec)
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Whom a registry answers: an agent, or a caller without one; for a tenant, or for none."""
+    """What decides the visibility for a caller: its agent, if any, and whether it has a tenant."""
 
     agent: str | None = None
     visibility: Visibility = EVERYTHING
     has_tenant: bool = True
 
     def denial(self, spec: ComponentSpec) -> Denial | None:
-        """Say what refuses a component; None when nothing does.
+        """Return what denies a component to the viewer; None if nothing does.
 
-        The agent's profile comes first: a tenant would not change what that says.
+        The agent's profile comes first, because a tenant would not help against its denial.
         """
         denial = self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
         if denial is None and spec.needs_tenant and not self.has_tenant:
@@ -69,11 +70,11 @@ WITHOUT_AGENT_OR_TENANT = Viewer(has_tenant=False)
 
 
 class Table(Generic[ItemT]):
-    """Every component of one kind that anybody may use, in the view's order; never changed.
+    """Every component of one kind, in the view's order; never changed after it was built.
 
-    Of several that share a bare name, a caller without an agent may use the first one only where
-    that one shadows the others, and each agent those that its profile leaves it. What a list shows
-    and what a name leads to are both ``is_visible``, so they cannot disagree.
+    Several components may share a bare name. With ``first_shadows`` a caller without an agent sees
+    only the first of them; an agent sees all that its profile allows. Lists and look-ups both use
+    ``is_visible``, so whatever is listed can be called and the reverse.
     """
 
     def __init__(
@@ -85,12 +86,11 @@ class Table(Generic[ItemT]):
         bare_names: bool = True,
         bare_name_allowed: Callable[[ItemT], bool] = lambda _: True,
     ) -> None:
-        """Build the table; ``names_of`` returns the names that are an item's alone.
+        """Build the table.
 
-        ``bare_name_allowed`` returns whether an item may be used by its bare name.
-
-        Without ``bare_names`` a caller without an agent names no item by its bare name. Raises
-        ValueError when two items have one name.
+        ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether an item may be
+        called by its bare name at all. Without ``bare_names`` only agents may use bare names.
+        Raises ValueError if two items share a unique name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
@@ -112,17 +112,17 @@ class Table(Generic[ItemT]):
         return len(self.items)
 
     def is_visible(self, item: ItemT, viewer: Viewer) -> bool:
-        """Tell whether ``viewer`` may see and use an item."""
+        """Return whether ``viewer`` may see and use an item."""
         if viewer.agent is None and id(item) in self._shadowed:
             return False
         return viewer.denial(item.spec) is None
 
     def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
-        """Give what goes by ``name`` and ``viewer`` may use: by its own name, else by its bare one.
+        """Return the items of this name that ``viewer`` may use: by unique name, else by bare name.
 
-        More than one only where none shadows the others (A-10). A name that is one item's own never
-        leads to another, so no server can get the calls that a viewer may not make of another one
-        (A-19).
+        There are several only for an ambiguous bare name (A-10). An item's unique name never
+        resolves to another item, not even for a viewer that may not use the first: else a server
+        could receive the calls that were meant for another server (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
@@ -132,24 +132,24 @@ class Table(Generic[ItemT]):
         return tuple(it for it in self._by_bare_name.get(name, ()) if self.is_visible(it, viewer))
 
     def owns(self, name: str) -> bool:
-        """Tell whether ``name`` is the own name of an item, whoever may use it."""
+        """Return whether ``name`` is the unique name of an item, visible or not."""
         return name in self._by_name
 
     def denial(self, name: str, viewer: Viewer) -> Denial | None:
-        """Say what refuses to ``viewer`` what goes by ``name``; None where nothing does."""
+        """Return what denies the items of this name to ``viewer``; None if nothing does."""
         own = self._by_name.get(name)
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
-        return next((why for it in known if (why := viewer.denial(it.spec))), None)
+        return next((denial for it in known if (denial := viewer.denial(it.spec))), None)
 
     def visible_to(self, viewer: Viewer) -> tuple[ItemT, ...]:
         """List what ``viewer`` may use, in the view's order."""
         return tuple(compress(self.items, self.visibility_mask(viewer)))
 
     def visibility_mask(self, viewer: Viewer) -> bytes:
-        """Give a byte for each of ``items``, 1 where ``viewer`` sees it.
+        """Return one byte for each of ``items``: 1 if ``viewer`` sees the item, else 0.
 
-        Made once for an agent with a tenant, and once for it without; viewers that see the same
-        share one.
+        Masks are cached by agent and by whether there is a tenant. Viewers that see the same share
+        one object, so that equal lists are cached once.
         """
         key = (viewer.agent, viewer.has_tenant)
         mask = self._masks.get(key)

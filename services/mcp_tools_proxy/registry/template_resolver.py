@@ -1,4 +1,4 @@
-"""Reading a URI that no list has, through the templates that it matches."""
+"""Resolves a URI that no server lists through the resource templates that it matches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
 
 
 class TemplateResolver:
-    """Finds the resource that a template stands for; ``exclude`` is what nobody may see (A-01)."""
+    """Finds the resource of a URI; ``exclude`` has each server's exclusions (A-01)."""
 
     def __init__(
         self, templates: Table[ResourceTemplate], exclude: Mapping[str, Exclusions]
@@ -19,15 +19,15 @@ class TemplateResolver:
         self._exclude = exclude
 
     def find(self, uri: str, viewer: Viewer) -> Sequence[Resource]:
-        """Give the resource of each server that has a template for ``uri``.
+        """Return the resource of each server that has a template for ``uri``.
 
-        The first template of a server counts, and without an agent the first server. A URI with a
-        server's id in front is this server's, where it is nobody's as it stands, or several's.
+        The first matching template of a server is used; without an agent only the first server.
+        If no server or several match, ``server_id:uri`` is tried as well.
         """
         return self._find(self._templates.visible_to(viewer), uri, viewer)
 
     def denial(self, uri: str, viewer: Viewer) -> Denial | None:
-        """Say what refuses to ``viewer`` a URI that somebody may read; None where nothing does."""
+        """Return what denies to ``viewer`` a URI that others may read; None if nothing does."""
         others = self._find(self._templates.items, uri, WITHOUT_AGENT)
         return viewer.denial(others[0].spec) or Denial.EXCLUDED if others else None
 
@@ -49,9 +49,10 @@ class TemplateResolver:
     def _owned(
         self, templates: Sequence[ResourceTemplate], uri: str, viewer: Viewer, *, whole_uris: bool
     ) -> Iterator[Resource]:
-        """Take the id of its server off the URI; ``whole_uris`` asks that a scheme be left.
+        """Yield the resources of ``uri`` read as ``server_id:uri``.
 
-        Else ``notes://x`` would be ``//x`` of the server ``notes``.
+        With ``whole_uris`` the rest must have a scheme, else ``notes://x`` would also be read as
+        ``//x`` of the server ``notes``.
         """
         for template in templates:
             prefix = qualified_name(template.spec.server_id, "")
@@ -62,7 +63,7 @@ class TemplateResolver:
                 yield resource
 
     def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
-        """Give the resource that a template stands for, unless it is excluded (A-20)."""
+        """Return the resource of a URI that matches a template, None if it is excluded (A-20)."""
         resource = template.at(uri)
         if resource is None:
             return None

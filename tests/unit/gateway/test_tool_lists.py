@@ -50,24 +50,24 @@ async def test_a_list_of_no_tools_is_empty(tool_format: ToolFormat) -> None:
 
 
 async def test_only_what_somebody_asked_for_is_written() -> None:
-    written = SerializedTools(SMALL, ToolFormat.OPENAI)
-    await written.write(b"\x01\x00\x00\x01\x00\x00")
-    assert [bool(json) for json in written.json] == [True, False, False, True, False, False]
+    serialized = SerializedTools(SMALL, ToolFormat.OPENAI)
+    await serialized.serialize(b"\x01\x00\x00\x01\x00\x00")
+    assert [bool(json) for json in serialized.json] == [True, False, False, True, False, False]
 
 
 async def test_what_is_written_is_shared_by_all_who_see_it() -> None:
     lists = lists_of(SMALL)
     first = await lists.list_for(agent("a", "t1"), ToolFormat.MCP)
-    once = first.written.json[0]
+    once = first.serialized.json[0]
     second = await lists.list_for(agent("b", "t2"), ToolFormat.MCP)
-    assert second.written.json[0] is once
+    assert second.serialized.json[0] is once
 
 
 async def test_agents_that_see_the_same_share_one_tag() -> None:
     lists = lists_of(SMALL)
     found = [await lists.list_for(agent(name, "t1"), ToolFormat.MCP) for name in "abc"]
     tags = {one.etag for one in found}
-    assert (len(tags), len(found[0].written.etags)) == (1, 1)
+    assert (len(tags), len(found[0].serialized.etags)) == (1, 1)
 
 
 async def test_subsets_leave_nothing_behind() -> None:
@@ -75,7 +75,7 @@ async def test_subsets_leave_nothing_behind() -> None:
     for name in ("s:t1", "s:t2", "nope"):
         found = await lists.list_for(WITHOUT_AGENT, ToolFormat.MCP, [name])
         assert found.etag
-    assert found.written.etags == {}
+    assert found.serialized.etags == {}
 
 
 async def test_others_are_served_while_many_names_are_looked_up() -> None:
