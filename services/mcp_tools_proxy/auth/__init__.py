@@ -1,1 +1,4 @@
-"""Who a token stands for: bearer tokens from a file, JWTs checked against a key set."""
+"""Authentication: who calls, from bearer tokens of a file, JWTs, and asserted identities.
+
+``Authenticator`` decides for every entry of the gateway; the other modules verify tokens.
+"""

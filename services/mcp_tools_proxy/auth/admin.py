@@ -1,4 +1,4 @@
-"""The operator's token of the settings, beside those of callers."""
+"""The operator's token of the settings, accepted wherever callers' tokens are."""
 
 import hmac
 
@@ -8,24 +8,24 @@ OPERATOR = Principal(tenant_id=None, is_admin=True, proof={"token_id": "admin_to
 
 
 class AdminTokenVerifier:
-    """Knows the operator's ``token``, which belongs to no tenant; asks ``others`` for the rest."""
+    """Verifies the operator's ``token``, which belongs to no tenant; ``others`` verify the rest."""
 
     def __init__(self, token: str, others: TokenVerifier) -> None:
         self._token = token.encode()
         self._others = others
 
     async def verify(self, token: str) -> Principal:
-        """Give whom the token stands for. Raises Unauthenticated."""
+        """Return the principal of a token. Raises Unauthenticated."""
         if self._is_operators(token):
             return OPERATOR
         return await self._others.verify(token)
 
     def is_known(self, token: str) -> bool:
-        """Return whether the token is known to be good."""
+        """Return whether the token is known to be good, by one look-up."""
         return self._is_operators(token) or self._others.is_known(token)
 
     def may_be_good(self, token: str) -> bool:
-        """Return whether an unknown token can be good."""
+        """Return whether an unknown token can be good, without checking a signature."""
         return self._others.may_be_good(token)
 
     def _is_operators(self, token: str) -> bool:

@@ -1,4 +1,4 @@
-"""From a token's verified claims to whom it stands for."""
+"""Converts the verified claims of a JWT to a principal."""
 
 import math
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ Claims = Mapping[str, object]
 
 
 class InvalidClaims(Exception):
-    """The claims are not good; the message is one line that names a claim and no value."""
+    """The claims are not acceptable; the message is one line that names a claim and no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimNames:
-    """Where a token says what.
+    """The claims that name the tenant, the user, the roles and the agents.
 
     A name with dots that is no claim is a path: ``realm_access.roles`` is ``roles`` in
-    ``realm_access``. With ``user`` None a token names no user. Who has ``admin_role`` among its
-    roles is an operator; None is nobody.
+    ``realm_access``. With ``user`` None tokens name no user. A token with the role ``admin_role``
+    is an operator's; with None no token is.
     """
 
     tenant: str = "tenant_id"
@@ -32,9 +32,9 @@ class ClaimNames:
 
 
 def check_times(claims: Claims, now: float, leeway_s: float) -> float:
-    """Give the time, in seconds since 1970, from which the claims are no longer good.
+    """Check ``exp``, ``nbf`` and ``iat``, and return when the claims expire, in seconds since 1970.
 
-    Raises Unacceptable for a token that has expired, never does, or is not good yet.
+    Raises InvalidClaims for a token that has expired, never expires, or is not valid yet.
     """
     expires = _time(claims, "exp")
     if expires is None:
@@ -42,20 +42,20 @@ def check_times(claims: Claims, now: float, leeway_s: float) -> float:
     if now >= expires + leeway_s:
         raise InvalidClaims("the token has expired; ask for a new one")
     for name in ("nbf", "iat"):
-        moment = _time(claims, name)
-        if moment is not None and moment > now + leeway_s:
+        starts = _time(claims, name)
+        if starts is not None and starts > now + leeway_s:
             raise InvalidClaims(f"the token is not good yet ({name}); are the clocks right?")
     return expires + leeway_s
 
 
 def principal_of(claims: Claims, names: ClaimNames) -> Principal:
-    """Give whom the claims stand for.
+    """Return the principal of verified claims.
 
-    Without the claim of agents the token is for any. Raises Unacceptable for a claim of another
-    shape, and for a token without a tenant that is no operator's.
+    A token without the claim of agents may be used with any agent. Raises InvalidClaims for a claim
+    of an unexpected type, and for a token that neither has a tenant nor is an operator's.
     """
-    roles = _texts(claims, names.roles, parted=True) or ()
-    agents = _texts(claims, names.agents, parted=False)
+    roles = _strings(claims, names.roles, split=True) or ()
+    agents = _strings(claims, names.agents, split=False)
     is_admin = names.admin_role is not None and names.admin_role in roles
     tenant_id = _identifier(claims, names.tenant)
     if tenant_id is None and not is_admin:
@@ -92,16 +92,16 @@ def _identifier(claims: Claims, name: str) -> str | None:
     return value
 
 
-def _texts(claims: Claims, name: str, *, parted: bool) -> tuple[str, ...] | None:
-    """Give a list of texts, None where it is absent.
+def _strings(claims: Claims, name: str, *, split: bool) -> tuple[str, ...] | None:
+    """Return a claim that is a list of strings, None if it is absent.
 
-    One text is a list of one, or, if ``parted``, of its parts between blanks, like ``scope``.
+    A single string is a list of one; with ``split`` it is split at blanks, like ``scope``.
     """
     value = _find(claims, name)
     if value is _ABSENT:
         return None
     if isinstance(value, str):
-        return tuple(value.split()) if parted else (value,)
+        return tuple(value.split()) if split else (value,)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidClaims(f"the token's {name} should be a list of texts")
     return tuple(value)

@@ -1,7 +1,7 @@
-"""A JSON Web Key Set as the keys that tokens may be checked with.
+"""Parses a JSON Web Key Set into the keys that verify tokens.
 
-The key decides the algorithm, never the token: a key is found only under the algorithms that are
-its own, so a token cannot have an RSA key taken for a shared secret.
+The key decides the algorithm, never the token: a key is found only under its own algorithms. Else
+an attacker could sign a token with HMAC and the public RSA key as the shared secret.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 MIN_RSA_BITS = 2048
 
 MAX_KEYS = 100
-"""A key set of more is none."""
+"""A larger key set is refused as a whole."""
 
 _PUBLIC_PARTS = frozenset({"kty", "crv", "n", "e", "x", "y"})
 _RSA = ALGORITHMS[:6]
@@ -25,21 +25,21 @@ _CURVES = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",), "Ed255
 
 
 class InvalidJwks(Exception):
-    """What was read is no JSON Web Key Set; the message is one line without its content."""
+    """The data is no JSON Web Key Set; the message is one line without its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """The usable keys by (kid, algorithm); ``unusable`` counts those that were left out."""
+    """The usable keys by (kid, algorithm); ``count`` and ``unusable`` count the set's entries."""
 
     by_kid: Mapping[tuple[str | None, str], PyJWK] = field(default_factory=dict)
     count: int = 0
     unusable: int = 0
 
     def find(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """Give the key for a token's header.
+        """Return the key for a token's header; None if there is none.
 
-        A token without a ``kid`` gets one only where a single key is for its algorithm.
+        A token without a ``kid`` gets a key only if a single key has its algorithm.
         """
         if kid is not None:
             return self.by_kid.get((kid, algorithm))
@@ -48,7 +48,7 @@ class KeySet:
 
 
 def state_of(keys: KeySet, *, source: str, failure: str | None) -> Mapping[str, object]:
-    """Tell how keys from a ``source`` are, for readiness; ``failure`` is why it was no use last."""
+    """Build the readiness check of keys from a ``source``; ``failure`` is that of the last read."""
     return {
         "status": "degraded" if failure or not keys.count else "ok",
         "keys": keys.count,
@@ -59,7 +59,7 @@ def state_of(keys: KeySet, *, source: str, failure: str | None) -> Mapping[str, 
 
 
 def parse_key_set(data: bytes, allowed: Collection[str]) -> KeySet:
-    """Read a key set: public signing keys for ``allowed`` algorithms, the others are left out.
+    """Parse a key set; only signing keys for ``allowed`` algorithms are kept, as public keys.
 
     Raises InvalidJwks.
     """
@@ -75,29 +75,29 @@ def parse_key_set(data: bytes, allowed: Collection[str]) -> KeySet:
     found: dict[tuple[str | None, str], PyJWK] = {}
     usable = 0
     for entry in keys:
-        made = _keys_of(entry, allowed)
-        fresh = {pair: key for pair, key in made.items() if pair not in found}
-        found |= fresh
-        usable += bool(fresh)
+        parsed = _keys_of(entry, allowed)
+        new = {pair: key for pair, key in parsed.items() if pair not in found}
+        found |= new
+        usable += bool(new)
     return KeySet(found, usable, len(keys) - usable)
 
 
 def _keys_of(entry: object, allowed: Collection[str]) -> Mapping[tuple[str | None, str], PyJWK]:
-    """Give one entry's key under each algorithm that it is for; nothing when it is unusable."""
+    """Return one entry's key under each of its algorithms; nothing if the entry is unusable."""
     if not isinstance(entry, dict):
         return {}
     kid = entry.get("kid")
     if not isinstance(kid, str | None) or not _is_for_signatures(entry):
         return {}
     public = {name: part for name, part in entry.items() if name in _PUBLIC_PARTS}
-    made: dict[tuple[str | None, str], PyJWK] = {}
+    found: dict[tuple[str | None, str], PyJWK] = {}
     for algorithm in _algorithms_of(entry):
         if algorithm not in allowed:
             continue
         key = _key(public, algorithm)
         if key is not None:
-            made[kid, algorithm] = key
-    return made
+            found[kid, algorithm] = key
+    return found
 
 
 def _is_for_signatures(entry: Mapping[str, object]) -> bool:
@@ -108,15 +108,15 @@ def _is_for_signatures(entry: Mapping[str, object]) -> bool:
 
 
 def _algorithms_of(entry: Mapping[str, object]) -> Sequence[str]:
-    """Name the algorithms that the kind of key is for, or the one of them that it says."""
+    """Return the algorithms of the key's type, or the one of them that ``alg`` names."""
     kind, curve = entry.get("kty"), entry.get("crv")
     own: Sequence[str] = ()
     if kind == "RSA":
         own = _RSA
     elif kind in ("EC", "OKP") and isinstance(curve, str):
         own = _CURVES.get(curve, ())
-    said = entry.get("alg")
-    return own if said is None else tuple(one for one in own if one == said)
+    named = entry.get("alg")
+    return own if named is None else tuple(one for one in own if one == named)
 
 
 def _key(public: Mapping[str, object], algorithm: str) -> PyJWK | None:

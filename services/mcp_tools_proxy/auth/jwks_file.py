@@ -1,4 +1,4 @@
-"""The key set of a file, which is followed."""
+"""A key set in a file, which is read again at each change."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -15,7 +15,8 @@ log = structlog.get_logger()
 class JwksFile:
     """Holds the keys of ``path``. Call ``load`` once, then keep ``run`` running.
 
-    What is no key set leaves the keys as they were; without the file there are none.
+    A file that is no key set leaves the previous keys in place; a file that is missing or cannot be
+    read leaves none.
     """
 
     def __init__(self, path: Path, allowed: Collection[str]) -> None:
@@ -28,22 +29,22 @@ class JwksFile:
         return f"<JwksFile {self.keys.count} keys, failure={self._failure!r}>"
 
     async def load(self) -> None:
-        """Bring the keys to what the file says now."""
-        await self._look()
+        """Read the keys of the file."""
+        await self._read()
 
     async def run(self) -> None:
-        """Follow the file until cancelled; a change is in force within a second."""
-        await follow(self._path, self._look)
+        """Watch the file until cancelled; a change is active within a second."""
+        await follow(self._path, self._read)
 
     async def refresh(self) -> None:
-        """Do nothing: the file is followed anyway."""
+        """Do nothing: the file is watched anyway."""
 
     def state(self) -> Mapping[str, object]:
-        """Tell how the keys are, for readiness."""
+        """Return the state of the keys, for readiness."""
         return state_of(self.keys, source="file", failure=self._failure)
 
-    async def _look(self) -> bool:
-        """Read the file; return whether that is all until it changes."""
+    async def _read(self) -> bool:
+        """Read the file; return False if it should be read again although it does not change."""
         try:
             keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
         except InvalidJwks as error:

@@ -1,4 +1,4 @@
-"""The key set of a URL, fetched again and again."""
+"""A key set at a URL, fetched periodically."""
 
 import asyncio
 import ssl
@@ -11,19 +11,19 @@ import structlog
 from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_of
 
 REFRESH_S = 300.0
-"""The pause between two looks while all is well, in seconds: a key that goes is gone by then."""
+"""Seconds between two fetches while they succeed: the longest that a removed key stays valid."""
 
 RETRY_S = 10.0
-"""The pause after a look that failed, in seconds."""
+"""Seconds after a fetch that failed."""
 
 MIN_REFRESH_GAP_S = 10.0
-"""The least time between two looks, in seconds, whatever keys tokens name."""
+"""Least seconds between two fetches for unknown keys, else forged tokens could cause any number."""
 
 TIMEOUT_S = 5.0
-"""For one look, in seconds."""
+"""Seconds for one fetch."""
 
 MAX_BYTES = 1024 * 1024
-"""A larger answer is left unread."""
+"""A larger response is refused."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
@@ -31,14 +31,14 @@ log = structlog.get_logger()
 
 
 class _InvalidResponse(Exception):
-    """An answer that is no key set; the message is one line."""
+    """A response that cannot hold a key set; the message is one line."""
 
 
 class JwksUrl:
-    """Holds the keys of ``url``; keep ``run`` running. The last good ones stay while it is down.
+    """Holds the keys of ``url``; keep ``run`` running. The last good keys stay while it is down.
 
-    No redirect is followed and nothing is taken from the environment. ``transport`` stands in for
-    the network in tests, ``clock`` is monotonic, in seconds.
+    No redirect is followed, and proxies of the environment are not used. ``transport`` replaces the
+    network in tests, ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class JwksUrl:
         self._timeout_s = timeout_s
         self._clock = clock
         self._sleep = sleep
-        self._looking = asyncio.Lock()
-        self._looked_at: float | None = None
+        self._fetch_lock = asyncio.Lock()
+        self._fetched_at: float | None = None
         self._failure: str | None = "not fetched yet"
         self.keys = KeySet()
 
@@ -67,31 +67,31 @@ class JwksUrl:
         return f"<JwksUrl {self.keys.count} keys, failure={self._failure!r}>"
 
     async def load(self) -> None:
-        """Do nothing: the network is not waited for; ``run`` looks at once."""
+        """Do nothing: a start does not wait for the network; ``run`` fetches at once."""
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Fetch the keys periodically until cancelled."""
         while True:
-            async with self._looking:
-                await self._look()
+            async with self._fetch_lock:
+                await self._update()
             await self._sleep(REFRESH_S if self._failure is None else RETRY_S)
 
     async def refresh(self) -> None:
-        """Look, because a token names a key that is not here; not if one has looked just now."""
-        async with self._looking:
-            if self._looked_at is None or self._clock() - self._looked_at >= MIN_REFRESH_GAP_S:
-                await self._look()
+        """Fetch the keys, since a token names an unknown one, unless they were fetched just now."""
+        async with self._fetch_lock:
+            if self._fetched_at is None or self._clock() - self._fetched_at >= MIN_REFRESH_GAP_S:
+                await self._update()
 
     def state(self) -> Mapping[str, object]:
-        """Tell how the keys are, for readiness; it does not show the URL."""
+        """Return the state of the keys, for readiness, without the URL."""
         return state_of(self.keys, source="url", failure=self._failure)
 
-    async def _look(self) -> None:
-        self._looked_at = self._clock()
+    async def _update(self) -> None:
+        self._fetched_at = self._clock()
         failure = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                self._take(parse_key_set(await self._fetch(), self._allowed))
+                self._replace(parse_key_set(await self._fetch(), self._allowed))
         except TimeoutError:
             failure = f"did not answer within {self._timeout_s:g} s"
         except httpx.HTTPError as error:
@@ -102,7 +102,7 @@ class JwksUrl:
             log.error("jwks.failed", reason=failure)
         self._failure = failure
 
-    def _take(self, keys: KeySet) -> None:
+    def _replace(self, keys: KeySet) -> None:
         if keys.by_kid.keys() != self.keys.by_kid.keys():
             log.info("jwks.loaded", keys=keys.count, unusable=keys.unusable)
         self.keys = keys
@@ -127,7 +127,7 @@ class JwksUrl:
 def _trust(url: str) -> ssl.SSLContext:
     """Load the certificates once, and only for https: it takes tens of milliseconds."""
     if not url.startswith("https"):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without certificates: trusts no server
     trust = httpx.create_ssl_context(trust_env=False)
     trust.load_default_certs()  # a company's own authority is in the system's store
     return trust

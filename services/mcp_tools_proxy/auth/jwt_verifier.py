@@ -1,4 +1,4 @@
-"""JSON Web Tokens, checked against the keys of their issuer."""
+"""Verifies JSON Web Tokens with the keys of their issuer."""
 
 import hashlib
 from base64 import urlsafe_b64decode
@@ -23,40 +23,40 @@ from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 MAX_TOKEN_CHARS = 16 * 1024
-"""A longer token is not looked at."""
+"""A longer token is refused unread."""
 
 MAX_REMEMBERED = 4096
-"""How many checked tokens are remembered."""
+"""How many verified tokens are cached."""
 
 
 class KeySource(Protocol):
-    """Holds the issuer's keys; whoever changes them puts another KeySet in their place."""
+    """Holds the issuer's keys. While ``keys`` is the same object, the keys are the same."""
 
     @property
     def keys(self) -> KeySet:
-        """The keys now."""
+        """The current keys."""
         ...
 
     async def load(self) -> None:
-        """Read the keys if that is quick."""
+        """Read the keys, unless that would need the network."""
         ...
 
     async def run(self) -> None:
-        """Follow the keys until cancelled."""
+        """Keep the keys up to date until cancelled."""
         ...
 
     async def refresh(self) -> None:
-        """Look for a key that is not here."""
+        """Update the keys now, because a token names an unknown one."""
         ...
 
     def state(self) -> Mapping[str, object]:
-        """Tell how the keys are, for readiness."""
+        """Return the state of the keys, for readiness."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtRules:
-    """What a token has to be; ``leeway_s`` is how far the clocks may be apart."""
+    """What a token must satisfy; ``leeway_s`` is how far clocks may differ, in seconds."""
 
     issuer: str
     audiences: tuple[str, ...]
@@ -66,7 +66,9 @@ class JwtRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Verified:
+    """A verified token of the cache: its principal, its expiry, and the key that verified it."""
+
     principal: Principal
     until: float  # seconds since 1970
     kid: str | None
@@ -78,11 +80,11 @@ def _now() -> float:
 
 
 class JwtVerifier:
-    """Knows whom a JWT stands for; ``clock`` gives seconds since 1970.
+    """Verifies JWTs; ``clock`` returns seconds since 1970.
 
-    The algorithm has to be allowed and to be the key's own; keys that a token brings along or
-    points to (``jwk``, ``jku``, ``x5c``, ``x5u``) are not looked at. A checked token is remembered
-    by its digest, until it expires or its key is no longer the issuer's.
+    The algorithm must be allowed and must be the key's own. Keys that a token carries or links to
+    (``jwk``, ``jku``, ``x5c``, ``x5u``) are ignored. A verified token is cached by its digest until
+    it expires or its key is no longer the issuer's.
     """
 
     def __init__(
@@ -91,26 +93,27 @@ class JwtVerifier:
         self._source = source
         self._rules = rules
         self._clock = clock
-        self._known: dict[bytes, _Known] = {}
-        self._known_by = source.keys
+        self._cache: dict[bytes, _Verified] = {}
+        self._cache_keys = source.keys
+        """The keys for which ``_cache`` holds."""
 
     def __repr__(self) -> str:
-        return f"<JwtVerifier {len(self._known)} remembered, {self._source!r}>"
+        return f"<JwtVerifier {len(self._cache)} remembered, {self._source!r}>"
 
     async def load(self) -> None:
-        """Read the keys if that is quick."""
+        """Read the keys, unless that would need the network."""
         await self._source.load()
 
     async def run(self) -> None:
-        """Follow the keys until cancelled."""
+        """Keep the keys up to date until cancelled."""
         await self._source.run()
 
     def state(self) -> Mapping[str, object]:
-        """Tell how the keys are, for readiness."""
+        """Return the state of the keys, for readiness."""
         return self._source.state()
 
     async def verify(self, token: str) -> Principal:
-        """Give whom the token stands for. Raises Unauthenticated, naming nothing of it."""
+        """Return the principal of a token. Raises Unauthenticated, quoting nothing of the token."""
         if len(token) > MAX_TOKEN_CHARS:
             raise _refused("the token is too long")
         digest = _digest(token)
@@ -125,13 +128,13 @@ class JwtVerifier:
         return found.principal
 
     def is_known(self, token: str) -> bool:
-        """Return whether the token was checked before, and is still good."""
+        """Return whether the token was verified before, and is still good."""
         return len(token) <= MAX_TOKEN_CHARS and self._find(_digest(token)) is not None
 
     def may_be_good(self, token: str) -> bool:
-        """Return whether the token claims the issuer and is of now; its signature is not checked.
+        """Return whether the token names the issuer and has not expired; without the signature.
 
-        That takes a tenth of the time of a check.
+        This takes a tenth of the time of a full check, so throttling can sort out garbage.
         """
         claims = _unchecked_claims(token) if len(token) <= MAX_TOKEN_CHARS else None
         if claims is None or claims.get("iss") != self._rules.issuer:
@@ -142,26 +145,27 @@ class JwtVerifier:
             return False
         return True
 
-    def _find(self, digest: bytes) -> _Known | None:
-        """Return what is known of a token; what the issuer's keys no longer bear out is forgotten.
+    def _find(self, digest: bytes) -> _Verified | None:
+        """Return the cached token of a digest; None if it is unknown or expired.
 
-        Keys are fetched again every few minutes, and one more is no reason to forget the others'.
+        After a change of the keys the tokens of removed keys are dropped. The others stay, since
+        keys are fetched every few minutes and each verification is expensive.
         """
         keys = self._source.keys
-        if self._known_by is not keys:
-            self._known_by = keys
-            self._known = {it: known for it, known in self._known.items() if _has(keys, known)}
-        known = self._known.get(digest)
+        if self._cache_keys is not keys:
+            self._cache_keys = keys
+            self._cache = {it: known for it, known in self._cache.items() if _has_key(keys, known)}
+        known = self._cache.get(digest)
         return known if known is not None and self._clock() < known.until else None
 
-    async def _check(self, token: str) -> _Known:
-        """Check all of it. Raises Unauthenticated, Unacceptable."""
+    async def _check(self, token: str) -> _Verified:
+        """Check signature and claims. Raises Unauthenticated, InvalidClaims."""
         kid, key = await self._key(token)
         claims = _decode(token, key, self._rules)
         now = self._clock()
         good_until = check_times(claims, now, self._rules.leeway_s)
         principal = replace(principal_of(claims, self._rules.claims), proof=_proof(claims))
-        return _Known(principal, good_until, kid, key)
+        return _Verified(principal, good_until, kid, key)
 
     async def _key(self, token: str) -> tuple[str | None, jwt.PyJWK]:
         try:
@@ -183,11 +187,11 @@ class JwtVerifier:
             raise InvalidClaims("the token is signed with a key that is not the issuer's")
         return kid, key
 
-    def _remember(self, digest: bytes, found: _Known) -> None:
-        self._known.pop(digest, None)
-        if len(self._known) >= MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[digest] = found
+    def _remember(self, digest: bytes, found: _Verified) -> None:
+        self._cache.pop(digest, None)
+        if len(self._cache) >= MAX_REMEMBERED:
+            del self._cache[next(iter(self._cache))]
+        self._cache[digest] = found
 
 
 def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]:
@@ -200,7 +204,7 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
             audience=rules.audiences,
             options={
                 "require": ["exp", "iss", "aud"],
-                "verify_exp": False,  # check_times does, by the clock it is given
+                "verify_exp": False,  # check_times checks times by an injected clock
                 "verify_nbf": False,
                 "verify_iat": False,
             },
@@ -220,13 +224,13 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _has(keys: KeySet, known: _Known) -> bool:
+def _has_key(keys: KeySet, known: _Verified) -> bool:
     now = keys.find(known.kid, known.key.algorithm_name)
     return now is not None and bool(now.key == known.key.key)
 
 
 def _proof(claims: Mapping[str, object]) -> Mapping[str, str]:
-    """Return what the log says of a token: no more than whose it is."""
+    """Return the log fields of a token: its issuer and subject only."""
     named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
     return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}
 

@@ -1,4 +1,4 @@
-"""Bearer tokens of a file, which is followed: a line that goes takes its token along."""
+"""Verifies bearer tokens by a watched file: removing a line revokes its token."""
 
 import asyncio
 import hmac
@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.filesystem.watch import follow
 
 PROBLEMS_SHOWN = 20
-"""How many broken lines a readiness report tells."""
+"""How many invalid lines a readiness report has."""
 
 log = structlog.get_logger()
 
@@ -24,24 +24,24 @@ def _now() -> datetime:
 
 
 class TokenFileVerifier:
-    """Knows the tokens of ``path``. Call ``load`` once, then keep ``run`` running.
+    """Holds the tokens of ``path``. Call ``load`` once, then keep ``run`` running.
 
-    A broken line is reported and ignored, the others stay good. While the file is not there or
-    cannot be read no token is good: nobody could revoke one.
+    An invalid line is logged and skipped, the others stay good. While the file is missing or cannot
+    be read no token is good, because none could be revoked.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = _now) -> None:
         self._path = path
         self._clock = clock
         self._entries: Mapping[str, TokenEntry] = {}
-        self._read: ParsedTokens | None = None
+        self._parsed: ParsedTokens | None = None
         self._failure: str | None = None
 
     def __repr__(self) -> str:
         return f"<TokenFileVerifier {len(self._entries)} tokens, failure={self._failure!r}>"
 
     async def verify(self, token: str) -> Principal:
-        """Give whom the token stands for. Raises Unauthenticated, naming nothing of it."""
+        """Return the principal of a token. Raises Unauthenticated, quoting nothing of the token."""
         entry = self._find(token)
         if entry is None:
             raise Unauthenticated("the token is not known; ask for a new one", token_refused=True)
@@ -55,34 +55,34 @@ class TokenFileVerifier:
         return entry is not None and not entry.is_expired(self._clock())
 
     def may_be_good(self, token: str) -> bool:
-        """Return False: what is not in the file is not good."""
+        """Return False: a token that is not in the file is not good."""
         return False
 
     async def load(self) -> None:
-        """Bring the tokens to what the file says now."""
-        await self._look()
+        """Read the tokens of the file."""
+        await self._read()
 
     async def run(self) -> None:
-        """Follow the file until cancelled; a change is in force within a second."""
-        await follow(self._path, self._look)
+        """Watch the file until cancelled; a change is active within a second."""
+        await follow(self._path, self._read)
 
     def state(self) -> Mapping[str, object]:
-        """Tell how the tokens are, for readiness: counts and numbers of lines, no values."""
-        read = self._read or ParsedTokens()
+        """Return the state of the tokens, for readiness: counts and line numbers, no values."""
+        parsed = self._parsed or ParsedTokens()
         now = self._clock()
         problems = [
             f"line {number}: {problem}"
-            for number, problem in list(read.problems.items())[:PROBLEMS_SHOWN]
+            for number, problem in list(parsed.problems.items())[:PROBLEMS_SHOWN]
         ]
         return {
             "status": "degraded" if self._failure or problems else "ok",
-            "tokens": sum(not entry.is_expired(now) for entry in read.entries),
+            "tokens": sum(not entry.is_expired(now) for entry in parsed.entries),
             "file": "read" if self._failure is None else f"cannot be read: {self._failure}",
             "problems": problems,
         }
 
-    async def _look(self) -> bool:
-        """Read the file; return whether that is all until it changes."""
+    async def _read(self) -> bool:
+        """Read the file; return False if it should be read again although it does not change."""
         try:
             data = await asyncio.to_thread(self._path.read_bytes)
         except OSError as error:
@@ -98,13 +98,13 @@ class TokenFileVerifier:
             return None
         return entry
 
-    def _apply(self, read: ParsedTokens, *, failure: str | None) -> None:
-        if read == self._read and failure == self._failure:
+    def _apply(self, parsed: ParsedTokens, *, failure: str | None) -> None:
+        if parsed == self._parsed and failure == self._failure:
             return
-        for number, problem in read.problems.items():
+        for number, problem in parsed.problems.items():
             log.warning("tokens.line_ignored", line=number, problem=problem)
         if failure is not None:
             log.error("tokens.unreadable", path=str(self._path), reason=failure)
-        self._entries = {entry.hash: entry for entry in read.entries}
-        self._read, self._failure = read, failure
-        log.info("tokens.loaded", tokens=len(read.entries), lines_ignored=len(read.problems))
+        self._entries = {entry.hash: entry for entry in parsed.entries}
+        self._parsed, self._failure = parsed, failure
+        log.info("tokens.loaded", tokens=len(parsed.entries), lines_ignored=len(parsed.problems))

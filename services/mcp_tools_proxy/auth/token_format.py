@@ -1,6 +1,7 @@
-"""One bearer token as one line of the tokens file: JSON that a hand can write as well.
+"""The format of the tokens file: one bearer token per line, as JSON that people can write too.
 
-The token itself is 256 random bits and is in no file: a line has its SHA-256.
+A token is 256 random bits. The file has only its SHA-256, so a stolen file reveals no token; with
+that much entropy a slow password hash would add nothing.
 """
 
 import hashlib
@@ -39,7 +40,7 @@ _TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEntry:
-    """What the file says of one token; ``hash`` is its SHA-256 in hex."""
+    """One token of the file; ``hash`` is its SHA-256 in hex."""
 
     id: str
     hash: str = field(repr=False)
@@ -49,37 +50,37 @@ class TokenEntry:
     note: str = ""
 
     def is_expired(self, now: datetime) -> bool:
-        """Tell whether the token is no longer good."""
+        """Return whether the token has expired."""
         return self.expires is not None and self.expires <= now
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTokens:
-    """What a tokens file holds: its good lines, and what is wrong with the others by number."""
+    """The content of a tokens file: its valid lines, and the problems of the others by number."""
 
     entries: tuple[TokenEntry, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
 
 
 def new_token() -> str:
-    """Make a token."""
+    """Create a random token."""
     return TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def sha256_of(token: str) -> str:
-    """Give the SHA-256 in hex of a token."""
+    """Return the SHA-256 of a token in hex."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def token_hash(text: str) -> str | None:
-    """Give the SHA-256 in hex of what may be a token; None for what cannot be one."""
+    """Return the SHA-256 in hex of a text that may be a token; None for one that cannot be."""
     return sha256_of(text) if _TOKEN.fullmatch(text) else None
 
 
 def read_lines(data: bytes) -> ParsedTokens:
-    """Read a tokens file; empty lines and those that begin with ``#`` are left out.
+    """Parse a tokens file; empty lines and those that begin with ``#`` are skipped.
 
-    A broken line, and one whose token or id was there before, is a problem and no entry.
+    An invalid line, and one that repeats an earlier token or id, is a problem and no entry.
     """
     entries: dict[str, TokenEntry] = {}
     problems: dict[int, str] = {}
@@ -101,7 +102,7 @@ def read_lines(data: bytes) -> ParsedTokens:
 
 
 def parse_line(line: bytes) -> TokenEntry:
-    """Read one line. Raises ValueError, which shows nothing of the line's values."""
+    """Parse one line. Raises ValueError, which quotes no value of the line."""
     try:
         content = from_json(line)
         check_keys(line, content)
@@ -118,26 +119,26 @@ def parse_line(line: bytes) -> TokenEntry:
 
 
 def dump_line(entry: TokenEntry) -> bytes:
-    """Write one line, with its line feed. Raises ValueError when it would not be read back."""
-    who = entry.principal
-    said: dict[str, object] = {
+    """Serialize one line, with its line feed. Raises ValueError if it could not be parsed back."""
+    principal = entry.principal
+    fields: dict[str, object] = {
         "id": entry.id,
         "sha256": entry.hash,
-        "tenant": who.tenant_id,
-        "user": who.user_id,
-        "agents": None if who.agents is None else sorted(who.agents),
-        "admin": who.is_admin or None,
-        "created": _spelt(entry.created),
-        "expires": _spelt(entry.expires),
+        "tenant": principal.tenant_id,
+        "user": principal.user_id,
+        "agents": None if principal.agents is None else sorted(principal.agents),
+        "admin": principal.is_admin or None,
+        "created": _format_timestamp(entry.created),
+        "expires": _format_timestamp(entry.expires),
         "note": entry.note or None,
     }
-    line = to_json({key: value for key, value in said.items() if value is not None})
+    line = to_json({key: value for key, value in fields.items() if value is not None})
     parse_line(line)
     return line + b"\n"
 
 
 def id_of(line: bytes) -> str | None:
-    """Give a line's id as far as it can be read, also of one that is broken otherwise."""
+    """Return a line's id, even if the line is invalid otherwise; None if it has none."""
     try:
         content = from_json(line.removeprefix(_BOM))
     except ValueError:
@@ -147,25 +148,28 @@ def id_of(line: bytes) -> str | None:
 
 
 def parse_timestamp(value: object) -> object:
-    """Read an ISO 8601 date or time; without an offset it is UTC. Raises ValueError."""
+    """Parse an ISO 8601 date or time; without an offset it is UTC. Raises ValueError.
+
+    A value that is no string is returned as it is, for pydantic to validate.
+    """
     if not isinstance(value, str):
         return value
     try:
-        moment = datetime.fromisoformat(value)
+        timestamp = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("should be a date or time as ISO 8601 spells it") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
-def _spelt(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds")
+def _format_timestamp(timestamp: datetime | None) -> str | None:
+    return None if timestamp is None else timestamp.isoformat(timespec="seconds")
 
 
-_Moment = Annotated[datetime, BeforeValidator(parse_timestamp)]
+_Timestamp = Annotated[datetime, BeforeValidator(parse_timestamp)]
 
 
 class _Line(BaseModel):
-    """A key that is misspelt would widen what the token may do: unknown ones are refused."""
+    """One line as JSON. Unknown keys are refused: a misspelt one would widen the token's rights."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -177,8 +181,8 @@ class _Line(BaseModel):
     user: Identifier | None = None
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
     admin: bool = False
-    created: _Moment | None = None
-    expires: _Moment | None = None
+    created: _Timestamp | None = None
+    expires: _Timestamp | None = None
     note: str = ""
 
     def to_entry(self) -> TokenEntry:

@@ -1,4 +1,4 @@
-"""Changing the tokens file: one change at a time, each visible whole or not at all."""
+"""Adds tokens to and removes tokens from the tokens file, under a lock and atomically."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ from mcp_tools_proxy.auth.token_format import (
 from mcp_tools_proxy.domain.identity import Principal
 
 FILE_MODE = 0o600
-"""Only its owner reads or writes a file that is made here."""
+"""The mode of a file that is created here: only its owner reads or writes it."""
 
 
 class UnknownToken(Exception):
@@ -34,13 +34,13 @@ def add_token(
     expires: datetime | None = None,
     note: str = "",
 ) -> tuple[str, TokenEntry]:
-    """Make a token and add its line; give the token, which is in no file, and what the line says.
+    """Create a token and add its line. Returns the token, which no file has, and its entry.
 
-    What the file holds stays as it is; a missing file, and its folder, are made. Raises OSError;
-    ValueError for what would not be read back.
+    The other lines stay byte for byte; a missing file or folder is created. Raises OSError;
+    ValueError for an entry that could not be parsed back.
     """
     token = new_token()
-    with _changing(path) as lines:
+    with _locked_edit(path) as lines:
         entry = TokenEntry(
             id=_free_id({id_of(line) for line in lines}),
             hash=sha256_of(token),
@@ -54,8 +54,8 @@ def add_token(
 
 
 def remove_entry(path: Path, token_id: str) -> None:
-    """Take out every line of that id. Raises UnknownToken, OSError."""
-    with _changing(path) as lines:
+    """Remove every line with this id. Raises UnknownToken, OSError."""
+    with _locked_edit(path) as lines:
         kept = [line for line in lines if id_of(line) != token_id]
         if len(kept) == len(lines):
             raise UnknownToken(token_id)
@@ -69,10 +69,11 @@ def _free_id(taken: Container[str | None]) -> str:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[list[bytes]]:
-    """Give the file's lines to change; they are written when the block ends without an error.
+def _locked_edit(path: Path) -> Iterator[list[bytes]]:
+    """Yield the file's lines to edit; they are written back if the block raises nothing.
 
-    The folder is locked meanwhile, so that no other process's change is lost.
+    The folder is locked meanwhile, so that two processes do not overwrite each other's change. The
+    file itself cannot be locked, since each write replaces it.
     """
     path = Path(os.path.realpath(path))  # a link stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy_ownership(descriptor: int, path: Path) -> None:
-    """Keep owner and mode of the file that is replaced: who serves may be somebody else."""
+    """Copy owner and mode of the replaced file: the serving process may be another user's."""
     with suppress(FileNotFoundError):
         original = path.stat()
         with suppress(PermissionError):  # only root gives files away
