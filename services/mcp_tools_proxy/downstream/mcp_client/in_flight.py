@@ -197,4 +197,4 @@ async def _forward(request: ClientRequest) -> Mapping[str, object]:
             "nobody can be asked: the question belongs to no call, to one of several, "
             "or to one whose caller takes no questions",
         )
-    return await request.relay.request(request.method, request.params)
+    return await request.relay.on_request(request.method, request.params)
