@@ -1,6 +1,4 @@
-"""The time-out of one request, which does not run while the request's client is answering a
-question.
-"""
+"""A request's time-out that stands still while the request's client answers a question."""
 
 import asyncio
 
@@ -33,7 +31,5 @@ class PausableTimeout:
             self._timeout.reschedule(self._clock() + self._left_s)
 
     def end(self) -> None:
-        """Stop changing the time-out: the request is over, and rescheduling it would raise
-        RuntimeError.
-        """
+        """Stop changing the time-out: after the request, rescheduling raises RuntimeError."""
         self._ended = True

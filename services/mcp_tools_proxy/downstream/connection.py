@@ -1,6 +1,4 @@
-"""The seam between the transports and everything above them: the Connection protocol, and the
-exceptions that a request on a connection may raise.
-"""
+"""The seam above the transports: the Connection protocol and the exceptions of its requests."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -97,9 +95,7 @@ class Connection(Protocol):
         ...
 
     async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
-        """Subscribe to the resources of ``subscriptions`` and dispatch their updates, until
-        cancelled.
-        """
+        """Keep ``subscriptions`` subscribed and dispatch their updates, until cancelled."""
         ...
 
     async def wait_lost(self) -> str:

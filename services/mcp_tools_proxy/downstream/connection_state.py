@@ -65,8 +65,8 @@ class ConnectionState:
         self._decided.set()
 
     def unavailable_until(self, retry_at: float) -> None:
-        """Record that the next attempt is at ``retry_at`` on the clock: until then callers fail at
-        once.
+        """Fail calls at once until ``retry_at`` on the clock, the time of the next
+        attempt.
         """
         self._retry_at = retry_at
         self._decided.set()
@@ -94,15 +94,14 @@ class ConnectionState:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the connected server speaks a protocol version before 2026-07-28, which sends its
-        requests to the client in the midst of a call.
+        """Whether the server is known to speak an era before 2026-07-28.
+
+        Such a server sends requests to the client in the midst of a call.
         """
         return self.connection is not None and self.connection.era in HANDSHAKE_PROTOCOL_VERSIONS
 
     def offers(self, capability: str) -> bool:
-        """Return whether the server declares a capability; True while not connected, since it
-        may.
-        """
+        """Return whether the server declares a capability; True while not connected."""
         return self.connection is None or capability in self.connection.capabilities
 
     async def acquire(self, deadline: float) -> Connection:

@@ -14,9 +14,7 @@ from mcp_tools_proxy.downstream.errors import FAULTS
 
 Dialled = AbstractAsyncContextManager[Connection]
 OwnInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
-"""Keeps a connection open while its context is entered; leaving the context only starts the
-closing.
-"""
+"""Keeps a connection open while its context is entered; leaving only starts to close it."""
 
 
 @asynccontextmanager

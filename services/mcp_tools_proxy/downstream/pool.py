@@ -1,5 +1,6 @@
-"""The pool of server sessions: compares the configured servers with the running ones, and starts
-and stops the difference.
+"""The sessions with all configured servers.
+
+A change of the configuration is applied by comparing wanted and running servers.
 """
 
 import asyncio
@@ -21,14 +22,10 @@ CRASH_PAUSE_S = 1.0
 """The pause before a session is run again that a defect of this program ended."""
 
 LINGER_S = 0.5
-"""How long a removed session still accepts calls: a call may have chosen the session a moment
-before.
-"""
+"""How long a removed session still accepts calls, such as one that chose it just before."""
 
 DRAIN_EXTRA_S = 1.0
-"""Added to the call time-out while a session drains, so that a call ends by its own time-out
-first.
-"""
+"""Added to the call time-out while draining, so that calls end by their own time-out."""
 
 log = structlog.get_logger()
 
@@ -65,22 +62,18 @@ class Pool:
 
     @property
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """What each enabled server offered at its last good discovery, in the order of the
-        configuration.
-        """
+        """What each enabled server offered at its last good discovery, in configured order."""
         sessions = self._sessions().items()
         return {server_id: s.snapshot for server_id, s in sessions if s.snapshot is not None}
 
     @property
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """The status of every configured server, in the order of the configuration."""
+        """The status of every configured server, in configured order."""
         return tuple(self._status_of(config) for config in self._wanted.values())
 
     @property
     def pending(self) -> Sequence[str]:
-        """The ids of the servers whose first attempt to connect is under way, in the configured
-        order.
-        """
+        """The ids of the servers that were not tried yet, in configured order."""
         return [
             server_id
             for server_id, session in self._sessions().items()
@@ -149,9 +142,7 @@ class Pool:
             self._tasks = None
 
     async def wait_first_attempts(self, timeout_s: float) -> bool:
-        """Wait until each enabled server was tried once; return False when ``timeout_s`` ends
-        first.
-        """
+        """Wait until each enabled server was tried once; return False on time-out."""
         try:
             async with asyncio.timeout(timeout_s):
                 for session in self._sessions().values():
@@ -199,9 +190,7 @@ class Pool:
         return entry.session
 
     async def _drain_and_close(self, session: Session, task: asyncio.Task[None]) -> None:
-        """Close a session after its calls, and remove its metrics unless a newer session uses
-        them.
-        """
+        """Close a session after its calls; remove its metrics unless a newer session has them."""
         await asyncio.sleep(LINGER_S)
         await session.sender.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
         task.cancel()

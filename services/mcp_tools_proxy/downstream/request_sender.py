@@ -1,6 +1,4 @@
-"""Sends every request to a server: applies the limits of calls in flight, the deadline, and the one
-repetition.
-"""
+"""Sends every request to a server: limits of calls in flight, deadline, one repetition."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -71,10 +71,7 @@ class Session:
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
         self.subscriptions = subscriptions or ResourceSubscriptions()
-        """The subscribed resources of the server.
-
-        They outlive this session when another one replaces it.
-        """
+        """The subscribed resources of the server. They outlive this session if it is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._dial = dial
         self._on_change = on_change
@@ -141,8 +138,7 @@ class Session:
     async def watch(
         self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
-        """Subscribe ``listener`` to changes of a resource; call the returned function to
-        unsubscribe.
+        """Subscribe ``listener`` to changes of a resource; return the function that unsubscribes.
 
         The subscription outlives connections, and this session. Raises as ``request``, and
         JsonRpcError when the server has no such resource.
@@ -150,9 +146,7 @@ class Session:
         return await self.sender.watch(self.subscriptions, uri, listener, tenant_id)
 
     def detach(self) -> None:
-        """Stop reporting metrics and changes: another session has replaced this one, or the server
-        was removed.
-        """
+        """Stop reporting metrics and changes: the session was replaced, or its server removed."""
         self.meters.close()
         self._on_change = lambda: None
         self.tried.set()  # releases the waiting calls, which then find the session's successor
@@ -251,9 +245,7 @@ class Session:
         return lost.pop().result()
 
     async def _refresh_loop(self, connection: Connection) -> None:
-        """Discover again after each ``list_changed`` notification, and at the configured
-        interval.
-        """
+        """Discover again after ``list_changed`` notifications, and at the configured interval."""
         while True:
             with suppress(TimeoutError):
                 interval_s, failed = self.config.refresh_interval_s, self._refresh_error is not None

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
-from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_S, MAX_ABANDONED, InFlight
+from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_MESSAGE_S, MAX_ABANDONED, InFlight
 from mcp_tools_proxy.downstream.relay.call_relay import (
     LOG_MESSAGE,
     MAX_CLIENT_REQUESTS_PER_CALL,
@@ -161,7 +161,7 @@ async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> N
         found.append(calls.sole_relay())
         calls.end(calls.begin(None, "tools/call"))
         found.append(calls.sole_relay())
-        now = LATE_S + 0.1
+        now = LATE_MESSAGE_S + 0.1
         found.append(calls.sole_relay())
         calls.end(begun)
     assert found == [relay, None, relay]

@@ -1,5 +1,5 @@
-"""How bytes reach a server: streamable HTTP, legacy SSE, WebSocket, stdio.
+"""The MCP client: how messages reach a server over streamable HTTP, HTTP+SSE, WebSocket or stdio.
 
-Each is a wire for ``conversation``: it carries JSON-RPC messages, knows nothing of what they are
-about, and turns every failure of its own into ``failures``. Only these modules import aiohttp.
+Each transport carries JSON-RPC messages, knows nothing of their meaning, and converts every failure
+of its own by ``error_mapping``. Only these modules import aiohttp.
 """

@@ -1,4 +1,4 @@
-"""Connecting: the right transport, the right era, and what was learnt about both the last time."""
+"""Connects to a server: tries transports and eras in order, and remembers what worked."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,7 +23,7 @@ _NOT_STREAMABLE = frozenset({400, 404, 405, 406, 415})
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One attempt to connect; without ``probe`` the server is asked for the older eras at once."""
+    """A transport to try; without ``probe`` only the older eras are offered."""
 
     transport: Transport
     probe: bool = True
@@ -32,8 +32,8 @@ class _Attempt:
 class Dialer(AsyncResource):
     """Connects to servers over one pool of HTTP connections; ``dial`` is a Dial.
 
-    An async context manager, or ``aclose`` it. What worked for a server is what is tried first the
-    next time, for as long as its configuration stays the same.
+    Use it as an async context manager, or call ``aclose``. The attempt that worked for a server is
+    the first one the next time, as long as the server's configuration stays the same.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Dialer(AsyncResource):
         return f"<Dialer knows {len(self._worked)} servers>"
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every HTTP connection."""
         await self._clients.close()
 
     @asynccontextmanager
@@ -59,7 +59,7 @@ class Dialer(AsyncResource):
     async def _connect(
         self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
     ) -> Connection:
-        """Enter the first attempt that works. Raises the fault of the one that got furthest."""
+        """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
         known, last = self._worked.pop(config.server_id, (None, None))
         attempts = _attempts(config.transport)
         if last is not None and known == config:
@@ -132,7 +132,10 @@ class Dialer(AsyncResource):
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:
-    """Give what to try, in order: a server may die of being asked in the newer attempt."""
+    """Return what to try, in order.
+
+    The older eras get an attempt of their own, because a server may exit at an unknown method.
+    """
     match transport:
         case Transport.STREAMABLE_HTTP:
             return [_Attempt(transport)]
@@ -143,7 +146,7 @@ def _attempts(transport: Transport) -> list[_Attempt]:
 
 
 def _progress_of(fault: ConnectionFailure) -> int:
-    """Rank how far an attempt got: to no connection, to a refusal, to a conversation."""
+    """Rank how far an attempt got: no connection, a refusal, or an exchange of messages."""
     match fault:
         case Unreachable():
             return 0

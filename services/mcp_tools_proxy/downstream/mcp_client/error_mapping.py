@@ -1,7 +1,8 @@
-"""What goes wrong between us and a server, told without secrets.
+"""Maps what goes wrong between the gateway and a server to exceptions whose texts contain no
+secret.
 
 The SDK lets one kind of exception through its layers, MCPError. A failure that has to pass them
-travels as its ``data``, where nothing that a server sends can be mistaken for it.
+travels as its ``data``: there nothing that a server sends can be mistaken for it.
 """
 
 import errno
@@ -15,7 +16,7 @@ from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
-"""What a failed exchange raises; the TimeoutError of a bounded one is an OSError."""
+"""What a failed HTTP exchange raises. The TimeoutError of a bounded exchange is an OSError."""
 
 _ADVICE = {
     401: "the server wants other credentials; see its headers in mcp.json",
@@ -29,26 +30,26 @@ _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
 CONNECTION_LOST = "the connection to the server was lost"
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
-"""OpenSSL's codes for certificates, and chains of them, that nobody vouches for."""
+"""OpenSSL's codes for certificates, and chains of them, that no known authority signed."""
 _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
 
 class Unreachable(ConnectionFailure):
-    """No connection could be made: nobody listens there."""
+    """No connection could be made, so nothing was sent."""
 
     def __init__(self, reason: str, *, for_operators: str | None = None) -> None:
         super().__init__(reason, for_operators=for_operators, sent=False)
 
 
 class Ended(ConnectionFailure):
-    """The server ended the conversation before it was negotiated."""
+    """The server ended the connection before a protocol version was negotiated."""
 
 
 class Refused(ConnectionFailure):
-    """The server answered with an HTTP status that is no answer, and without a JSON-RPC error.
+    """The server answered with an HTTP status other than success, without a JSON-RPC error.
 
-    ``more`` is what operators are told beside that, such as where a redirect points.
+    ``more`` is added for operators, such as where a redirect points to.
     """
 
     def __init__(self, status: int, *, more: str | None = None) -> None:
@@ -58,21 +59,21 @@ class Refused(ConnectionFailure):
 
 
 def is_era_independent(fault: Exception) -> bool:
-    """Tell whether asking in another way would meet the same ``fault``."""
+    """Return whether a request of another era would meet the same ``fault``."""
     return isinstance(fault, Unreachable) or (
         isinstance(fault, Refused) and (fault.status in _FINAL or 300 <= fault.status < 400)
     )
 
 
 def as_mcp_error(fault: JsonRpcError | ConnectionFailure | ResponseTooLarge) -> MCPError:
-    """Wrap ``fault`` for its way through the SDK."""
+    """Wrap ``fault`` so that it passes the layers of the SDK."""
     if isinstance(fault, JsonRpcError):
         return MCPError(fault.code, fault.message, fault.data)
     return MCPError(CONNECTION_CLOSED, str(fault), fault)
 
 
 def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | ResponseTooLarge:
-    """Give what ``as_mcp_error`` wrapped, or what the server's error is to us."""
+    """Return what ``as_mcp_error`` wrapped, or convert the server's own error."""
     if isinstance(error.data, ConnectionFailure | ResponseTooLarge):
         return error.data
     if error.code == CONNECTION_CLOSED and error.message == _CLOSED_TEXT:
@@ -81,7 +82,7 @@ def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | Respon
 
 
 def peer_error(error: object) -> JsonRpcError:
-    """Read the ``error`` of a JSON-RPC answer, however odd it is."""
+    """Convert the ``error`` of a JSON-RPC response, whatever JSON it is."""
     if not isinstance(error, dict):
         return JsonRpcError(INTERNAL_ERROR, "the server answered with an error that says nothing")
     code, message = error.get("code"), error.get("message")
@@ -95,7 +96,7 @@ def peer_error(error: object) -> JsonRpcError:
 
 
 def from_aiohttp(error: Exception) -> ConnectionFailure:
-    """Say what a failed exchange was; the exception's own text may hold the address."""
+    """Convert the exception of a failed HTTP exchange, whose own text may contain the address."""
     if isinstance(error, _NOT_CONNECTED):
         return _not_connected(error)
     match error:
@@ -138,7 +139,7 @@ def _not_connected(
 
 
 def _untrusted(error: Exception) -> Unreachable:
-    """Build the fault of a bad certificate; operators read what is wrong with it."""
+    """Build the fault of a rejected certificate; only operators are shown what is wrong with it."""
     reason = "the server's TLS certificate was not accepted"
     if not isinstance(error, ssl.SSLCertVerificationError):
         return Unreachable(reason)

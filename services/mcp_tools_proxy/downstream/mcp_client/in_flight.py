@@ -1,4 +1,4 @@
-"""The requests that run on one link, and which of them the server's own words concern."""
+"""The requests in flight on one connection, and which of them a message of the server concerns."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,32 +13,32 @@ from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay
 
 FIRST_ID = 1000
-"""Apart from the ids that the SDK gives to what it asks itself."""
+"""Keeps our request ids apart from those of the requests that the SDK sends itself."""
 
 MAX_ABANDONED = 10_000
-"""Of more requests without an answer no count is kept."""
+"""Upper bound of abandoned ids. Beyond it no message is attributed on this connection."""
 
 MAX_CLIENT_REQUESTS = 1000
-"""Questions on their way to an answer on one link; more get none."""
+"""Upper bound of client requests open on one connection; more get no answer."""
 
-LATE_S = 10.0
-"""How long after its answer a server may still speak of a call."""
+LATE_MESSAGE_S = 10.0
+"""How long after its answer to a call a server may still send messages about that call."""
 
 CALL_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
-"""The requests that somebody's call makes; the others are our own."""
+"""The requests that callers make; all others are the gateway's own."""
 
 _ANONYMOUS_OWNER = object()
-"""Whose a call is of which nobody hears."""
+"""Owner of a call without a relay: an unknown user. It blocks attribution to others."""
 
 CANCELLED = "notifications/cancelled"
 UPDATED = "notifications/resources/updated"
 RELAYED_NOTIFICATIONS = frozenset({PROGRESS, LOG_MESSAGE, UPDATED})
-"""The notifications that concern somebody in particular."""
+"""The notifications that belong to one call or one subscribed resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request of the server's, to the client of ``relay``; None is nobody that is known."""
+    """A request of the server to a call's client; ``relay`` is None when the call is not known."""
 
     id: int | str
     method: str
@@ -48,33 +48,34 @@ class ClientRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A request: the client that hears of it, and whose call it is; None is nobody's."""
+    """A request in flight. Relay and owner are None for requests of the gateway itself."""
 
     relay: CallRelay | None
     owner: object
 
 
 SendResponse = Callable[[dict[str, Any]], Awaitable[None]]
-"""Sends the answer to a question: ``id``, and ``result`` or ``error``."""
+"""Sends the response to a client request: ``id``, and ``result`` or ``error``."""
 
 
 class InFlight:
-    """Who waits for what on one link.
+    """Attributes messages of the server to the requests in flight on one connection.
 
-    On a stream that all requests share, nothing says which of them a question or a log line belongs
-    to. It is taken for the only one there is, and for nobody's when there may be another: a wrong
-    guess would show one tenant's question to another tenant. A server may speak of a call that it
-    has answered, so a call of another user counts for LATE_S longer. ``clock`` gives seconds.
+    On a stream shared by all requests nothing tells to which of them a client request or a log
+    message belongs. It is attributed to the only request in flight, and to none if there may be
+    another: a wrong guess would show one tenant's question to another tenant. A server may send
+    messages about a call that it has answered already, so a call of another user counts for
+    LATE_MESSAGE_S longer. ``clock`` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.on_updated: Callable[[str | None], None] = lambda _: None
-        """Told of each resource that the server says changed; None is that any may have."""
+        """Called with the URI of each resource that changed; with None when any may have."""
         self._last_id = FIRST_ID - 1
         self._running: dict[int, _Running] = {}
         self._ended: dict[object, float] = {}
-        """When the last call of each user ended, the first one first, for LATE_S."""
+        """When the last call of each owner ended, the earliest first; kept for LATE_MESSAGE_S."""
         self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
         self._is_counting = True
@@ -88,7 +89,7 @@ class InFlight:
         )
 
     def begin(self, relay: CallRelay | None, method: str) -> int:
-        """Take note of a request, and give it an id."""
+        """Record a request; return its id."""
         self._last_id += 1
         owner: object = _ANONYMOUS_OWNER if method in CALL_METHODS else None
         if relay is not None:
@@ -98,7 +99,7 @@ class InFlight:
         return self._last_id
 
     def end(self, request_id: int) -> None:
-        """The request is over."""
+        """Remove a request that is over."""
         running = self._running.pop(request_id)
         if running.relay is not None:
             self._by_token.pop(running.relay.token, None)
@@ -108,25 +109,25 @@ class InFlight:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget the calls that the server has no more to say of."""
-        long_ago = self._clock() - LATE_S
+        """Remove the owners whose last call ended more than LATE_MESSAGE_S ago."""
+        long_ago = self._clock() - LATE_MESSAGE_S
         while self._ended and next(iter(self._ended.values())) < long_ago:
             del self._ended[next(iter(self._ended))]
 
     def abandon(self, request_id: int) -> None:
-        """Nobody waits for the request any more, but the server may work on it still."""
+        """Record that the answer is awaited no more, although the server may still work on it."""
         if len(self._abandoned) < MAX_ABANDONED:
             self._abandoned.add(request_id)
         else:
             self._is_counting = False
 
     def mark_answered(self, request_id: object) -> None:
-        """The server answered a request, which perhaps nobody waited for any more."""
+        """Record that the server answered a request, perhaps an abandoned one."""
         if self._abandoned and isinstance(request_id, int):
             self._abandoned.discard(request_id)
 
     def sole_relay(self) -> CallRelay | None:
-        """Give whom a word concerns that came on a shared stream; None when nobody can tell."""
+        """Return the relay that a message on a shared stream belongs to; None if uncertain."""
         if len(self._running) != 1 or self._abandoned or not self._is_counting:
             return None
         (running,) = self._running.values()
@@ -136,7 +137,7 @@ class InFlight:
     def dispatch_notification(
         self, method: str, params: Mapping[str, Any], size: int, relay: CallRelay | None
     ) -> None:
-        """Pass on one of RELAYED: progress to whose token it has, a log line to ``relay``."""
+        """Pass on a notification: progress by its token, a log message to ``relay``."""
         if method == UPDATED:
             if isinstance(uri := params.get("uri"), str):
                 self.on_updated(uri)
@@ -153,9 +154,9 @@ class InFlight:
     def start_client_request(
         self, tasks: TaskGroup, request: ClientRequest, send: SendResponse
     ) -> None:
-        """Put a question of the server's, in a task, and ``answer`` it unless it is withdrawn.
+        """Start the task that answers a client request.
 
-        Of more than MAX_CLIENT_REQUESTS at once the others get no answer.
+        Requests beyond MAX_CLIENT_REQUESTS at once get no answer: a server could fill our memory.
         """
         if self._responding < MAX_CLIENT_REQUESTS:
             self._responding += 1
@@ -170,7 +171,7 @@ class InFlight:
             self._responding -= 1
 
     async def _response_to(self, request: ClientRequest) -> dict[str, Any] | None:
-        """Give the answer as a message, None once the question is withdrawn."""
+        """Return the response as a message; None once the request is cancelled."""
         request_id, relay = request.id, request.relay
         with anyio.CancelScope() as cancelled:
             self._client_requests[relay, request_id] = cancelled
@@ -184,7 +185,7 @@ class InFlight:
         return None
 
     def cancel_client_request(self, request_id: object, relay: CallRelay | None = None) -> None:
-        """The server wants no answer to its question any more, to that of one call if given."""
+        """Cancel a client request that the server withdrew; with ``relay``, only that call's."""
         for (requester, own_id), scope in self._client_requests.items():
             if own_id == request_id and relay in (None, requester):
                 scope.cancel()

@@ -1,4 +1,4 @@
-"""The Link: a negotiated connection over any wire, its messages raw both ways."""
+"""The Connection over any transport: negotiated by the SDK's session, its messages kept raw."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -46,16 +46,16 @@ CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
 
 class ServerDispatcher(Dispatcher[TransportContext], Protocol):
-    """What a connection needs of a transport beside what the SDK's session needs."""
+    """What a connection needs of a transport in addition to what the SDK's session needs."""
 
     @property
     def transport(self) -> Transport:
-        """What it is; never HTTP."""
+        """The transport in use; never the configured choice HTTP."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether it is lost for good."""
+        """Whether the connection is lost for good."""
         ...
 
     async def exchange(
@@ -66,22 +66,23 @@ class ServerDispatcher(Dispatcher[TransportContext], Protocol):
         relay: CallRelay | None,
         /,
     ) -> dict[str, Any]:
-        """Send one request and give its result.
+        """Send one request and return its result.
 
-        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge. What the server says and asks
-        meanwhile goes to ``relay``, as far as it concerns it.
+        Raises JsonRpcError, ConnectionFailure, ResponseTooLarge. Messages of the server that
+        concern the request go to ``relay`` meanwhile.
         """
         ...
 
     def on_updated(self, listener: Callable[[str | None], None], /) -> None:
-        """Have ``listener`` called with the URI of each resource that the server says changed.
+        """Register ``listener`` to be called with the URI of each resource that the server reports
+        as changed.
 
-        None is that any may have: something was missed.
+        None stands for any resource: notifications may have been missed.
         """
         ...
 
     async def wait_lost(self) -> str:
-        """Wait until it is lost for good, and say why."""
+        """Wait until the connection is lost for good; return the reason."""
         ...
 
 
@@ -93,7 +94,7 @@ async def open_connection(
     *,
     probe: bool,
 ) -> AsyncIterator["McpConnection"]:
-    """Negotiate over ``wire`` and yield the link.
+    """Negotiate over ``dispatcher`` and yield the connection.
 
     Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
     """
@@ -115,7 +116,7 @@ async def open_connection(
 
 
 class McpConnection:
-    """A Link over a wire and the session that negotiated it."""
+    """A Connection over a dispatcher and the SDK session that negotiated it."""
 
     def __init__(self, dispatcher: ServerDispatcher, session: ClientSession) -> None:
         if session.protocol_version is None or session.server_capabilities is None:
@@ -134,14 +135,14 @@ class McpConnection:
             CLIENT_CAPABILITIES_META_KEY: {},
         }
         self._mirrored_arguments: dict[str, dict[tuple[str, ...], str]] = {}
-        """For each tool that asks for it, which arguments are repeated in headers."""
+        """By tool, the arguments to repeat in HTTP headers (``x-mcp-header``)."""
 
     def __repr__(self) -> str:
         return f"<McpConnection {self.transport.value} {self.era} ended={self._dispatcher.ended}>"
 
     @property
     def transport(self) -> Transport:
-        """What the server turned out to speak."""
+        """The transport that the server turned out to speak."""
         return self._dispatcher.transport
 
     async def request(
@@ -152,7 +153,7 @@ class McpConnection:
         timeout_s: float,
         relay: CallRelay | None = None,
     ) -> Any:
-        """Send one request and return its raw ``result``; see Link."""
+        """Send one request and return its raw ``result``; see Connection."""
         headers = self._headers
         more = {} if relay is None else relay.meta(modern=self.modern)
         if self.modern:
@@ -176,11 +177,11 @@ class McpConnection:
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
-        """Ask for a sign of life; the newer era has no ping, and must know ``server/discover``."""
+        """Send ``ping``, or ``server/discover`` in the modern era, which has no ping."""
         await self.request("server/discover" if self.modern else "ping", {}, timeout_s=timeout_s)
 
     async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
-        """Subscribe to what is watched, in the way of the era; see Link."""
+        """Keep ``subscriptions`` subscribed, by requests or by a stream as the era requires."""
         self._dispatcher.on_updated(subscriptions.on_updated)
         if self.modern:
             await sync_by_stream(self._session, subscriptions)
@@ -188,7 +189,7 @@ class McpConnection:
             await sync_by_requests(self, subscriptions)
 
     async def wait_lost(self) -> str:
-        """Wait until the link is lost for good, and say why."""
+        """Wait until the connection is lost for good; return the reason."""
         return await self._dispatcher.wait_lost()
 
     def _modern_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
@@ -217,10 +218,11 @@ class McpConnection:
 
 
 async def _decline(context: object, params: object) -> ErrorData:
-    """Stand for the questions that are declared: the wires put them to the clients of calls.
+    """Decline a client request that reached the SDK's session.
 
-    A server of the older eras is told once, for everybody, what its client can be asked. A client
-    that cannot be asked is refused when the server asks it.
+    These callbacks only make the session declare the capabilities: the transports route client
+    requests to the clients of calls. A server of the older eras learns the capabilities once,
+    for all clients; a client without one of them is refused when the server sends the request.
     """
     return ErrorData(code=INVALID_REQUEST, message="nobody can be asked")
 
@@ -228,7 +230,7 @@ async def _decline(context: object, params: object) -> ErrorData:
 async def _listen(
     session: ClientSession, capabilities: JsonObject, on_list_changed: OnListChanged
 ) -> None:
-    """Hold the newer era's stream of list changes open, where the server has any."""
+    """Keep the modern era's stream of list changes open, if the server announces any."""
     tools, prompts, resources = (
         isinstance(of := capabilities.get(kind), Mapping) and bool(of.get("listChanged"))
         for kind in ("tools", "prompts", "resources")
@@ -246,7 +248,7 @@ async def _listen(
             ) as subscription:
                 opened()
                 async for _ in subscription:
-                    pass  # the wire has told of it
+                    pass  # the dispatcher has called on_list_changed already
         except MCPError as error:
             return error.code != METHOD_NOT_FOUND
         except (SubscriptionLost, TimeoutError):

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as bytes: reading what a server sends, in bounded memory."""
+"""JSON-RPC messages as bytes: parses what a server sends, in bounded memory."""
 
 import re
 from typing import Any
@@ -25,7 +25,10 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUEST
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""What is read of one message; a guard of our memory, far over every ``max_result_bytes``."""
+"""How many bytes of one message are read.
+
+It guards memory, and is far above any ``max_result_bytes``.
+"""
 
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
@@ -33,7 +36,7 @@ LIST_CHANGED = frozenset(
 RELEVANT_NOTIFICATIONS = (
     LIST_CHANGED | RELAYED_NOTIFICATIONS | {CANCELLED, "notifications/subscriptions/acknowledged"}
 )
-"""The notifications that mean something to us, or to our callers."""
+"""The notifications that the gateway or its callers act on; all others are dropped."""
 
 _BOM = b"\xef\xbb\xbf"
 _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
@@ -42,7 +45,8 @@ _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 def read_object(data: bytes) -> dict[str, Any]:
     """Parse one JSON object.
 
-    Raises ConnectionFailure; NaN and Infinity are no JSON, 1e400 is null.
+    Raises ConnectionFailure, for NaN and Infinity, too, which are not JSON. A number beyond the
+    range of a float, such as 1e400, becomes null.
     """
     try:
         value: object = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
@@ -56,16 +60,16 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def is_response(message: dict[str, Any]) -> bool:
-    """Tell an answer from the server's own requests and notifications."""
+    """Return whether a message is a response, not a request or notification of the server."""
     return "method" not in message and "id" in message
 
 
 def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
-    """Return the answer's result.
+    """Return the result of a response.
 
-    Raises JsonRpcError; ConnectionFailure when it is no answer to this request, ResultNotAnObject
-    when its result is something else. An error without an id is one: the server could not even read
-    the request.
+    Raises JsonRpcError; ConnectionFailure when the response belongs to another request;
+    ResultNotAnObject when its result is no object. An error without an id counts as the response:
+    the server could not even parse the request.
     """
     if "error" in message and message.get("id") is None:
         raise peer_error(message["error"])
@@ -82,10 +86,11 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
 
 
 def to_session_message(data: bytes, *, cut: bool = False) -> SessionMessage | None:
-    """Read one message of a stream; None for what means nothing to us.
+    """Convert one message of a stream for the SDK; return None for an irrelevant one.
 
-    A message too large to be read, or broken, is the failure of the request that it answers.
-    Raises ConnectionFailure when nothing tells which request that is: it is garbage.
+    A message that is broken, or ``cut`` because it was too large, becomes the error of the request
+    that it answers. Raises ConnectionFailure when the bytes contain no request id: they are
+    garbage.
     """
     if cut:
         return _failed(data, ResponseTooLarge(MAX_ANSWER_BYTES))
@@ -125,7 +130,7 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
 
 
 def _failed(data: bytes, fault: ConnectionFailure | ResponseTooLarge) -> SessionMessage:
-    """Make ``fault`` the answer to the request whose answer ``data`` should have been."""
+    """Build an error response from ``fault`` for the request that ``data`` was to answer."""
     found = _OUR_ID.search(data) if b'"jsonrpc"' in data else None
     if found is None:
         raise (

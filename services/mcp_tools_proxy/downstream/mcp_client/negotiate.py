@@ -1,6 +1,6 @@
-"""Agreeing on a protocol version: ``server/discover`` first, else the older ``initialize``.
+"""Negotiates a protocol version: ``server/discover`` first, else the ``initialize`` of older eras.
 
-The rules are those of the SDK's own client; only the time that the question may take is ours.
+The rules are those of the SDK's own client; only the time-out of the probe is ours.
 """
 
 import asyncio
@@ -26,15 +26,16 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 )
 
 LONGEST_PROBE_S = 5.0
+"""Upper bound of the time-out of ``server/discover``."""
 
 
 def probe_s(connect_timeout_s: float) -> float:
-    """Give the seconds that a server has to answer ``server/discover``."""
+    """Return the seconds that a server has to answer ``server/discover``."""
     return min(LONGEST_PROBE_S, connect_timeout_s / 3)
 
 
 async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bool) -> None:
-    """Agree on a version with the server; without ``probe``, ask for the older eras only.
+    """Negotiate a version; without ``probe``, offer the older eras only.
 
     Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
     """
@@ -44,7 +45,8 @@ async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bo
                 return
             await session.initialize()
         except MCPError as error:
-            # a slow server may have settled on the newer era after all, and says so now
+            # a slow server may answer the probe after its time-out, choose the modern era, and
+            # then refuse ``initialize`` with the versions that it supports
             version = _newest_common(_versions_named(error))
             if version is None or not await _discover(session, version, probe_timeout_s):
                 raise
@@ -52,12 +54,15 @@ async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bo
         if error.code == REQUEST_TIMEOUT:
             raise ConnectionFailure("the server did not answer the handshake in time") from None
         raise from_mcp_error(error) from None
-    except (ValidationError, RuntimeError):  # of ``initialize``: its result, its version
+    except (ValidationError, RuntimeError):  # by ``initialize``: a broken result or version
         raise ConnectionFailure("the server's handshake is not one of MCP as we know it") from None
 
 
 async def _discover(session: ClientSession, version: str, timeout_s: float) -> bool:
-    """Ask in the newer way; False when the answer is none. Raises MCPError."""
+    """Send ``server/discover``; return False when its answer is not one of the modern era.
+
+    Raises MCPError.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             raw = await session.send_discover(version)
@@ -75,7 +80,7 @@ async def _discover(session: ClientSession, version: str, timeout_s: float) -> b
 
 
 def _is_final(error: MCPError) -> bool:
-    """Tell whether ``initialize`` could not do better."""
+    """Return whether ``initialize`` would fail as well."""
     if is_era_independent(from_mcp_error(error)):
         return True
     named = _versions_named(error)

@@ -1,1 +1,1 @@
-"""MCP over streamable HTTP and over legacy HTTP+SSE, as a client."""
+"""MCP over streamable HTTP and over HTTP+SSE (2024-11-05), as a client."""

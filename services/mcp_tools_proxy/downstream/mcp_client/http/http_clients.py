@@ -10,15 +10,15 @@ from mcp_tools_proxy.downstream.mcp_client.http.redirects import redirect_refuse
 from mcp_tools_proxy.downstream.mcp_client.streams.websocket import refuse_redirects
 
 CONNECT_S = 5.0
-"""How long one connection may take to be made: where a host is gone, nothing ever refuses it."""
+"""Time-out of one connect: a vanished host never refuses the connection."""
 
-_KEEP_ALIVE_S = 4.0  # below the 5 after which uvicorn closes an idle connection
-_NAMES_KEPT_S = 60  # host names
+_KEEP_ALIVE_S = 4.0  # uvicorn closes an idle connection after 5: reusing it then loses a request
+_DNS_CACHE_S = 60
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
 
 
 class HttpClients:
-    """Opened at its first use, since it belongs to the event loop."""
+    """Opens its clients at their first use, since they belong to the event loop."""
 
     def __init__(self, *, connect_s: float = CONNECT_S) -> None:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
@@ -30,13 +30,13 @@ class HttpClients:
 
     @property
     def http(self) -> aiohttp.ClientSession:
-        """For requests."""
+        """The client for requests."""
         if self._http is None:
             self._http = _session(
                 aiohttp.TCPConnector(
                     limit=0,
                     keepalive_timeout=_KEEP_ALIVE_S,
-                    ttl_dns_cache=_NAMES_KEPT_S,
+                    ttl_dns_cache=_DNS_CACHE_S,
                     socket_factory=_keepalive_socket,
                 ),
                 self._timeout,
@@ -45,7 +45,7 @@ class HttpClients:
 
     @property
     def websockets(self) -> aiohttp.ClientSession:
-        """For WebSockets, whose handshakes follow redirects unless they are kept from it."""
+        """The client for WebSockets; a trace keeps their handshakes from following redirects."""
         if self._websockets is None:
             self._websockets = _session(
                 self.http.connector, self._timeout, refuse_redirects(_redirected)
@@ -79,11 +79,14 @@ def _session(
 
 
 def _keepalive_socket(address: AddrInfoType) -> socket.socket:
-    """Open a socket whose peer is noticed when it vanishes: a stream of events may be silent."""
+    """Create a socket with TCP keep-alive.
+
+    An event stream may be silent for hours; without keep-alive a vanished peer is never noticed.
+    """
     family, kind, protocol, _, _ = address
     opened = socket.socket(family, kind, protocol)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE.items():
-        if hasattr(socket, option):  # not everywhere
+        if hasattr(socket, option):  # not on every platform
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return opened

@@ -1,4 +1,7 @@
-"""What goes over HTTP beside the requests: the server's own words, our answers to them."""
+"""Messages over HTTP outside of a call's request and response.
+
+These are notifications both ways, the server's own requests, and the answers to them.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,11 +33,11 @@ from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 
-_SEND_TIMEOUT_S = 5.0  # for a message beside the calls: a cancellation, an answer to the server
+_SEND_TIMEOUT_S = 5.0  # for a message without response, such as a cancellation
 
 
 class OutOfBandChannel:
-    """Hears what a server says of its own; ``legacy`` says that it may ask, too."""
+    """Receives the server's own messages; with ``legacy`` the server may send requests as well."""
 
     def __init__(
         self, endpoint: HttpEndpoint, calls: InFlight, on_list_changed: OnListChanged
@@ -56,12 +59,12 @@ class OutOfBandChannel:
         on_request: OnRequest,
         on_notify_intercept: OnNotifyIntercept | None,
     ) -> None:
-        """Answer in ``tasks`` from now on."""
+        """Start to answer the server's requests, in ``tasks``."""
         self._tasks = tasks
         self._on_request, self._intercept = on_request, on_notify_intercept
 
     async def receive(self, message: dict[str, Any], size: int, relay: CallRelay | None) -> None:
-        """Hear the server's own message, which concerns ``relay`` if it concerns a call at all."""
+        """Dispatch a message of the server, for the call of ``relay`` if it concerns one."""
         method, params, request_id = (message.get(key) for key in ("method", "params", "id"))
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
             return
@@ -88,7 +91,7 @@ class OutOfBandChannel:
             self._on_list_changed()
 
     async def send(self, message: Mapping[str, Any], delay_s: float = 0.0) -> None:
-        """Send what has no answer; that it could not be sent changes nothing."""
+        """Send a message that has no response; a failure is ignored."""
         await asyncio.sleep(delay_s)
         with suppress(ConnectionFailure, TimeoutError):
             async with asyncio.timeout(_SEND_TIMEOUT_S):
@@ -99,7 +102,7 @@ class OutOfBandChannel:
 
 @dataclass(frozen=True, slots=True)
 class _RequestContext:
-    """What the session reads of a request's context."""
+    """The part of a request's context that the SDK's session reads."""
 
     request_id: int | str
 
@@ -107,7 +110,7 @@ class _RequestContext:
 async def respond_to(
     on_request: OnRequest, request_id: int | str, method: str, params: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Let the session answer the server's request; give the answer as a message."""
+    """Have the SDK's session answer a request of the server; return the response as a message."""
     context = cast("DispatchContext[TransportContext]", _RequestContext(request_id))
     try:
         return {"id": request_id, "result": await on_request(context, method, params)}

@@ -1,4 +1,4 @@
-"""Following redirects that stay at the same server, and refusing all others."""
+"""Follows redirects within the same origin, and refuses all others."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ MAX_REDIRECTS = 3
 """How many redirects of one request are followed."""
 
 _KEEPS_REQUEST = frozenset({307, 308})
-"""The others let a client turn a POST into a GET."""
+"""With other statuses a client may turn a POST into a GET."""
 _FIRST_REDIRECT = 300
 _NOT_FOUND = frozenset({404, 410})
 _ADDRESS_CHARS = 300
@@ -22,15 +22,15 @@ Send = Callable[[URL], Awaitable[aiohttp.ClientResponse]]
 
 
 class Address:
-    """Where requests go: the configured address, or where it redirected to the last time."""
+    """The address that requests go to: the configured one, or the last redirect's target."""
 
     def __init__(self, url: URL) -> None:
         self.url = self._configured_url = url
 
     async def send(self, send: Send) -> aiohttp.ClientResponse:
-        """Send a request, follow its redirects and remember where they led.
+        """Send a request, follow its redirects, and remember the address they led to.
 
-        When nothing is there any more the configured address is asked again. Raises Refused.
+        A 404 or 410 there repeats the request at the configured address. Raises Refused.
         """
         response = await send(self.url)
         if response.status < _FIRST_REDIRECT:
@@ -43,10 +43,11 @@ class Address:
 
 
 async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, URL]:
-    """Send a request and follow its redirects; return the answer and the address that gave it.
+    """Send a request and follow its redirects; return the response and the address that it came
+    from.
 
-    307 and 308 within the same scheme, host and port are followed: the headers hold secrets that
-    are for nobody else. Raises Refused for any other redirect.
+    Only 307 and 308 within the same scheme, host and port are followed: the headers hold secrets,
+    which another server must not see. Raises Refused for any other redirect.
     """
     return await _follow(await send(url), send, url)
 
@@ -54,7 +55,7 @@ async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, 
 async def _follow(
     response: aiohttp.ClientResponse, send: Send, url: URL
 ) -> tuple[aiohttp.ClientResponse, URL]:
-    """Do the rest of ``send_following`` after ``url`` answered."""
+    """Follow the redirects of ``response``, which came from ``url``."""
     followed = 0
     while _is_redirect(response):
         response.release()
@@ -65,21 +66,21 @@ async def _follow(
         if response.status not in _KEEPS_REQUEST or not _is_same_origin(url, target):
             raise redirect_refused(response, url)
         followed += 1
-        # a user and password in mcp.json's address stay; those of a redirect never count
+        # keep the user and password of the url in mcp.json; ignore those that a redirect contains
         url = target.with_user(url.user).with_password(url.password)
         response = await send(url)
     return response, url
 
 
 def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
-    """Build the fault of a redirect that ``url`` answered with, and that is not followed."""
+    """Build the fault of a redirect that is not followed; ``url`` answered with it."""
     where = redact_url(_target_of(response, url))
     more = f"it points to {where}: if that is right, make it the server's url in mcp.json"
     return Refused(response.status, more=more)
 
 
 def redact_url(address: URL) -> str:
-    """Show a foreign address without what may be secret in it: user, password, query, fragment."""
+    """Return the text of a foreign address without its user, password, query and fragment."""
     if not address.absolute:
         return "an address that cannot be read"
     path = address.origin().with_path(address.raw_path, encoded=True)
@@ -91,7 +92,7 @@ def _is_redirect(response: aiohttp.ClientResponse) -> bool:
 
 
 def _target_of(response: aiohttp.ClientResponse, url: URL) -> URL:
-    """Return the absolute address that a redirect points to; an empty one if it is unreadable."""
+    """Return the absolute address that a redirect points to; an empty one if that is no URL."""
     try:
         target = url.join(URL(response.headers.get("Location", ""))).with_fragment(None)
         target.origin()

@@ -1,4 +1,4 @@
-"""Reading the bodies of HTTP answers, in bounded memory and time."""
+"""Reads the bodies of HTTP responses, in bounded memory and time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection
@@ -16,19 +16,19 @@ from mcp_tools_proxy.wire.text import quote
 EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
-_EVENTS_AT_ONCE = 20  # then calls may go on
-_ABORT_BYTES = 4 * MAX_ANSWER_BYTES  # of one event, whose end is waited for so long
+_EVENTS_AT_ONCE = 20  # then other tasks may run
+_ABORT_BYTES = 4 * MAX_ANSWER_BYTES  # of one event: its rest is skipped so far, then we hang up
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
 
 def is_event_stream(response: aiohttp.ClientResponse) -> bool:
-    """Tell whether the answer is a stream of events."""
+    """Return whether the response is a stream of server-sent events."""
     return response.status == 200 and response.content_type == EVENT_STREAM
 
 
 async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    """Give the JSON-RPC message in a body, whatever the status.
+    """Return the JSON-RPC message of a body, whatever the HTTP status.
 
     Raises Refused, ConnectionFailure, ResponseTooLarge.
     """
@@ -55,10 +55,10 @@ async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
 async def read_events(
     response: aiohttp.ClientResponse, parser: EventParser, names: Collection[str] = ("message",)
 ) -> AsyncGenerator[Event, None]:
-    """Yield the stream's events of these ``names`` as they come; those without data are left out.
+    """Yield the stream's events of these ``names`` as they come; events without data are skipped.
 
-    Raises aiohttp's errors, and ResponseTooLarge for an event that goes on and on: a few kilobytes
-    that are compressed can be unpacked for minutes. Lets calls go on between the pieces of a flood.
+    Raises aiohttp's errors, and ResponseTooLarge for an event without end: a few compressed
+    kilobytes can unpack for minutes. Yields to the event loop between the pieces of a flood.
     """
     while chunk := await response.content.readany():
         found = _wanted(parser.feed(chunk), names)
@@ -80,7 +80,7 @@ def _wanted(events: list[Event], names: Collection[str]) -> list[Event]:
 
 
 async def drain(response: aiohttp.ClientResponse) -> None:
-    """Read what is left of a stream, so that its connection can be used again; not for long."""
+    """Read the rest of a stream, so that its connection can be reused; close it at a limit."""
     read = 0
     try:
         with suppress(*HTTP_ERRORS):

@@ -1,4 +1,4 @@
-"""One server's address for streamable HTTP, and the session that it holds for us there."""
+"""The streamable HTTP endpoint of one server: its address, headers and MCP session."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _OURS = frozenset({"accept", "content-type", "content-length", "connection", "tr
 
 
 def address_of(config: ServerConfig) -> URL:
-    """Give the server's address. Raises Unreachable, which does not repeat it."""
+    """Parse the server's address. Raises Unreachable, whose text does not repeat the address."""
     try:
         url = URL(config.url)
         url.origin()
@@ -35,7 +35,7 @@ def address_of(config: ServerConfig) -> URL:
 
 
 def headers_of(config: ServerConfig) -> dict[str, str]:
-    """Give the server's own headers, but for those that the transport has to set."""
+    """Return the configured headers, except those that the transport sets itself."""
     return {
         name: value
         for name, value in config.headers.items()
@@ -51,9 +51,11 @@ _LOST_SESSION = "the server has lost the session"
 
 
 class HttpEndpoint:
-    """Sends HTTP requests. It is lost when the session is, or when nobody listens any more.
+    """Sends HTTP requests to one server. It is lost when the server lost the session or is
+    unreachable.
 
-    ``session_headers`` are the headers of what is no call: the older eras want their version in it.
+    ``session_headers`` belong to every message that is no call: the older eras require the version
+    in them.
     """
 
     def __init__(self, http: aiohttp.ClientSession, config: ServerConfig) -> None:
@@ -73,18 +75,18 @@ class HttpEndpoint:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more can come of it."""
+        """Whether every further request would fail."""
         return self._lost.is_set()
 
     async def wait_lost(self) -> str:
-        """Wait until it is lost, and say why."""
+        """Wait until the endpoint is lost; return the reason."""
         await self._lost.wait()
         return self._reason
 
     async def post(
         self, message: Mapping[str, Any], headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send one message and give the answer's beginning. Raises ConnectionFailure."""
+        """Send one message; return the response with its body unread. Raises ConnectionFailure."""
         try:
             return await self._address.send(
                 partial(
@@ -100,7 +102,7 @@ class HttpEndpoint:
             raise self.fault(error) from None
 
     async def get(self, last_event_id: str | None) -> aiohttp.ClientResponse:
-        """Ask for a stream of the session, or for what came after an event.
+        """Open an event stream of the session, or resume one after ``last_event_id``.
 
         Raises ConnectionFailure.
         """
@@ -112,11 +114,11 @@ class HttpEndpoint:
             return (await send_following(send, self._address.url))[0]
         except (*HTTP_ERRORS, ValueError) as error:
             fault = self.fault(error)
-            fault.sent = True  # this asks for the rest of an answer: the request went out before
+            fault.sent = True  # the GET resumes a response, so the request itself was sent before
             raise fault from None
 
     async def end_session(self) -> None:
-        """Tell the server that its session may go; bounded, and its answer does not matter."""
+        """Send DELETE to end the session at the server; bounded in time, its outcome is ignored."""
         if not self._has_session or self.is_lost:
             return
         headers = self._headers | self.session_headers
@@ -127,14 +129,14 @@ class HttpEndpoint:
                 response.release()
 
     def begin_session(self, response: aiohttp.ClientResponse) -> None:
-        """Take the id that the server may have given its session."""
+        """Store the session id, if the response assigns one."""
         session_id = response.headers.get(SESSION, "")
         if session_id and session_id.isascii() and session_id.isprintable():
             self._has_session = True
             self._headers[SESSION] = session_id
 
     def check_session(self, status: int, fault: Refused | JsonRpcError | None = None) -> None:
-        """Raise ConnectionFailure for a refusal that means that our session is not known there."""
+        """Raise ConnectionFailure if a refusal means that the server lost the session."""
         if not self._has_session or status not in (400, 404):
             return
         if status == 404 or (
@@ -144,7 +146,7 @@ class HttpEndpoint:
             raise ConnectionFailure(_LOST_SESSION)
 
     def fault(self, error: Exception) -> ConnectionFailure:
-        """Say what a failed exchange was, and notice when nobody listens any more."""
+        """Convert an exception of aiohttp; an unreachable server makes the endpoint lost."""
         fault = from_aiohttp(error)
         if isinstance(fault, Unreachable):
             self._lose(fault.reason)

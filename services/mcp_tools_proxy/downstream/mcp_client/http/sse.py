@@ -24,15 +24,15 @@ from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, heade
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
 
-_ENDPOINT_S = 10.0  # for the server to name the address to POST to
-_POST_S = 60.0  # for the server to take a message; the answer comes elsewhere
-_MAX_PENDING_NOTIFICATIONS = 2_000  # cancelling every call at once is still told
+_ENDPOINT_S = 10.0  # for the server to send the address to POST to
+_POST_S = 60.0  # for the server to accept a message; its response comes on the stream
+_MAX_PENDING_NOTIFICATIONS = 2_000  # enough to cancel every call in flight at once
 _EVENTS = frozenset({"endpoint", "message"})
 
 
 @dataclass(eq=False, slots=True)
 class _Post:
-    """A message on its way, not before those it comes ``after`` have arrived."""
+    """A message on its way; it is not sent before the messages in ``after`` have arrived."""
 
     data: bytes
     is_request: bool
@@ -45,7 +45,10 @@ class _Post:
 async def open_sse(
     http: aiohttp.ClientSession, config: ServerConfig
 ) -> AsyncIterator["EventStream"]:
-    """Open the stream, learn where to POST, and yield the connection. Raises ConnectionFailure."""
+    """Open the stream, read the address to POST to, and yield the transport.
+
+    Raises ConnectionFailure.
+    """
     url, headers = address_of(config), headers_of(config)
     accept = headers | {"Accept": EVENT_STREAM}
     try:
@@ -69,7 +72,7 @@ async def open_sse(
 
 
 class EventStream:
-    """An open event stream and the address to POST to, as a Duplex."""
+    """An open event stream and the address to POST to, as a DuplexTransport."""
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class EventStream:
         self._events = read_events(response, EventParser(MAX_ANSWER_BYTES), _EVENTS)
         self._tasks = tasks
         self._posts: set[_Post] = set()
-        """Those on their way."""
+        """The messages on their way."""
         self._endpoint = Address(URL())
         self._reason = "the server closed its event stream"
 
@@ -91,9 +94,9 @@ class EventStream:
         return f"<EventStream to {self._endpoint.url.host}>"
 
     async def learn_endpoint(self, url: URL) -> None:
-        """Read the first event.
+        """Read the address to POST to from the first event.
 
-        Raises ConnectionFailure unless it names an address of ``url``'s origin.
+        Raises ConnectionFailure unless the address has the origin of ``url``.
         """
         try:
             async with asyncio.timeout(_ENDPOINT_S):
@@ -103,7 +106,7 @@ class EventStream:
             raise ConnectionFailure("the server's event stream ended at its start") from None
         except HTTP_ERRORS as error:
             raise from_aiohttp(error) from None
-        except ValueError:  # no URL, or no text
+        except ValueError:  # not a URL, or not UTF-8
             raise ConnectionFailure("the server does not say where to POST to") from None
         if first.name != "endpoint":
             raise ConnectionFailure("the server does not say where to POST to")
@@ -127,11 +130,11 @@ class EventStream:
             )
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
-        """POST one message. Raises ConnectionFailure, for this message only.
+        """POST one message. Raises ConnectionFailure, which concerns this message only.
 
-        A request that is given up goes on its way: what cancels it has to come after it. What is no
-        request is dropped while _MAX_PENDING_NOTIFICATIONS of its kind wait: a server that asks
-        without end and takes no answers would fill our memory.
+        A cancelled request is sent all the same, because its cancellation has to arrive after it.
+        Other messages are dropped while _MAX_PENDING_NOTIFICATIONS of them wait: a server that
+        sends requests without end and reads no answers would fill our memory.
         """
         if (
             not is_request
@@ -168,5 +171,5 @@ class EventStream:
                 raise Refused(response.status)
 
     async def end_reason(self) -> str:
-        """Say how the stream ended."""
+        """Return why the stream ended."""
         return self._reason

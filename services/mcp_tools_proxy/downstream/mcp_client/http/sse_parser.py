@@ -1,4 +1,4 @@
-"""Reading lines and server-sent events piece by piece, in bounded memory; pure, no I/O."""
+"""Parses lines and server-sent events piece by piece, in bounded memory; pure, without I/O."""
 
 import re
 from dataclasses import dataclass
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 4096
-_FIELD_BYTES = 16  # more than a line of data has beside the data
+_FIELD_BYTES = 16  # more than the ``data: `` before the data
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its end; of a line over the limit only the beginning."""
+    """One line without its end.
+
+    Of a line over the limit only the beginning is kept, and ``cut`` is set.
+    """
 
     data: bytes
     cut: bool = False
@@ -19,7 +22,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event; of one over the limit only the beginning of its data."""
+    """One server-sent event.
+
+    Of data over the limit only the beginning is kept, and ``cut`` is set.
+    """
 
     data: bytes
     name: str = "message"
@@ -27,9 +33,9 @@ class Event:
 
 
 class LineSplitter:
-    """Turns pieces of a byte stream into lines; CRLF, LF and CR end one.
+    """Splits pieces of a byte stream into lines, at CRLF, LF or CR.
 
-    A line over ``max_bytes`` is given as its beginning, ``cut``; the lines after it are whole.
+    A line over ``max_bytes`` is returned as its beginning, ``cut``; the lines after it are whole.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -39,13 +45,13 @@ class LineSplitter:
         self._after_cr = False
 
     def feed(self, chunk: bytes) -> list[Line]:
-        """Take the next piece of the stream; give the lines that it completes."""
+        """Add the next piece of the stream; return the lines that it completes."""
         if not chunk:
             return []
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
-        if b"\n" not in chunk and b"\r" not in chunk:  # far faster than the pattern
+        if b"\n" not in chunk and b"\r" not in chunk:  # far faster than the regex
             self._add(chunk)
             return []
         *ended, rest = _LINE_END.split(chunk)
@@ -58,11 +64,11 @@ class LineSplitter:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes of a line came that has not ended yet."""
+        """The number of bytes of the line that has not ended yet."""
         return self._bytes
 
     def end(self) -> list[Line]:
-        """Give the last line, if the stream ended without ending it."""
+        """Return the last line, if the stream ended without a line end."""
         return [self._pop_line()] if self._bytes else []
 
     def _add(self, piece: bytes) -> None:
@@ -80,10 +86,10 @@ class LineSplitter:
 
 
 class EventParser:
-    """Turns pieces of a ``text/event-stream`` into events.
+    """Parses pieces of a ``text/event-stream`` into events.
 
-    An event whose data is over ``max_bytes`` is given as its beginning, ``cut``; those after it are
-    whole. An event that the end of the stream cuts short of its blank line counts.
+    An event whose data is over ``max_bytes`` is returned with its beginning, ``cut``; the events
+    after it are whole. The last event counts even if the stream ends before its blank line.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -91,22 +97,22 @@ class EventParser:
         self._lines = LineSplitter(max_bytes + _FIELD_BYTES)
         self._at_start = True
         self.last_event_id: str | None = None
-        """Where the stream can be taken up again."""
+        """The id after which the stream can be resumed."""
         self.retry_ms: int | None = None
-        """What the server last asked to wait before the stream is opened again."""
+        """The pause before a reconnect that the server requested last."""
         self._start_event()
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Take the next piece of the stream; give the events that it completes."""
+        """Add the next piece of the stream; return the events that it completes."""
         return self._read(self._lines.feed(chunk))
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes of an event came that has not ended yet."""
+        """The number of bytes of the event that has not ended yet."""
         return self._data_bytes + self._lines.pending_bytes
 
     def end(self) -> list[Event]:
-        """Give the last event, if the stream ended without ending it."""
+        """Return the last event, if the stream ended without a blank line."""
         return self._read([*self._lines.end(), Line(b"")])
 
     def _start_event(self) -> None:
@@ -142,7 +148,7 @@ class EventParser:
                 self.last_event_id = value.decode(errors="replace")
             case b"retry" if value.isdigit() and len(value) < 10:
                 self.retry_ms = int(value)
-            case _:  # a comment, or a field that nobody knows
+            case _:  # a comment, or an unknown field
                 return
 
     def _append_data(self, value: bytes, *, cut: bool) -> None:

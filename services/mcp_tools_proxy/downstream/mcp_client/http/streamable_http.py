@@ -1,4 +1,4 @@
-"""Streamable HTTP: the SDK's Dispatcher over aiohttp, one POST for a request (both eras)."""
+"""Streamable HTTP: the SDK's Dispatcher over aiohttp. Each request is one POST, in every era."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -44,8 +44,8 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
 )
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 
-_CANCEL_DELAY_S = 0.05  # a cancelled request may be on its way still, over another connection
-_RETRY_MS = 1000  # before a stream that the server ended early is asked for, if it does not say
+_CANCEL_DELAY_S = 0.05  # the request may still be on its way, over another TCP connection
+_RETRY_MS = 1000  # before a stream that the server ended early is resumed, without its ``retry``
 _CLOSED = "the connection to the server was closed"
 _NO_STREAM = frozenset({200, 404, 405, 501})
 
@@ -54,7 +54,7 @@ _NO_STREAM = frozenset({200, 404, 405, 501})
 async def open_http(
     http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
 ) -> AsyncIterator["HttpDispatcher"]:
-    """Yield the wire to one server; a legacy session is given up at the end.
+    """Yield the dispatcher to one server; at the end the session of an older era is deleted.
 
     Raises ConnectionFailure.
     """
@@ -66,7 +66,7 @@ async def open_http(
 
 
 class HttpDispatcher:
-    """Requests to one server over HTTP; each fails for itself."""
+    """Sends requests to one server over HTTP; the failure of one does not affect the others."""
 
     transport = Transport.STREAMABLE_HTTP
 
@@ -80,7 +80,7 @@ class HttpDispatcher:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._exchange_tasks: set[asyncio.Task[Any] | None] = set()
         self._cut_off: set[asyncio.Task[Any] | None] = set()
-        """Those whose exchange the end of the link cut off."""
+        """The tasks that ``run`` cancelled at its end; their requests fail instead."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -88,15 +88,15 @@ class HttpDispatcher:
 
     @property
     def ended(self) -> bool:
-        """Whether the link is lost."""
+        """Whether the connection is lost."""
         return self._endpoint.is_lost
 
     async def wait_lost(self) -> str:
-        """Wait until the link is lost, and say why."""
+        """Wait until the connection is lost; return the reason."""
         return await self._endpoint.wait_lost()
 
     def on_updated(self, listener: Callable[[str | None], None]) -> None:
-        """Have ``listener`` called with the URI of each resource that changed, None for any."""
+        """Register ``listener`` for the URI of each resource that changed; None stands for any."""
         self._calls.on_updated = listener
 
     async def run(
@@ -107,7 +107,7 @@ class HttpDispatcher:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Hold what runs beside the requests, until cancelled."""
+        """Run the out-of-band tasks until cancelled; then fail the exchanges in flight."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._out_of_band.open(self._tasks, on_request, on_notify_intercept)
@@ -124,7 +124,7 @@ class HttpDispatcher:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Send one request of the SDK's. Raises MCPError."""
+        """Send one request of the SDK's session. Raises MCPError."""
         opts = opts or {}
         try:
             async with asyncio.timeout(opts.get("timeout")):
@@ -139,7 +139,11 @@ class HttpDispatcher:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> None:
-        """Send one notification of the SDK's; after ``initialized``, listen for the server's."""
+        """Send one notification of the SDK's session.
+
+        After ``notifications/initialized`` the server's own stream is opened: only the older eras
+        have one.
+        """
         self._endpoint.session_headers = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params:
@@ -162,7 +166,7 @@ class HttpDispatcher:
         *,
         request_id: int | str | None = None,
     ) -> dict[str, Any]:
-        """Send one request and give its result.
+        """Send one request and return its result.
 
         Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
         """
@@ -208,7 +212,10 @@ class HttpDispatcher:
             self._exchange_tasks.discard(task)
 
     def _abandon(self, request_id: int | str) -> None:
-        """Say that nobody waits for an answer; in the newer era the closed stream has said it."""
+        """Send ``notifications/cancelled``, if the era needs it.
+
+        In the modern era the closed stream has cancelled the request already.
+        """
         if self._out_of_band.legacy and self._tasks is not None:
             cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
             message = {"method": CANCELLED, "params": cancelled}
@@ -230,7 +237,7 @@ class HttpDispatcher:
     async def _read_stream(
         self, response: aiohttp.ClientResponse, request_id: int | str, relay: CallRelay | None
     ) -> dict[str, Any]:
-        """Read the stream that ends in our answer, on its continuations too (2025-11-25)."""
+        """Read the stream up to the response, on resumed streams as well (2025-11-25)."""
         while True:
             parser = EventParser(MAX_ANSWER_BYTES)
             try:
@@ -251,7 +258,7 @@ class HttpDispatcher:
         request_id: int | str,
         relay: CallRelay | None,
     ) -> dict[str, Any] | None:
-        """Read up to our answer; what comes before it is the server's own."""
+        """Dispatch messages up to the response and return it; None if the stream ends before."""
         async with aclosing(read_events(response, parser)) as events:
             async for event in events:
                 if event.cut:
@@ -264,7 +271,7 @@ class HttpDispatcher:
         return None
 
     async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
-        """Go on with a stream that the server ended early, to be asked for the rest later."""
+        """Resume a stream that the server ended early on purpose, to send the rest later."""
         if self._out_of_band.legacy and ended.last_event_id is not None:
             wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
             await asyncio.sleep(min(wait_ms / 1000, LONGEST_DELAY_S))
@@ -275,7 +282,7 @@ class HttpDispatcher:
         raise ConnectionFailure("the server ended its answer's stream before the answer")
 
     async def _listen(self) -> None:
-        """Hold the older eras' stream of notifications open."""
+        """Keep the older eras' stream of notifications open."""
         await reconnect_forever(
             self._listen_once,
             on_gap=self._missed_something,
@@ -287,7 +294,10 @@ class HttpDispatcher:
         self._calls.on_updated(None)
 
     async def _listen_once(self, opened: Callable[[], None]) -> bool:
-        """Live one life of that stream; False when the server offers none, or all is lost."""
+        """Read that stream once to its end.
+
+        Returns False when the server has no such stream, or the endpoint is lost.
+        """
         parser = EventParser(MAX_ANSWER_BYTES)
         try:
             async with await self._endpoint.get(self._last_event_id) as response:
@@ -305,7 +315,7 @@ class HttpDispatcher:
         except (ConnectionFailure, ResponseTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:
-            self._endpoint.fault(error)  # which notices when nobody listens any more
+            self._endpoint.fault(error)  # marks the endpoint as lost if it is unreachable
         finally:
             self._last_event_id = parser.last_event_id or self._last_event_id
             self._retry_ms = parser.retry_ms

@@ -1,1 +1,4 @@
-"""MCP over stdio and WebSocket, as a client."""
+"""Transports with one stream each way: stdio and WebSocket.
+
+Their dispatcher, ``duplex``, serves HTTP+SSE as well.
+"""

@@ -1,4 +1,4 @@
-"""Duplex transports (stdio, SSE, WebSocket) under the SDK's dispatcher."""
+"""The SDK's dispatcher over duplex transports: stdio, HTTP+SSE, WebSocket."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -46,15 +46,15 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUEST
 
 log = structlog.get_logger()
 
-_MESSAGES_AT_ONCE = 20  # then calls may go on
-_BEST_EFFORT_S = 0.2  # for what is no request: a server that does not read must not hold up callers
+_MESSAGES_AT_ONCE = 20  # then other tasks may run
+_BEST_EFFORT_S = 0.2  # for messages without response: a server that does not read delays no caller
 
 
 class DuplexTransport(Protocol):
     """An open connection that carries messages both ways."""
 
     def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
-        """Yield messages as bytes, with whether only the beginning was kept; end with the peer.
+        """Yield each message as bytes and whether it was cut; end when the peer does.
 
         Raises nothing but cancellation.
         """
@@ -63,17 +63,17 @@ class DuplexTransport(Protocol):
     async def send(self, data: bytes, *, is_request: bool) -> None:
         """Send one message, without line end. Raises ConnectionFailure, anyio.BrokenResourceError.
 
-        What is no request is sent after the requests before it.
+        A notification or response is sent after the requests before it.
         """
         ...
 
     async def end_reason(self) -> str:
-        """Say why ``receive`` ended."""
+        """Return why ``receive`` ended."""
         ...
 
 
 class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
-    """Requests to one server over a duplex connection; the link is lost when that ends."""
+    """Sends requests to one server over a duplex transport; its end loses the connection."""
 
     def __init__(
         self,
@@ -94,16 +94,16 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
 
     @property
     def ended(self) -> bool:
-        """Whether the link is lost."""
+        """Whether the connection is lost."""
         return self._ended.is_set()
 
     async def wait_lost(self) -> str:
-        """Wait until the link is lost, and say why."""
+        """Wait until the connection is lost; return the reason."""
         await self._ended.wait()
         return await self._duplex.end_reason()
 
     def on_updated(self, listener: Callable[[str | None], None]) -> None:
-        """Have ``listener`` called with the URI of each resource that changed."""
+        """Register ``listener`` for the URI of each resource that the server reports as changed."""
         self._calls.on_updated = listener
 
     async def run(
@@ -114,7 +114,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Receive until the connection ends."""
+        """Receive until the transport ends."""
 
         async def on_notification(
             _context: DispatchContext[TransportContext],
@@ -137,7 +137,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         _headers: Mapping[str, str],
         relay: CallRelay | None,
     ) -> dict[str, Any]:
-        """Send one request and give its result.
+        """Send one request and return its result.
 
         Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
         """
@@ -157,7 +157,10 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
             self._calls.end(request_id)
 
     def _intercept(self, message: JSONRPCMessage, size: int) -> bool:
-        """Take what concerns a call, in the order of its coming; tell whether that was all."""
+        """Dispatch a message that concerns a call; return whether the SDK must not see it.
+
+        It runs at reception, not in a task, so that notifications keep their order.
+        """
         match message:
             case JSONRPCResponse() | JSONRPCError():
                 self._calls.mark_answered(message.id)
@@ -181,7 +184,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 class _Incoming(anyio.abc.AsyncResource):
-    """What the server sends, as the SDK's stream of messages; garbage is left out."""
+    """The server's messages as the stream that the SDK reads, without garbage."""
 
     def __init__(
         self,
@@ -204,7 +207,7 @@ class _Incoming(anyio.abc.AsyncResource):
         async for data, cut in self._messages:
             self._count += 1
             if self._count % _MESSAGES_AT_ONCE == 0:
-                await asyncio.sleep(0)  # a flood must not hold up other servers' calls
+                await asyncio.sleep(0)  # a flood must not delay the calls of other servers
             try:
                 message = to_session_message(data, cut=cut)
             except ConnectionFailure:
@@ -231,7 +234,7 @@ class _Incoming(anyio.abc.AsyncResource):
 
 
 class _Outgoing(anyio.abc.AsyncResource):
-    """What is sent to the server, as the SDK's stream of messages."""
+    """The messages to the server as the stream that the SDK writes."""
 
     def __init__(self, duplex: DuplexTransport) -> None:
         self._duplex = duplex
@@ -248,9 +251,9 @@ class _Outgoing(anyio.abc.AsyncResource):
             raise as_mcp_error(fault) from None
 
     async def send_best_effort(self, data: bytes) -> None:
-        """Send what nobody waits for. Raises anyio.BrokenResourceError."""
+        """Send a message without response, briefly. Raises anyio.BrokenResourceError."""
         with anyio.move_on_after(_BEST_EFFORT_S), suppress(ConnectionFailure):
             await self._duplex.send(data, is_request=False)
 
     async def aclose(self) -> None:
-        """Do nothing: who opened the connection closes it."""
+        """Do nothing: the transport is closed where it was opened."""

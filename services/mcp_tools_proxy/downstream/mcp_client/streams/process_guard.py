@@ -1,10 +1,11 @@
-"""Starts a stdio server and leaves nothing of it behind: ``guard.py PARENT COMMAND ARG…``.
+"""Starts a stdio server and leaves no process of it behind: ``process_guard.py PARENT COMMAND
+ARG…``.
 
-Run as a program of its own, isolated and without site-packages. On Linux it stays, as the parent of
-the server and of every process that the server leaves behind, also in a session of its own: when
-the server ends, when it is sent END_ALL, or when the gateway dies, it kills them all and ends as
-the server did. Elsewhere it becomes the server, under the same process id. It exits as a shell
-would when there is no such command, or it cannot be started.
+It runs as a program of its own, isolated and without site-packages. On Linux it stays, as the
+parent of the server and of every process that the server leaves behind, even in a session of its
+own. When the server ends, when END_ALL arrives, or when the gateway dies, it kills them all and
+ends as the server did. Elsewhere it replaces itself by the server, under the same process id. Its
+exit code is that of a shell when the command does not exist or cannot be started.
 """
 
 import os
@@ -13,10 +14,13 @@ import sys
 from contextlib import suppress
 
 STAYS = sys.platform == "linux"
-"""Whether it is signalled itself, and looks after the others; else their process group is."""
+"""Whether the guard is signalled and ends the others; else their process group is signalled."""
 
 END_ALL = signal.SIGUSR1
-"""Tells it to kill everything at once. SIGTERM goes to the server and its process group."""
+"""Makes the guard kill everything at once.
+
+SIGTERM is forwarded to the server and its process group.
+"""
 
 COMMAND_NOT_FOUND = 127
 CANNOT_START = 126
@@ -26,9 +30,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(parent: int, command: list[str]) -> int:
-    """Run ``command`` for the process ``parent``, and return how it ended."""
+    """Run ``command`` for the process ``parent``; return its exit code."""
     _close_inherited()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores both, and exec would keep that
+    # Python ignores both signals, and exec would pass that on to the server
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if STAYS:
         _unset_own_locale()
@@ -37,7 +42,7 @@ def main(parent: int, command: list[str]) -> int:
 
 
 def _supervise(parent: int, command: list[str]) -> int:
-    """Run ``command`` as a child, and end all that is left once it ended, or is to end."""
+    """Run ``command`` as a child; when it ended or is to end, kill every process that is left."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     waited = {signal.SIGCHLD, signal.SIGTERM, END_ALL}
     blocked = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
@@ -45,7 +50,7 @@ def _supervise(parent: int, command: list[str]) -> int:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, END_ALL)
     if os.getppid() != parent:
-        return 1  # it died before it could be watched
+        return 1  # the gateway died before PDEATHSIG was set
     guard = os.getpid()
     try:
         server = os.fork()
@@ -71,7 +76,7 @@ def _supervise(parent: int, command: list[str]) -> int:
 
 
 def _become(command: list[str]) -> int:
-    """Become ``command``; return only if that cannot be."""
+    """Replace this process by ``command``; return an exit code only if that fails."""
     try:
         os.execvp(command[0], command)  # noqa: S606 - that there is no shell is the point
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +86,7 @@ def _become(command: list[str]) -> int:
 
 
 def _reap(server: int) -> int | None:
-    """Reap who has ended; return the server's status if it is among them."""
+    """Reap all ended children; return the server's status if it is among them."""
     status = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -90,21 +95,25 @@ def _reap(server: int) -> int | None:
 
 
 def _forward_signal(server: int, number: signal.Signals) -> None:
-    """Send a signal to the process group, us blocking it, and to a server that left the group."""
+    """Send a signal to the process group, and to a server that left the group.
+
+    We block it ourselves.
+    """
     os.killpg(0, number)
-    signal.sigtimedwait({number}, 0)  # our own: waited for, it would come again without an end
-    with suppress(OSError):  # it may be another user by now
+    # remove our own copy: sigwait would return it, and we would forward it again without end
+    signal.sigtimedwait({number}, 0)
+    with suppress(OSError):  # the server may run as another user by now
         if os.getpgid(server) != os.getpgrp():
             os.kill(server, number)
 
 
 def _end_all(server: int, status: int | None) -> int:
-    """Kill every process there is below, and return the server's status.
+    """Kill every process below this one, and return the server's status.
 
-    Who ends leaves its children to us, so killing ours until there are none misses nobody. No other
-    process can have the id of a child of ours before it is reaped.
+    The children of an ended process become ours, so killing ours until there are none misses none.
+    No other process can have the id of a child of ours before we reap that child.
     """
-    with suppress(ChildProcessError):  # there are none any more
+    with suppress(ChildProcessError):  # no child is left
         while True:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             for child in _children():
@@ -120,7 +129,7 @@ def _children() -> list[int]:
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
             return [int(child) for child in children.read().split()]
-    except OSError:  # a kernel without it
+    except OSError:  # a kernel without this file
         os.killpg(0, signal.SIGKILL)
         return []
 
@@ -130,10 +139,10 @@ def _end_as(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code
-    import resource  # noqa: PLC0415 - of use here only
+    import resource  # noqa: PLC0415 - used here only
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the server's may have been dumped
-    with suppress(OSError):  # SIGKILL needs none
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no second core dump after the server's
+    with suppress(OSError):  # of SIGKILL, which has no handler to set
         signal.signal(-code, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
     os.kill(os.getpid(), -code)
@@ -141,32 +150,32 @@ def _end_as(status: int) -> int:
 
 
 def _close_inherited() -> None:
-    """Close what the gateway, or who started it, left open: a server gets its three pipes."""
+    """Close inherited descriptors: a server gets its three pipes and nothing else."""
     for name in os.listdir("/proc/self/fd" if STAYS else "/dev/fd"):
         if int(name) > 2:
-            with suppress(OSError):  # the folder itself
+            with suppress(OSError):  # the descriptor of the listed folder itself
                 os.close(int(name))
 
 
 def _release_pipes() -> None:
-    """Leave the pipes to the server alone: else nobody would see that it closes one."""
+    """Replace our copies of the pipes: while they are open, no reader sees the server close one."""
     devnull = os.open(os.devnull, os.O_RDWR)
     for pipe in (0, 1, 2):
         os.dup2(devnull, pipe)
 
 
 def _prctl(option: int, value: int) -> None:
-    import ctypes  # noqa: PLC0415 - takes time, and is of no use elsewhere
+    import ctypes  # noqa: PLC0415 - slow to import, and used on Linux only
 
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _unset_own_locale() -> None:
-    """Unset the LC_CTYPE that Python sets where the locale is C (PEP 538), unless it was given."""
-    with open("/proc/self/environ", "rb") as environ:  # as it was when the process started
+    """Unset the LC_CTYPE that Python sets in the C locale (PEP 538), unless exec passed one."""
+    with open("/proc/self/environ", "rb") as environ:  # what exec passed
         if not any(entry.startswith(b"LC_CTYPE=") for entry in environ.read().split(b"\0")):
             os.unsetenv("LC_CTYPE")
 
 
 if __name__ == "__main__":
-    os._exit(main(int(sys.argv[1]), sys.argv[2:]))  # at once: who waits wants to know why
+    os._exit(main(int(sys.argv[1]), sys.argv[2:]))  # without cleanup: the gateway waits

@@ -1,4 +1,4 @@
-"""What a stdio server writes to its stderr, in our log: cut, and not more than a log can bear."""
+"""Logs what a stdio server writes to its stderr: lines cut, and their rate limited."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _CHUNK_BYTES = 64 * 1024
 async def log_stderr(
     reader: asyncio.StreamReader | None, server_id: str, on_end: Callable[[], None]
 ) -> None:
-    """Log each line as ``server.stderr`` until the end; of a flood, how many were left out."""
+    """Log each line as ``server.stderr`` until the end; of a flood, how many were skipped."""
     lines = LineSplitter(LINE_CHARS * 4)
     journal = _Journal(server_id)
     while reader is not None and (chunk := await reader.read(_CHUNK_BYTES)):
@@ -30,7 +30,7 @@ async def log_stderr(
 
 
 class _Journal:
-    """Logs lines, not more than LINES_PER_SECOND; ``skipped_lines`` come with the next one."""
+    """Logs at most LINES_PER_SECOND; the next line after a flood carries ``skipped_lines``."""
 
     def __init__(self, server_id: str) -> None:
         self._server_id = server_id

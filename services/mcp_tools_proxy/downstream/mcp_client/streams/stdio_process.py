@@ -1,4 +1,4 @@
-"""stdio: a server that is a process of ours, under a guard that ends all it leaves behind."""
+"""stdio: a server that runs as a child process, under a guard that kills all it leaves behind."""
 
 import asyncio
 import os
@@ -25,18 +25,18 @@ log = structlog.get_logger()
 _NO_START = "the server's process cannot be started; see its command, args and cwd in mcp.json"
 _GUARD = guard.__file__
 _CHUNK_BYTES = 64 * 1024
-_EXIT_CODE_S = 0.2  # for a server that closed its stdout to end, so that its exit code can be told
-_EXIT_S = 2.0  # for a server whose stdin is closed to go by itself
+_EXIT_CODE_S = 0.2  # between the end of stdout and the exit, to report the exit code
+_EXIT_S = 2.0  # for the server to exit by itself once its stdin is closed
 _TERM_S = 1.0  # after SIGTERM
-_STDERR_S = 0.2  # to log what it wrote before its end
+_STDERR_S = 0.2  # to log the last lines
 _POLL_S = 0.01
 
 
 @asynccontextmanager
 async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
-    """Start the server and yield its pipes; at the end nothing that it started is left.
+    """Start the server and yield its pipes; at the end no process of it is left.
 
-    Raises ConnectionFailure when it cannot be started.
+    Raises ConnectionFailure when the server cannot be started.
     """
     process = await _spawn(config)
     server = ServerProcess(process, config.command)
@@ -59,9 +59,9 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
 
 
 class ServerProcess:
-    """A running server; messages are lines of its stdin and stdout.
+    """A running server, as a DuplexTransport: messages are lines of its stdin and stdout.
 
-    ``process`` is its guard, which ends when the server has, and as it did.
+    ``process`` is the guard, which ends when the server does, with the same exit code.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, command: str) -> None:
@@ -77,18 +77,18 @@ class ServerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.returncode
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
-        """Yield the lines of stdout, until the server closes it."""
+        """Yield the lines of stdout until the server closes it."""
         lines = LineSplitter(MAX_ANSWER_BYTES)
         with suppress(OSError):
             while chunk := await self._stdout.read(_CHUNK_BYTES):
                 for line in lines.feed(chunk):
                     if line.data.strip():
                         yield line.data, line.cut
-                if len(chunk) == _CHUNK_BYTES:  # there is more: let calls go on
+                if len(chunk) == _CHUNK_BYTES:  # more is waiting: other tasks first
                     await asyncio.sleep(0)
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
@@ -105,7 +105,7 @@ class ServerProcess:
         self._stdin.write(data + b"\n")
 
     async def end_reason(self) -> str:
-        """Say how the server ended."""
+        """Return how the server ended."""
         await self._exited_within(_EXIT_CODE_S)
         match self.exit_code:
             case None:
@@ -122,7 +122,10 @@ class ServerProcess:
                 return f"the server's process ended with exit code {code}"
 
     async def stop(self) -> None:
-        """End the server: ask, wait, force. Takes at most _EXIT_S + 2 * _TERM_S."""
+        """End the server: close stdin, then SIGTERM, then SIGKILL.
+
+        Takes at most _EXIT_S + 2 * _TERM_S.
+        """
         self._stdin.close()
         try:
             if not await self._exited_within(_EXIT_S):
@@ -132,25 +135,25 @@ class ServerProcess:
             self.kill()
         if not await self._exited_within(_TERM_S) or self.exit_code == -signal.SIGKILL:
             self._signal_group(signal.SIGKILL)  # the guard itself may have been killed
-        # closes our ends of the pipes, should a process that is left still hold theirs
+        # close our ends of the pipes: a process that survived may hold the other ends open
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
 
     async def drain(self) -> None:
-        """Read what nobody wants any more, so that a server that still writes can end."""
+        """Read and drop output, so that a server that still writes can end."""
         with suppress(OSError):
             while await self._stdout.read(_CHUNK_BYTES):
                 pass
 
     def kill(self) -> None:
-        """End all that is left of it."""
+        """Kill every process of the server that is left."""
         if not self._killed:
             self._killed = True
             self._signal(guard.END_ALL if guard.STAYS else signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send a signal that the guard acts on; where it does not stay, to the whole group."""
+        """Send a signal to the guard; where no guard stays, to the whole process group."""
         if not guard.STAYS:
             self._signal_group(number)
         elif self._process.returncode is None:
@@ -162,7 +165,7 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     async def _exited_within(self, seconds: float) -> bool:
-        """Wait for the exit itself: ``Process.wait`` also waits for whoever holds the pipes."""
+        """Wait for the exit itself; ``Process.wait`` waits for all holders of the pipes."""
         with anyio.move_on_after(seconds):
             while self._process.returncode is None:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(_POLL_S)
@@ -170,14 +173,14 @@ class ServerProcess:
 
 
 def _path_hint(command: str) -> str:
-    """Return from where a relative command was looked for: most often that is the mistake."""
+    """Return a hint for a relative command: most often its path is the mistake."""
     if "/" not in command or command.startswith("/"):
         return ""
     return "; a relative path counts from cwd, else from the folder the gateway was started in"
 
 
 async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
-    if "\0" in "".join((config.command, *config.args)):  # uvloop would cut them there
+    if "\0" in "".join((config.command, *config.args)):  # uvloop would cut the argument there
         raise ConnectionFailure(_NO_START)
     try:
         return await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""WebSocket, subprotocol ``mcp``: one JSON-RPC message a frame."""
+"""WebSocket, subprotocol ``mcp``: one JSON-RPC message in each frame."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,13 +13,13 @@ from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, heade
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
 
 _CLOSE_S = 1.0
-_HEARTBEAT_S = 20.0  # a peer that is gone without a word is noticed after this and a half
+_HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
 
 
 def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> aiohttp.TraceConfig:
-    """Make what keeps a WebSocket's handshake from being sent on to another address.
+    """Build the trace that stops a WebSocket handshake from following a redirect.
 
-    ``refused`` makes what is raised instead, of the answer that redirects.
+    ``refused`` converts the redirecting response to the exception that is raised.
     """
 
     async def refuse(
@@ -38,9 +38,9 @@ def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> 
 async def open_websocket(
     http: aiohttp.ClientSession, config: ServerConfig
 ) -> AsyncIterator["WebSocket"]:
-    """Connect and yield the connection. Raises ConnectionFailure.
+    """Connect and yield the transport. Raises ConnectionFailure.
 
-    ``http`` has ``refuse_redirects`` among its traces.
+    ``http`` must have the trace of ``refuse_redirects``.
     """
     try:
         socket = await http.ws_connect(
@@ -61,9 +61,9 @@ async def open_websocket(
 
 
 class WebSocket:
-    """An open WebSocket as a Duplex.
+    """An open WebSocket as a DuplexTransport.
 
-    A frame over the limit ends it: the frames after it cannot be told from its rest.
+    A frame over the limit ends the connection: the frames after it cannot be told from its rest.
     """
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -80,7 +80,7 @@ class WebSocket:
                     yield frame.data.encode(errors="replace"), False
                 case aiohttp.WSMsgType.BINARY:
                     yield frame.data, False
-                case _:  # an error; the socket is closed then
+                case _:  # an error, after which the socket is closed
                     return
 
     async def send(self, data: bytes, *, is_request: bool) -> None:
@@ -91,7 +91,7 @@ class WebSocket:
             raise anyio.BrokenResourceError from None
 
     async def end_reason(self) -> str:
-        """Say how the connection ended."""
+        """Return how the connection ended."""
         match self._socket.close_code:
             case aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
                 return f"the server sent a message over {MAX_ANSWER_BYTES} bytes"
