@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := services tests benchmarks
+SOURCES := services tests benchmarks docs
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait half of their time
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interop node check fmt lint types layers spell cov bench retrieval lock clean
+.PHONY: help run test test-interop node check fmt lint types layers spell cov bench docs retrieval lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,7 +47,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 spell: $(VENV)/.dev
-	$(BIN)/codespell services tests benchmarks docker README.md CHANGELOG.md Makefile pyproject.toml .env.example
+	$(BIN)/codespell services tests benchmarks docker docs README.md CHANGELOG.md Makefile pyproject.toml .env.example
 
 cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
@@ -55,19 +55,25 @@ cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test re
 bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
+	$(BIN)/python docs/settings_table.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "site/index.html is the first page"
+
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev mcp1; do \
+	for part in build runtime dev docs mcp1; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
 	      build | mcp1) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml ;; \
-	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; esac) \
+	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
+	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist
+	rm -rf $(VENV) $(MCP1) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -81,6 +87,10 @@ $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock py
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run requirements/docs.lock
+	$(PIP) install --quiet --require-hashes -r requirements/docs.lock
 	@touch $@
 
 # Clients that need the first generation of the mcp package, which cannot live beside the second.

@@ -1,0 +1,131 @@
+"""Writes the tables of ``reference/settings.md`` from the settings classes.
+
+``make docs`` runs this; a test fails while the page is not what this would write. A setting's
+meaning is the docstring under its field, without the ids of acceptance criteria.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mcp_tools_proxy.settings import auth, remote, settings
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+
+PAGE = Path(__file__).parent / "reference/settings.md"
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "connector": ("remote_",),
+    "jwt": ("jwt_",),
+    "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
+    "documents": ("documents_", "mock_", "hide_"),
+    "servers": ("config_", "preset", "tool_timeout_", "startup_", "require_"),
+    "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),
+    "budgets": ("rate_limit_",),
+    "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
+    "sizes": ("max_", "blocklist_"),
+    "process": ("",),
+}
+"""Prefixes of field names for each table, by the name in its marker; the first that fits has it."""
+
+_TABLE = re.compile(r"(<!-- settings: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_CRITERIA = re.compile(r" \((?:contract §\d+|[A-Z]-\d+(?:, [A-Z]-\d+)*)\)")
+
+
+def written(page: str) -> str:
+    """Return the page with each table as the code has it."""
+    return _TABLE.sub(lambda found: f"{found[1]}\n{_table(found[2])}\n{found[3]}", page)
+
+
+def _table(group: str) -> str:
+    rows = (_row(name) for name in _names(group))
+    return "".join(("| variable | default | values | meaning |\n|---|---|---|---|\n", *rows))
+
+
+def _names(group: str) -> Iterator[str]:
+    for name in Settings.model_fields:
+        fits = (key for key, prefixes in GROUPS.items() if name.startswith(prefixes))
+        if next(fits) == group:
+            yield name
+
+
+def _row(name: str) -> str:
+    field = Settings.model_fields[name]
+    named = str(field.validation_alias or variable(name))
+    meaning = _CRITERIA.sub("", _MEANINGS[name]).replace("``", "`")
+    cells = (f"`{named}`", spelt(field.default), _values(_SCHEMAS[named, name]), meaning)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def spelt(default: object) -> str:
+    """Return a default as an environment file has it, a dash for none."""
+    match default:
+        case None | ():
+            return "–"
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return ",".join(default)
+        case Path():
+            return f"./{default}"
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _values(schema: Mapping[str, object]) -> str:
+    """Return what may be written, as a JSON schema of the setting says it."""
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in _list(schema["enum"]))
+    kind = _KINDS.get(str(schema.get("format")), _KINDS[str(schema.get("type"))])
+    if "maximum" in schema:
+        return f"{kind}, {schema['minimum']} to {schema['maximum']}"
+    if "minimum" in schema:
+        return f"{kind}, at least {schema['minimum']}"
+    return f"{kind} over {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else kind
+
+
+_KINDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true`, `false`",
+    "array": "list",
+    "path": "path",
+    "password": "secret",
+}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
+    schema = Settings.model_json_schema()
+    for name, field in Settings.model_fields.items():
+        own = schema["properties"][str(field.validation_alias or name)]
+        kinds = [it for it in own.get("anyOf", ()) if it["type"] != "null"]
+        if "$ref" in own:
+            kinds = [schema["$defs"][own["$ref"].rpartition("/")[2]]]
+        yield (str(field.validation_alias or variable(name)), name), (kinds or [own])[0]
+
+
+def _meanings() -> Iterator[tuple[str, str]]:
+    """Yield each field's name and the docstring under it: Python keeps none of these."""
+    for module in (auth, remote, settings):
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+            for field, text in zip(kind.body, kind.body[1:], strict=False):
+                match field, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(meaning))),
+                    ):
+                        yield name, " ".join(meaning.split())
+
+
+_SCHEMAS = dict(_schemas())
+_MEANINGS = dict(_meanings())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
