@@ -5,6 +5,7 @@ meaning is the docstring under its field, without the ids of acceptance criteria
 """
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -112,7 +113,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
     for module in (auth, remote, settings):
-        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):
                 match field, text:
