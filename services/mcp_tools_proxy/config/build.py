@@ -135,7 +135,7 @@ def conflicting_tool_names(
 ) -> tuple[Problem, ...]:
     """Tell which tools of a preset have a name that is not theirs alone, where it has to be."""
     return first_problems(
-        file_name, list(naming.clashes(preset.tools)), partial(_clash_problem, file_name)
+        file_name, list(naming.conflicts(preset.tools)), partial(_clash_problem, file_name)
     )
 
 

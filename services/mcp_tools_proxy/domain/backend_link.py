@@ -1,39 +1,39 @@
-"""How the connection to the remote backend is, for whoever asks."""
+"""State of the connector's link to the remote backend, as health and ``/remote`` report it."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class RemoteState(Enum):
-    """Where the connector is between dialling and being served over."""
+    """Whether the connector dials, is connected, waits to retry, or needs another token."""
 
     CONNECTING = "connecting"
     ONLINE = "online"
     OFFLINE = "offline"
     UNAUTHORIZED = "unauthorized"
-    """The backend refused the token; nothing is tried until there is another one."""
+    """The backend refused the token; the connector does not dial until the token changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStatus:
-    """The connector as it is now."""
+    """Snapshot of the connector's state."""
 
     state: RemoteState
     since: str
-    """When it came to this state, as in RFC 3339."""
+    """When the connector entered ``state``, as RFC 3339."""
     server_identifier: str
     backend: str
     """The backend's scheme, host and port; never the whole URL, which may hold a secret."""
     last_error: str | None
-    """Why the last link was lost, or could not be had; None once one is up."""
+    """Why the last link was lost or could not be opened; None once a link is up."""
     attempts: int
-    """Dials since a link was last up."""
+    """Connection attempts since a link was last up."""
     next_attempt_s: float | None
     """Seconds until the next dial, None while none is planned."""
     links: int
-    """Links that came up since the start."""
+    """Links opened since the start."""
     sessions: int
     open_requests: int
-    """Requests of the backend that are not answered yet, streams of changes included."""
+    """The backend's requests without a response yet, ``subscriptions/listen`` streams included."""
     waiting_bytes: int
-    """What waits to be sent, in bytes."""
+    """Bytes queued in the outbox."""

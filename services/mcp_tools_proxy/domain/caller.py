@@ -1,4 +1,4 @@
-"""Who calls, and what for."""
+"""The caller of a component, and the call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from enum import Enum
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 
 NO_TENANT = ""
-"""The tenant of a caller that has none: it owns no documents, and no request can name it."""
+"""``tenant_id`` of a caller without a tenant: it owns no documents, and no request can name it."""
 
 ANY_TENANT = "-"
-"""Stands for a tenant where it does not matter which: a list is the same for every one of them."""
+"""``tenant_id`` for a list that is the same for every tenant."""
 
 
 class Kind(Enum):
@@ -26,9 +26,9 @@ class Caller:
     """The tenant (owner of data and budgets) and the user a call is made for.
 
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
-    A caller with ``NO_TENANT`` is not offered what belongs to tenants; the ``user_id`` of one that
-    nobody told is empty. ``proof`` is what the log says of the token that proves all this, empty
-    where none does; it is no part of who the caller is.
+    A caller with ``NO_TENANT`` is not offered components that need one; an unknown ``user_id`` is
+    empty. ``proof`` identifies the verified token in the log, empty without one; equality and
+    hashes leave it out.
     """
 
     tenant_id: str
@@ -40,12 +40,12 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputResponses:
-    """What a call brings back that was answered with ``input_required`` before."""
+    """The input of a call that is sent again after an ``input_required`` result."""
 
     responses: Mapping[str, object]
-    """The client's answers, by the keys that the server gave its questions."""
+    """The client's responses, under the keys of the server's ``inputRequests``."""
     state: str | None = None
-    """The server's ``requestState``, as it came."""
+    """The server's ``requestState``, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ class Call:
     kind: Kind = Kind.TOOL
     arguments: Mapping[str, object] = field(default_factory=dict)
     trace_context: Mapping[str, str] = field(default_factory=dict)
-    """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), passed on."""
+    """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), forwarded."""
     meta: Mapping[str, object] = field(default_factory=dict)
-    """The request's ``_meta``; its server gets what MCP does not reserve of it (W-12)."""
+    """The request's ``_meta``; keys that MCP does not reserve are forwarded (W-12)."""
     client: Client = NULL_CLIENT
     input_responses: InputResponses | None = None
     waited_s: float = 0.0
-    """Seconds that it waited for a server's first attempt; they count towards its time-out."""
+    """Seconds spent waiting for a server's first connection; they count towards the time-out."""

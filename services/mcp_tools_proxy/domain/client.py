@@ -1,4 +1,4 @@
-"""The caller's end of a call: what it can be told and asked while the call runs."""
+"""The MCP client behind a call: where the call's notifications and server requests go."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.errors import ProxyError
 
 
 class ClientRequestFailed(Exception):
-    """The client did not answer a question; ``code`` and ``message`` are a JSON-RPC error's."""
+    """The client did not answer a request; ``code`` and ``message`` are those of JSON-RPC."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -16,56 +16,57 @@ class ClientRequestFailed(Exception):
 
 
 class Client(Protocol):
-    """Who waits for a call's result, over a protocol that may carry more than the result.
+    """The client that waits for a call's result, and its channel for messages until then.
 
-    Notes (notifications) and questions are MCP's: a method, and params as on its wire.
+    Notifications and requests are MCP's: a method, and params as on the wire.
     """
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """What it declared, as MCP spells it: ``{"elicitation": {"form": {}}, "sampling": {}}``."""
+        """Its capabilities, as declared: ``{"elicitation": {"form": {}}, "sampling": {}}``."""
         ...
 
     @property
     def wants_progress(self) -> bool:
-        """Whether it asked to be told of this call's progress."""
+        """Whether its request has a ``progressToken``."""
         ...
 
     @property
     def log_level(self) -> str | None:
-        """The least level of log lines that it asked for, as MCP spells it: ``info``.
+        """The least level of log messages that the client requested, e.g. ``info``; None for none.
 
-        Servers of MCP 2026-07-28 send none to one that asked for none; an older server sends what
-        it pleases, and who implements this leaves out what is below.
+        Servers of MCP 2026-07-28 keep to it. Older servers send any level, so implementations of
+        ``notify`` drop what is below the level.
         """
         ...
 
     @property
     def supports_input_required(self) -> bool:
-        """Whether it takes ``input_required`` for a result, and then calls again with the answers.
+        """Whether the client understands an ``input_required`` result.
 
-        That is how it is asked in MCP 2026-07-28; any other client is asked by ``request``.
+        Such a client (MCP 2026-07-28) calls again with its responses; any other one is sent each
+        request through ``request``.
         """
         ...
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Tell it of this call's progress, or a log line; what it cannot be told is dropped.
+        """Send a progress notification or a log message of this call; drop it if that fails.
 
-        Of ``notifications/progress`` the token is left out: it is the client's own. Never raises.
+        ``notifications/progress`` comes without its token: each client has its own. Never raises.
         """
         ...
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Ask it ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
+        """Send ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
-        Gives its raw result. Raises ClientRequestFailed when it cannot be asked, or answers with an
-        error.
+        Returns the raw result. Raises ClientRequestFailed when the client cannot be reached or
+        answers with an error.
         """
         ...
 
 
 class NullClient:
-    """The client of a call whose caller waits for the result and no more."""
+    """The client of a call whose caller only waits for the result, e.g. over the HTTP API."""
 
     capabilities: Mapping[str, object] = {}
     wants_progress = False
@@ -73,10 +74,10 @@ class NullClient:
     supports_input_required = False
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Drop it."""
+        """Drop the notification."""
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise ClientRequestFailed."""
+        """Raise ClientRequestFailed: there is no client to send the request to."""
         raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked anything")
 
 

@@ -1,4 +1,7 @@
-"""What can be listed and used by name: a tool, a prompt or a resource."""
+"""Components: the tools, prompts and resources that callers list and use by name.
+
+A ``…Spec`` is the frozen description that lists show; a component also does the work.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +14,11 @@ JsonObject = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a run gave: ``value`` is a JSON object, ``tokens`` what it costs its budgets (§2).
+    """The outcome of one call: ``value`` is a JSON object, ``tokens`` its cost (contract §2).
 
-    ``max_bytes`` is what it may have as JSON; None is the gateway's own limit. One that
-    ``input_required`` is no result yet: ``value`` is MCP's InputRequiredResult as the server sent
-    it. Only a call whose client ``supports_input_required`` gets such a one.
+    ``max_bytes`` bounds its size as JSON; None means the gateway's own limit. With
+    ``input_required`` the call has not ended: ``value`` is MCP's InputRequiredResult as the server
+    sent it. Only a call whose client ``supports_input_required`` gets one.
     """
 
     value: JsonObject
@@ -25,84 +28,84 @@ class Result:
 
 
 class ComponentSpec(Protocol):
-    """What every frozen description of a component tells."""
+    """What the frozen descriptions of all three kinds of component have in common."""
 
     @property
     def kind(self) -> Kind:
-        """Which of the three it is; a resource template is a resource."""
+        """Tool, prompt or resource; a resource template counts as a resource."""
         ...
 
     @property
     def name(self) -> str:
-        """What a caller names it by: a tool's or prompt's name, a resource's URI."""
+        """The name that callers use: a tool's or prompt's name, a resource's URI."""
         ...
 
     @property
     def bare_name(self) -> str:
-        """What its server calls it: the name without the server's id."""
+        """The name on its server: ``name`` without the server's id."""
         ...
 
     @property
     def server_id(self) -> str | None:
-        """The downstream server that offers it; None for what is ours."""
+        """The downstream server that offers it; None for a local component."""
         ...
 
     @property
     def needs_tenant(self) -> bool:
-        """Whether it works on what belongs to tenants; who has none is not offered it."""
+        """Whether it works on tenants' data; callers without a tenant are not offered it."""
         ...
 
     @property
     def idempotent(self) -> bool:
-        """Whether using it twice does no more than using it once."""
+        """Whether calling it twice has no more effect than calling it once."""
         ...
 
     @property
     def argument_names(self) -> frozenset[str]:
-        """The arguments that it declares."""
+        """The names of its declared arguments."""
         ...
 
     @property
     def as_mcp(self) -> JsonObject:
-        """The component as an MCP list shows it, under ``name``."""
+        """Its descriptor in MCP's lists, under ``name``."""
         ...
 
 
 class Component(Protocol):
-    """Something usable by name, local or remote; who uses it never asks which."""
+    """A component that can be called; callers do not know whether it is local or remote."""
 
     @property
     def spec(self) -> ComponentSpec:
-        """Describe the component; the same object for its life."""
+        """The component's description; always the same object."""
         ...
 
     def parse(self, arguments: JsonObject) -> object:
-        """Check the arguments; what it returns goes to ``call`` unchanged.
+        """Check the arguments and return them in the form that ``call`` takes.
 
         Raises InvalidArguments, and the *_TOO_LARGE errors that follow from arguments alone.
         """
         ...
 
     async def check_document(self, parsed: object, call: Call) -> None:
-        """Check that the document which the arguments name is there for ``call.caller``.
+        """Check that ``call.caller`` may read the document that the arguments name.
 
-        Raises AccessDenied, DocumentNotFound. Does nothing where that is not ours to know: for a
-        server's tools, whatever they call ``doc_id``.
+        Raises AccessDenied, DocumentNotFound. Does nothing for a downstream server's tools: their
+        ``doc_id`` need not name one of our documents.
         """
         ...
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Do the work for ``call.caller``. Raises ProxyError; cancelling stops the work."""
+        """Perform the call for ``call.caller``. Raises ProxyError; cancelling stops the work."""
         ...
 
 
 class NamesNoDocument:
-    """Base of components that name no document of ours."""
+    """Base of components whose arguments name none of our documents."""
 
     __slots__ = ()
 
     async def check_document(self, parsed: object, call: Call) -> None:
-        """Check nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,8 @@ class ToolSpec:
     """Frozen description of one tool, as a model sees it.
 
     ``alias`` matches ``^[a-zA-Z0-9_-]{1,64}$`` for model APIs that accept no other name (contract
-    §6). The schemas are JSON Schema objects. ``extra`` is what else its server's descriptor holds
-    (title, icons, ``_meta``, what MCP adds later), shown in lists as it came.
+    §6). The schemas are JSON Schema objects. ``extra`` holds the other fields of the server's
+    descriptor (title, icons, ``_meta``, what MCP adds later); lists show them unchanged.
     """
 
     name: str
@@ -123,11 +126,11 @@ class ToolSpec:
     extra: JsonObject = field(default_factory=dict)
     server_id: str | None = None
     needs_tenant: bool = False
-    """Whether it works on what belongs to tenants."""
+    """Whether it works on tenants' data."""
     idempotent: bool = True
-    """Whether running it twice does no more than running it once."""
+    """Whether calling it twice has no more effect than calling it once."""
     argument_names: frozenset[str] = field(init=False)
-    """The arguments that the input schema declares."""
+    """The arguments that the input schema declares, computed from it."""
 
     def __post_init__(self) -> None:
         properties = self.input_schema.get("properties")
@@ -141,12 +144,12 @@ class ToolSpec:
 
     @property
     def bare_name(self) -> str:
-        """What its server calls it; the name of one of ours."""
+        """The name on its server; a local tool's ``name``."""
         return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
 
     @property
     def as_mcp(self) -> JsonObject:
-        """The tool as MCP's tools/list shows it."""
+        """The descriptor for MCP's ``tools/list``."""
         shown: dict[str, object] = {
             "name": self.name,
             "description": self.description,
@@ -160,11 +163,11 @@ class ToolSpec:
 
 
 class Tool(Component, Protocol):
-    """Something callable by name, local or remote."""
+    """A tool, local or remote."""
 
     @property
     def spec(self) -> ToolSpec:
-        """Describe the tool; the same object for the tool's life."""
+        """The tool's description; always the same object."""
         ...
 
 
@@ -177,7 +180,7 @@ class PromptSpec:
     as_mcp: JsonObject
     argument_names: frozenset[str] = field(default=frozenset())
     required: frozenset[str] = field(default=frozenset())
-    """The arguments that it cannot do without."""
+    """Its required arguments."""
 
     @property
     def kind(self) -> Kind:
@@ -186,17 +189,17 @@ class PromptSpec:
 
     @property
     def bare_name(self) -> str:
-        """What its server calls it."""
+        """The name on its server."""
         return self.name
 
     @property
     def needs_tenant(self) -> bool:
-        """It is its server's, which knows no tenants."""
+        """False: downstream servers have no tenants."""
         return False
 
     @property
     def idempotent(self) -> bool:
-        """It is only read."""
+        """True: getting a prompt changes nothing."""
         return True
 
 
@@ -205,12 +208,12 @@ class Prompt(Component, Protocol):
 
     @property
     def spec(self) -> PromptSpec:
-        """Describe the prompt."""
+        """The prompt's description."""
         ...
 
     @property
     def completion(self) -> Component:
-        """What completes its arguments; its own arguments are MCP's params without ``ref``."""
+        """Component that completes its arguments; takes the params of MCP without ``ref``."""
         ...
 
 
@@ -229,59 +232,60 @@ class ResourceSpec:
 
     @property
     def kind(self) -> Kind:
-        """A resource, also where it is a template."""
+        """A resource, also for a template."""
         return Kind.RESOURCE
 
     @property
     def bare_name(self) -> str:
-        """What its server calls it: its key."""
+        """Its key: resources have no names of the gateway's making."""
         return self.name
 
     @property
     def needs_tenant(self) -> bool:
-        """It is its server's, which knows no tenants."""
+        """False: downstream servers have no tenants."""
         return False
 
     @property
     def idempotent(self) -> bool:
-        """It is only read."""
+        """True: reading a resource changes nothing."""
         return True
 
 
 class Resource(Component, Protocol):
-    """A resource to be read; its result has ``contents``.
+    """A resource that can be read; its result has ``contents``.
 
-    One that a template gave has the template's spec.
+    The spec of a resource that a template resolved is the template's.
     """
 
     @property
     def spec(self) -> ResourceSpec:
-        """Describe the resource."""
+        """The description of the resource, or of its template."""
         ...
 
     async def watch(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
-        """Have ``on_update`` called when it changed, until what is returned is called.
+        """Subscribe to updates: call ``on_update`` on each; return the function that unsubscribes.
 
-        It must not raise or wait. What it takes counts as the tenant's. Raises ProxyError.
+        ``on_update`` must not raise or block. The subscription counts against ``tenant_id``'s
+        share. Raises ProxyError.
         """
         ...
 
 
 class ResourceTemplate(Protocol):
-    """It stands for many URIs."""
+    """A URI template: one entry in a list for many resources."""
 
     @property
     def spec(self) -> ResourceSpec:
-        """Describe the template."""
+        """The template's description."""
         ...
 
     @property
     def completion(self) -> Component:
-        """What completes its variables; its own arguments are MCP's params without ``ref``."""
+        """Component that completes its variables; takes the params of MCP without ``ref``."""
         ...
 
     def at(self, uri: str) -> Resource | None:
-        """Give the resource at ``uri``, None when the template does not stand for it."""
+        """Return the resource at ``uri``, None when the template does not match it."""
         ...

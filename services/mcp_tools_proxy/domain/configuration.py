@@ -1,4 +1,4 @@
-"""The configuration files as a whole, and what can be wrong with them."""
+"""Parsed configuration: ``mcp.json``, ``agents.json`` and presets, and problems found in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ class Problem:
 
 
 class InvalidConfig(Exception):
-    """A configuration file cannot be used; ``problems`` has all that is wrong with it."""
+    """A configuration file cannot be used; ``problems`` lists every error found in it."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -34,10 +34,10 @@ class InvalidConfig(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One entry of agents.json; each field only narrows (A-14).
+    """One entry of agents.json; each field only narrows what callers may use (A-14).
 
-    ``client_ids`` are the downstream servers that it may use: None is all of them, empty is none
-    (A-04). ``exclude_components`` are spellings of components that it may not use (A-05, A-18).
+    ``client_ids`` are the downstream servers that the agent may use: None is all of them, empty is
+    none (A-04). ``exclude_components`` names components that it may not use (A-05, A-18).
     ``preset_id`` names a preset that narrows the active one further.
     """
 
@@ -49,16 +49,16 @@ class AgentProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """What ``agents.json`` says: the profiles by name. The default is that of a missing file."""
+    """Contents of ``agents.json``: the profiles by name. The default stands for a missing file."""
 
     profiles: Mapping[str, AgentProfile] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
-    """What is odd and does no harm: unknown keys."""
+    """Harmless oddities: unknown keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One item of one server; ``name`` is a resource's key where it names a resource (P-12)."""
+    """A preset's reference to one item of one server; a resource's ``name`` is its key (P-12)."""
 
     server_id: str
     name: str
@@ -67,10 +67,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """What may be seen and used (P-01 … P-12).
+    """The downstream components that may be listed and used (P-01 … P-12).
 
-    ``prompts`` or ``resources`` None leaves that kind unrestricted on the servers in scope: those
-    that any reference names. ``()`` allows none of it.
+    ``prompts`` or ``resources`` None leaves that kind unrestricted on the servers in scope, which
+    are all servers that a reference names. ``()`` allows none of the kind.
     """
 
     preset_id: str
@@ -81,7 +81,7 @@ class Preset:
 
 
 EMPTY_PRESET = Preset(preset_id="__empty__", name="Empty", prompts=(), resources=())
-"""Allows nothing; active while no other preset is."""
+"""Allows nothing; in force while no other preset is active."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +95,27 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What ``mcp.json`` says; the default is that of a missing file."""
+    """Contents of ``mcp.json``; the default stands for a missing file."""
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     default_preset_id: str | None = None
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Server id → spellings of what nobody may see of it (A-01); not part of its ServerConfig,
-    so that a session outlives a change of it."""
+    """Server id → names of its components that are hidden from all callers (A-01). Kept apart from
+    ServerConfig, so that a change does not restart the server's session."""
     warnings: tuple[Problem, ...] = ()
-    """What is odd but does no harm: unknown keys, ``{VAR}`` left as it is."""
+    """Harmless oddities: unknown keys, ``{VAR}`` that was not replaced."""
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """Server id → what is wrong with its entry. ``servers`` has its last good one, if any."""
+    """Server id → problems of its entry. ``servers`` has its last good entry, if any."""
     order: tuple[str, ...] = ()
-    """The ids of all servers of the file, in its order."""
+    """The ids of all servers in the file, in the file's order."""
 
     @property
     def server_ids(self) -> frozenset[str]:
-        """The ids of all servers, also of those whose entry is wrong."""
+        """The ids of all servers, those with an invalid entry included."""
         return frozenset((*self.servers, *self.invalid))
 
     def with_last_good(self, before: Self) -> Self:
-        """Give it with the last good entry of each server whose entry is wrong now."""
+        """Return a copy in which invalid entries are replaced by those of ``before``."""
         kept = {it for it in self.invalid if it in before.servers and it not in self.servers}
         if not kept:
             return self
@@ -130,7 +130,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetSummary:
-    """One preset that could be chosen."""
+    """A preset that can be activated, as lists of presets show it."""
 
     preset_id: str
     name: str

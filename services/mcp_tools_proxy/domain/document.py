@@ -43,7 +43,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Document:
-    """All that is known of one document.
+    """One document of one tenant.
 
     ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
     with the document; None means that they are cut from its pages (documents.layout).
@@ -60,7 +60,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One place that a search found: ``snippet`` is an excerpt, ``score`` its BM25 score."""
+    """One match of a search: ``snippet`` quotes the text around it, ``score`` is BM25's."""
 
     snippet: str
     page: int
@@ -71,9 +71,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievedChunk:
-    """One chunk of a window, as Retrieval gave it.
+    """One chunk of a window, as the Retrieval Service returned it.
 
-    ``chunk_index`` is its place in the document; None where Retrieval does not say it, as ``page``.
+    ``chunk_index`` is its 0-based place in the document; None, like ``page``, where the service
+    sends none.
     """
 
     chunk_id: str

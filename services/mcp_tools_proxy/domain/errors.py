@@ -1,8 +1,8 @@
 """Every failure a caller can meet, one class for each stable code (contract §1, §2).
 
-A class says what its reader should do next: fix the request, ask for something else, wait, or
-give up. ``message`` is written for that reader: it names no secret, no path and nothing of another
-tenant. Foreign exceptions are turned into these where the foreign library is called.
+A class stands for what the caller should do next: fix the request, request something else, wait,
+or give up. ``message`` is written for the caller: it names no secret, no path and nothing of
+another tenant. Libraries' exceptions are converted to these where the library is called.
 
 ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
@@ -20,15 +20,15 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 MAY_BE_DONE = "the server may have carried the call out, so check before you make it again"
-"""What the message says of a call that was sent, may change things, and got no answer."""
+"""Ends the message of a call that was sent, may have side effects, and got no response."""
 
 
 class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
-    ``details`` is JSON-able. ``retryable`` says that the very same call may succeed later, and
-    ``retry_after_s`` (seconds) when. For the log, not for the caller: ``reason``, and ``proven``,
-    tenant and token of the caller as far as they were proven before.
+    ``details`` is JSON-able. ``retryable``: the same call may succeed later, ``retry_after_s``
+    (seconds) from now. Two fields are for the log only: ``reason``, and ``proven``, the tenant and
+    token of the caller as far as they had been verified.
     """
 
     code: ClassVar[str]
@@ -50,9 +50,9 @@ class ProxyError(Exception):
         self.reason = reason
 
     def after_sending(self) -> Self:
-        """Return this error, marked as one of a call that a server may have carried out.
+        """Mark this error as one of a call that a server may have carried out; return it.
 
-        It is not retryable: sent again, the call might do its work twice.
+        Such an error is not retryable: sent again, the call might do its work twice.
         """
         self.retryable = False
         self.retry_after_s = None
@@ -61,19 +61,19 @@ class ProxyError(Exception):
 
     @property
     def as_json(self) -> dict[str, object]:
-        """The error as callers are told of it; absent keys are left out (contract §1)."""
-        told = {
+        """The error as callers receive it, without empty fields (contract §1)."""
+        fields = {
             "code": self.code,
             "message": self.message,
             "retryable": self.retryable or None,
             "retry_after_s": self.retry_after_s,
             "details": self.details,
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 class InvalidRequest(ProxyError):
-    """The request itself is malformed; ``details.field`` says where."""
+    """The request itself is malformed; ``details.field`` names the place."""
 
     code = "INVALID_REQUEST"
 
@@ -91,15 +91,15 @@ class RouteNotFound(ProxyError):
 
 
 class MethodNotAllowed(ProxyError):
-    """The path exists, not with this method."""
+    """The path exists, but not with this method."""
 
     code = "METHOD_NOT_ALLOWED"
 
 
 class Unauthenticated(ProxyError):
-    """The operation needs a bearer token, and this is none, or another one.
+    """The operation needs a bearer token, and the request has none or a wrong one.
 
-    ``token_refused`` says that there is one, which is not, or no longer, good.
+    ``token_refused``: the request has a token that is invalid, expired or revoked.
     """
 
     code = "UNAUTHENTICATED"
@@ -112,7 +112,7 @@ class Unauthenticated(ProxyError):
 
 
 class Forbidden(ProxyError):
-    """Who asks may not do this, or nobody may; the message says what would be allowed."""
+    """The caller may not do this, or no caller may; the message names what is allowed."""
 
     code = "FORBIDDEN"
 
@@ -142,25 +142,25 @@ class AgentNotFound(ProxyError):
 
 
 class AgentRequired(ProxyError):
-    """The request names no agent, and without one nothing may be used here."""
+    """The request names no agent, and this gateway requires one."""
 
     code = "AGENT_REQUIRED"
 
 
 class AmbiguousName(ProxyError):
-    """Several components go by this name; ``details.candidates`` are names of one each (A-10)."""
+    """Several components share this name; ``details.candidates`` are unique names (A-10)."""
 
     code = "AMBIGUOUS_NAME"
 
 
 class ToolNotFound(ProxyError):
-    """No tool has this name; ``details.expected`` says what a name looks like."""
+    """No tool has this name; ``details.expected`` describes the form of a name."""
 
     code = "TOOL_NOT_FOUND"
 
 
 class NotAllowed(ProxyError):
-    """What the caller asks for is not for this caller; ``reason`` says why."""
+    """The component exists, but not for this caller; ``reason`` explains why."""
 
 
 class ToolNotAllowed(NotAllowed):
@@ -194,25 +194,25 @@ class ResourceNotAllowed(NotAllowed):
 
 
 class InvalidArguments(ProxyError):
-    """The tool's arguments do not fit; the message names the argument (T-01)."""
+    """The arguments do not fit the tool's schema; the message names the argument (T-01)."""
 
     code = "INVALID_ARGUMENTS"
 
 
 class PageSpanTooLarge(ProxyError):
-    """More pages asked for than ``max_pages_per_call``."""
+    """The call requests more pages than ``max_pages_per_call``."""
 
     code = "PAGE_SPAN_TOO_LARGE"
 
 
 class WindowTooLarge(ProxyError):
-    """A side of the chunk window is over the radius in force (T-02)."""
+    """One side of the requested chunk window exceeds the radius in force (T-02)."""
 
     code = "WINDOW_TOO_LARGE"
 
 
 class ContentBlocked(ProxyError):
-    """An argument holds a blocked keyword, which is the ``reason`` (T-06)."""
+    """An argument holds a blocked keyword; ``reason`` is the keyword (T-06)."""
 
     code = "CONTENT_BLOCKED"
 
@@ -236,7 +236,7 @@ class SectionNotFound(ProxyError):
 
 
 class PagesNotFound(ProxyError):
-    """The pages asked for lie wholly past the document's end."""
+    """All requested pages lie past the document's end."""
 
     code = "PAGES_NOT_FOUND"
 
@@ -248,14 +248,14 @@ class ChunkNotFound(ProxyError):
 
 
 class RateLimitExceeded(ProxyError):
-    """A budget is used up; ``retry_after_s`` says when its window ends (T-09)."""
+    """A budget is used up; its window ends in ``retry_after_s`` (T-09)."""
 
     code = "RATE_LIMIT_EXCEEDED"
     retryable = True
 
 
 class RetrievalUnavailable(ProxyError):
-    """The Retrieval Service failed, was late, or answered something unusable (T-03)."""
+    """The Retrieval Service failed, was late, or sent an invalid response (T-03)."""
 
     code = "RETRIEVAL_UNAVAILABLE"
     retryable = True
@@ -276,7 +276,7 @@ class ServerBusy(ProxyError):
 
 
 class ToolTimeout(ProxyError):
-    """The downstream server did not answer within the call's time."""
+    """The downstream server did not answer within the call's time-out."""
 
     code = "TOOL_TIMEOUT"
 
@@ -294,7 +294,7 @@ class RetrievalNotConfigured(ProxyError):
 
 
 class ResultTooLarge(ProxyError):
-    """The tool's result is over ``max_result_bytes``."""
+    """The result is over ``max_result_bytes``."""
 
     code = "RESULT_TOO_LARGE"
 

@@ -1,4 +1,4 @@
-"""What is known of a caller before a call: what the request says, and what a token proves."""
+"""Identity of a caller before a call: what the request asserts, and what a token proves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertedIdentity:
-    """What one part of a request says of its caller; None where it says nothing.
+    """The caller as one part of a request asserts it; None for a field that is not asserted.
 
-    A part is its body, its headers, its path, or the command line.
+    A part is the body, the headers, the path, or the command line.
     """
 
     tenant_id: str | None = None
@@ -19,16 +19,16 @@ class AssertedIdentity:
 
 
 NO_ASSERTION = AssertedIdentity()
-"""What a part says that says nothing of its caller."""
+"""A part of a request that asserts nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Whom a verified token stands for.
+    """The caller that a verified token proves.
 
-    ``agents`` are the profiles that it may be used with, None any of them or none; ``tenant_id`` is
-    None for an operator's token that belongs to no tenant. ``proof`` is what the log says of the
-    token: its ``token_id``, or the ``issuer`` and ``subject`` of a JWT.
+    ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
+    ``tenant_id`` is None for an operator's token, which belongs to no tenant. ``proof`` identifies
+    the token in the log: its ``token_id``, or the ``issuer`` and ``subject`` of a JWT.
     """
 
     tenant_id: str | None
@@ -40,16 +40,19 @@ class Principal:
 
 
 class TokenVerifier(Protocol):
-    """Knows whom a bearer token stands for."""
+    """Verifies bearer tokens."""
 
     async def verify(self, token: str) -> Principal:
-        """Give whom ``token`` stands for. Raises Unauthenticated, naming nothing of the token."""
+        """Return the principal of ``token``. Raises Unauthenticated, which quotes no token."""
         ...
 
     def is_known(self, token: str) -> bool:
-        """Return whether ``token`` is known to be good, by one look-up."""
+        """Return whether ``token`` is known to be valid; costs one dictionary look-up."""
         ...
 
     def may_be_good(self, token: str) -> bool:
-        """Return whether a token that is not known can be good, without checking a signature."""
+        """Return whether a token that is not known could be valid; checks no signature.
+
+        Lets a flood of invalid tokens be refused cheaply.
+        """
         ...

@@ -9,9 +9,9 @@ from mcp_tools_proxy.domain.errors import ProxyError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """What ``spec`` describes ran; ``result_json`` is ``result`` as JSON, to be measured and sent.
+    """The call of ``spec``'s component succeeded; ``result_json`` is ``result`` encoded once.
 
-    With ``input_required`` it has not ended: ``result`` is a server's InputRequiredResult.
+    With ``input_required`` the call has not ended: ``result`` is a server's InputRequiredResult.
     """
 
     spec: ComponentSpec
@@ -33,9 +33,9 @@ Outcome = Ok | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """What is told of one call in log and metrics, whatever became of it.
+    """One finished call, for log and metrics.
 
-    ``spec`` is None when nothing has the call's name; ``outcome`` is None when the call was
+    ``spec`` is None when no component has the call's name; ``outcome`` is None when the call was
     cancelled.
     """
 

@@ -1,4 +1,4 @@
-"""A downstream MCP server: how it is reached, and how it is."""
+"""A downstream MCP server: its configuration, and its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ DEFAULT_CALLS_IN_FLIGHT = 100
 
 
 class Transport(Enum):
-    """How bytes reach a server; HTTP finds out whether it speaks streamable HTTP or SSE."""
+    """How to connect to a server; HTTP detects whether it speaks streamable HTTP or SSE."""
 
     STDIO = "stdio"
     HTTP = "http"
@@ -20,10 +20,11 @@ class Transport(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One entry of ``mcpServers``, its variables resolved; two that are equal share a session.
+    """One entry of ``mcpServers``, its variables resolved.
 
-    ``command``, ``args``, ``env``, ``cwd`` are for STDIO, ``url`` and ``headers`` for the others.
-    What may hold a secret is left out of ``repr``.
+    A reload that leaves the entry equal keeps the session. ``command``, ``args``, ``env``, ``cwd``
+    are for STDIO, ``url`` and ``headers`` for the others. Fields that may hold a secret are left
+    out of ``repr``.
     """
 
     server_id: str
@@ -41,47 +42,47 @@ class ServerConfig:
     connect_timeout_s: float = 30.0
     """Seconds for one attempt to connect, and for each list."""
     refresh_interval_s: float = 300.0
-    """Seconds between two discoveries; 0 is off."""
+    """Seconds between two discoveries; 0 switches refreshing off."""
     max_calls_in_flight: int = DEFAULT_CALLS_IN_FLIGHT
-    """Calls at once; one more is SERVER_BUSY."""
+    """Concurrent calls; one more is SERVER_BUSY."""
     max_calls_in_flight_per_tenant: int | None = None
-    """Calls at once of one tenant; None is its share of them all."""
+    """Concurrent calls of one tenant; None means ``tenant_share`` of all."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
 
 
 class ServerState(Enum):
-    """Where a session is in its life."""
+    """State of a server's session."""
 
     CONNECTING = "connecting"
     """Not connected since the start, or since its entry changed."""
     READY = "ready"
     RECONNECTING = "reconnecting"
-    """It was ready, and is being connected to again."""
+    """The connection was lost and is being opened again."""
     DISABLED = "disabled"
     INVALID = "invalid"
-    """Its entry in mcp.json cannot be used, and there is no earlier one that could."""
+    """Its entry in mcp.json cannot be used, and no earlier good one is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """How a server is now, for operators."""
+    """A server's status, as operators see it."""
 
     server_id: str
     state: ServerState
     transport: Transport | None
-    """None where the server's entry does not tell, because it cannot be used."""
+    """None where the server's entry is invalid and names none."""
     era: str | None = None
-    """The protocol version agreed on."""
+    """The negotiated protocol version."""
     last_error: str | None = None
     """Why it is not ready, or why its last discovery failed; names no secret."""
     discovered_at: datetime | None = None
     stale: bool = False
-    """Whether what is listed of it may be out of date: it is down, or its last refresh failed."""
+    """Whether its listed items may be out of date: it is down, or its last refresh failed."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many ``tools``, ``prompts``, ``resources``, ``resource_templates`` it offers."""
     connect_s: float | None = None
-    """Seconds that the last good connect and discovery took."""
+    """Seconds that the last successful connect and discovery took."""
     reconnects: int = 0
     problems: tuple[str, ...] = ()
-    """What is wrong with its entry in mcp.json; an earlier one is in force meanwhile, if any."""
+    """Problems of its entry in mcp.json; the last good entry stays in force, if there is one."""

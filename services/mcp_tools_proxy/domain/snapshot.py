@@ -1,4 +1,4 @@
-"""What ONE server offered at its last good discovery."""
+"""The capabilities that ONE server offered at its last successful discovery."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ Check = Callable[[JsonObject], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidItem:
-    """An item that a server offered and that cannot be used; ``reason`` says why.
+    """An item that a server offered and the gateway does not; ``reason`` explains why.
 
-    ``needs_task`` says that nothing is wrong with it: it can only be run as a task.
+    ``needs_task`` marks a valid tool that can only run as an MCP task, which is not supported.
     """
 
     kind: Kind
@@ -25,7 +25,7 @@ class InvalidItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """Fields of an item that are not of their type; it is used without them."""
+    """Optional fields of an item that have a wrong type; the item is used without them."""
 
     kind: Kind
     name: str
@@ -40,9 +40,9 @@ def _never(_: str) -> bool:
 class Snapshot:
     """A server's capabilities, each under its key, in the server's order.
 
-    Descriptors are kept as the server sent them, unknown fields too, but for the fields that are
-    ``ignored``. The key of a tool or prompt is
-    its name; of a resource its URI, else its name (P-12); of a template its URI template.
+    Descriptors are kept as the server sent them, unknown fields included, without the fields that
+    are ``ignored``. The key of a tool or prompt is its name; of a resource its URI, else its name
+    (P-12); of a template its URI template.
     """
 
     tools: Mapping[str, JsonObject] = field(default_factory=dict)
@@ -50,19 +50,19 @@ class Snapshot:
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
-    """For each tool the compiled check of its ``inputSchema``."""
+    """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     has_template_for: Callable[[str], bool] = field(default=_never, compare=False)
-    """Whether one of the templates stands for a URI."""
+    """Returns whether one of the templates matches a URI."""
     need_task: frozenset[str] = frozenset()
-    """The tools that can only be run as a task, which nobody can through us."""
+    """The tools that can only run as MCP tasks, which are not supported."""
     failed_lists: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Which lists could not be had this time, and why; their items are those of the time before."""
+    """Category → why its list failed this time; its items are those of the discovery before."""
 
     @property
     def components(self) -> Iterator[tuple[Kind, str]]:
-        """Everything that can be used, by kind and key; a template is a resource."""
+        """Kind and key of every usable item; a template counts as a resource."""
         for kind, items in (
             (Kind.TOOL, self.tools),
             (Kind.PROMPT, self.prompts),
@@ -73,7 +73,7 @@ class Snapshot:
 
     @property
     def by_category(self) -> Mapping[str, Mapping[str, JsonObject]]:
-        """The items by category, as counts, logs and ``failed_lists`` name it."""
+        """The items by category, named as in counts, logs and ``failed_lists``."""
         return {
             "tools": self.tools,
             "prompts": self.prompts,

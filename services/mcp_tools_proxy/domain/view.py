@@ -1,4 +1,4 @@
-"""What a preset lets through of what the servers offer."""
+"""The part of the servers' offers that a preset allows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.configuration import Missing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where one visible item is to be had: ``name`` is what its server calls it."""
+    """The server that provides a visible item; ``name`` is the item's name there."""
 
     server_id: str
     name: str
@@ -19,7 +19,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
-    """An item that is not visible, because ``winner`` comes first and offers the same (P-13)."""
+    """An item hidden by the same name or URI of ``winner``, a server earlier in scope (P-13)."""
 
     kind: Kind
     server_id: str
@@ -29,12 +29,12 @@ class Shadowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The five parts of a filtering (P-14), and what it had to leave out.
+    """The visible items and their routes (P-14), and the items that had to be left out.
 
-    ``tools`` is keyed by ``server_id:tool`` in the preset's order: view and allow-set in one.
-    ``prompts``, ``resources`` and ``templates`` are keyed by what callers ask for: view and routing
-    map in one. Of several routes of one key, in scope order, the first has it (P-13); an agent may
-    have another one, if it may not use the first.
+    ``tools`` is keyed by ``server_id:tool`` in the preset's order: list and allow-set in one.
+    ``prompts``, ``resources`` and ``templates`` are keyed by the name or URI that callers use: list
+    and routing map in one. A key's routes are in scope order, and the first is used (P-13), or the
+    next one where an agent may not use the first.
     """
 
     tools: Mapping[str, Route] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class View:
     missing: tuple[Missing, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     need_task: tuple[tuple[str, str], ...] = ()
-    """Server and name of the missing tools that are there, and can only be run as tasks."""
+    """Server id and name of missing tools that exist, but can only run as MCP tasks."""
 
     @property
     def allowed(self) -> frozenset[str]:

@@ -1,4 +1,7 @@
-"""How a downstream tool is spelt: at our edges, and for model APIs that refuse a colon."""
+"""Names of downstream tools: qualified names, aliases for model APIs, and the rules for both.
+
+Model APIs refuse the colon of ``server_id:tool``, so each tool has an alias without one.
+"""
 
 import hashlib
 import re
@@ -12,23 +15,23 @@ from mcp_tools_proxy.domain.configuration import Reference
 ALIAS_CHARS = 64
 SERVER_CHARS = 24
 TOOL_CHARS = 30
-"""What is shown of either name where a hash of 8 has to follow; the three fit in an alias."""
+"""Characters kept of either name in an alias that ends in a hash of 8; together at most 64."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _REFUSED = re.compile(r"[^a-zA-Z0-9-]+")
 
 
 def qualified_name(server_id: str, tool: str) -> str:
-    """Spell the pair as ``server_id:tool``; no two pairs share one, server ids hold no colon."""
+    """Return ``server_id:tool``; unique for the pair, because server ids hold no colon."""
     return f"{server_id}:{tool}"
 
 
 def alias_of(server_id: str, tool: str) -> str:
-    """Give the pair's alias, which matches ``^[a-zA-Z0-9_-]{1,64}$`` (contract §6).
+    """Return the pair's alias, which matches ``^[a-zA-Z0-9_-]{1,64}$`` (contract §6).
 
     ``server__tool`` when only the colon had to change, else a readable cut and a hash of the pair.
-    The first kind always holds ``__`` and splits at the first one into its pair; the second kind
-    never holds it. So two pairs share an alias only if their hashes do.
+    The first form always holds ``__`` and splits at the first one into its pair; the second form
+    never holds it. So two pairs share an alias only if their hashes collide.
     """
     if has_plain_alias(server_id, tool):
         return f"{server_id}__{tool}"
@@ -37,7 +40,7 @@ def alias_of(server_id: str, tool: str) -> str:
 
 
 def has_plain_alias(server_id: str, tool: str) -> bool:
-    """Tell whether only the colon has to change: the pair fits, and ``__`` splits it uniquely."""
+    """Return whether ``server__tool`` can be the alias: it fits, and splits uniquely at ``__``."""
     plain = f"{server_id}__{tool}"
     splits_uniquely = "__" not in server_id and not server_id.endswith("_")
     return splits_uniquely and len(plain) <= ALIAS_CHARS and bool(_PLAIN.fullmatch(plain))
@@ -54,9 +57,9 @@ def _hash(server_id: str, tool: str) -> str:
 
 
 class ToolNameStyle(StrEnum):
-    """What a downstream tool is listed as over MCP; ours go by their own names in every style.
+    """The form of downstream tools' names over MCP; local tools keep their names in every style.
 
-    ``server:tool``, the alias, or what its server calls it.
+    ``server:tool``, the alias, or the bare name on the server.
     """
 
     SERVER = "server"
@@ -66,9 +69,9 @@ class ToolNameStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameConflict:
-    """A tool whose bare name is not its alone; both places are those of references.
+    """A tool whose bare name is not unique; both places are indexes of a preset's references.
 
-    ``other`` is None where one of our own tools has the name.
+    ``other`` is None when a local tool has the name.
     """
 
     place: int
@@ -78,17 +81,17 @@ class NameConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolNaming:
-    """A style of names beside our own tools, whose names are ``own_names``."""
+    """A style of names, and the names of local tools, which downstream tools may not take."""
 
     style: ToolNameStyle = ToolNameStyle.SERVER
     own_names: frozenset[str] = frozenset()
 
-    def clashes(self, tools: Sequence[Reference]) -> Iterator[NameConflict]:
-        """Tell which enabled references of a preset the style cannot name.
+    def conflicts(self, tools: Sequence[Reference]) -> Iterator[NameConflict]:
+        """Yield the enabled references of a preset that have no unique name in this style.
 
-        A bare name has to be one tool's: no other bare name, no name of ours, and no full name or
-        alias of another tool. Of two that share a bare name the second clashes with the first.
-        What the servers offer does not count, so that no offer can turn a good preset bad.
+        A bare name must not be the bare name, qualified name or alias of another tool, nor the
+        name of a local one. Of two references with one bare name the second conflicts with the
+        first. The servers' offers do not matter, so that no offer can make a valid preset invalid.
         """
         if self.style is not ToolNameStyle.BARE:
             return
@@ -111,19 +114,18 @@ class ToolNaming:
 
 
 ANY_NAMES = ToolNaming()
-"""Names the tools of every preset."""
+"""The default: qualified names, which are unique in every preset."""
 
 
 def impersonates_server(
     kind: Kind, server_id: str | None, name: str, servers: Container[str]
 ) -> bool:
-    """Tell whether what a server calls a component is spelt like the full name of another server's
-    (A-19).
+    """Return whether a bare name could be mistaken for another server's qualified name (A-19).
 
-    While that server is away, its calls would end here. ``servers`` are the ids of all servers. A
-    tool's name with a colon always is such (contract §6); a prompt's and a URI's may hold colons,
-    so there the id of a server has to be in front. Of a URI only where another one follows: its
-    scheme may be the id of a server.
+    Otherwise a rogue server could receive another's calls while that one is down. ``servers`` are
+    the ids of all servers. A tool's name with a colon always counts (contract §6). Prompts' names
+    and URIs may hold colons, so they count only with another server's id in front; a URI only if
+    another URI follows, because a scheme may equal a server's id.
     """
     if kind is Kind.TOOL:
         first, separator, _ = name.partition("__")

@@ -1,4 +1,4 @@
-"""Keywords that no argument may hold (T-06)."""
+"""The blocklist: keywords that no argument of a call may hold (T-06)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,14 +9,13 @@ from mcp_tools_proxy.wire.text import normalize
 IDENTIFIER_ARGUMENTS = frozenset(
     {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}
 )
-"""Arguments that name things and are not searched: the identifiers of contract §1."""
-
+"""Arguments that are identifiers (contract §1); they are not searched."""
 
 LONG_CHARS = 20_000
-"""NFKC makes up to 18 characters of one."""
+"""Longer arguments are searched in a thread. NFKC can expand one character to 18."""
 
 VALUE_CHARS = 10
-"""A value takes as long as a text of that many characters, however short it is."""
+"""Cost of one value, however short, in characters of text."""
 
 Path = tuple[str | int, ...]
 """Where a value stands in the arguments: keys, and places in lists."""
@@ -30,7 +29,7 @@ class Blocked(NamedTuple):
 
 
 class Blocklist:
-    """Finds keywords as whole words, after NFKC and casefold; no keywords means off."""
+    """Finds keywords as whole words, after NFKC and case folding; off without keywords."""
 
     def __init__(self, keywords: Iterable[str]) -> None:
         words = sorted({_fold(word) for word in keywords}, key=len, reverse=True)
@@ -39,7 +38,7 @@ class Blocklist:
         self.is_on = bool(alternatives)
 
     def is_long(self, arguments: Mapping[str, object]) -> bool:
-        """Return whether searching ``arguments`` may take more than some milliseconds."""
+        """Return whether searching ``arguments`` may take more than a few milliseconds."""
         if self._pattern is None:
             return False
         chars = 0
@@ -50,7 +49,7 @@ class Blocklist:
         return False
 
     def find(self, arguments: Mapping[str, object]) -> Blocked | None:
-        """Return the first keyword that a string in ``arguments``, however nested, holds."""
+        """Return the first keyword found in any string of ``arguments``, at any depth."""
         if self._pattern is None:
             return None
         for path, text in self._texts(arguments):
@@ -69,7 +68,7 @@ def _fold(text: str) -> str:
 
 
 def _strings(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Give every value with its place; what is no string as an empty one."""
+    """Yield the path and text of every value; the text of anything but a string is empty."""
     yield path, value if isinstance(value, str) else ""
     if isinstance(value, dict):
         for key, item in value.items():
@@ -80,10 +79,10 @@ def _strings(value: object, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def declared_path(path: Path, schema: Mapping[str, object]) -> str:
-    """Spell ``path`` as far as a tool's input schema declares it: ``filter.names[2]``.
+    """Return ``path`` as far as a tool's input schema declares it: ``filter.names[2]``.
 
-    Keys that the schema does not declare are a caller's data, which belongs in no log line. Empty
-    when not even the first is declared.
+    Keys that the schema does not declare are the caller's data, which must not be logged. The
+    result is empty when the schema does not declare the first key.
     """
     spelt = ""
     for part in path:

@@ -1,4 +1,4 @@
-"""Which components a list of excluded names hits (A-01, A-05, A-18)."""
+"""Matches components against a list of excluded names (A-01, A-05, A-18)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,14 +10,14 @@ from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
 _SLASHES = re.compile(r"[/\\]+")
 _URI_ENDS = "#?;"
-"""What may begin a part of a URI that servers ignore: fragment, query, parameters."""
+"""Characters that begin a part of a URI that servers may ignore: fragment, query, parameters."""
 
 
 class Exclusions:
-    """Names as an operator wrote them, ready to be asked; equal when they were the same names.
+    """The names that an operator excluded, compiled for matching; equal for equal names.
 
-    An entry is looked up and never parsed, so no server id or name can be mistaken for another
-    (A-19): it hits every component of which it is one of the ``name_variants``.
+    Entries are looked up and never parsed, so no server id or name can be mistaken for another
+    (A-19): an entry matches every component that has it among its ``name_variants``.
     """
 
     __slots__ = ("_entries", "_uris")
@@ -39,17 +39,17 @@ class Exclusions:
         return f"<Exclusions {sorted(self._entries)}>"
 
     def matches(self, kind: Kind, server_id: str | None, name: str) -> bool:
-        """Tell whether a component is excluded; ``name`` is what its server calls it."""
+        """Return whether a component is excluded; ``name`` is its bare name."""
         if not self._entries:
             return False
         return not self._entries.isdisjoint(name_variants(kind, server_id, name))
 
     def matches_uri(self, server_id: str | None, uri: str) -> bool:
-        """Tell whether a URI that a template stands for is excluded (A-20).
+        """Return whether a URI that matches a template is excluded (A-20).
 
-        Here the gateway cannot know which URIs are one resource to the server, so one that differs
-        from an excluded one only in encoding, case or repeated slashes, or has a query, fragment or
-        parameters beside, is excluded too.
+        The gateway cannot know which URIs are one resource to the server. So a URI that differs
+        from an excluded one only in encoding, case or repeated slashes, or by an added query,
+        fragment or parameters, is excluded too.
         """
         if not self._entries:
             return False
@@ -67,10 +67,10 @@ NO_EXCLUSIONS = Exclusions()
 
 
 def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]:
-    """Give every way in which an entry may name a component (A-18).
+    """Yield every name by which an entry may exclude a component (A-18).
 
     ``name``, ``server_id:name``, and either with ``tool:``, ``prompt:`` or ``resource:`` in front.
-    A component of ours has no server.
+    A local component has no server.
     """
     yield name
     yield f"{kind.value}:{name}"
@@ -81,7 +81,7 @@ def name_variants(kind: Kind, server_id: str | None, name: str) -> Iterator[str]
 
 
 def _normalize_uri(uri: str) -> str:
-    """Take away in what two spellings of one URI differ."""
+    """Return a form that is equal for equivalent URIs: decoded, NFC, lower case, one slash each."""
     return (
         _SLASHES.sub("/", normalize("NFC", percent_decode_repeatedly(uri))).casefold().rstrip("/")
     )

@@ -1,4 +1,4 @@
-"""What a preset lets through of what the servers offer (P-03 … P-14)."""
+"""Filters the servers' offers by a preset (P-03 … P-14)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ _Offers = Mapping[str, Mapping[str, JsonObject]]
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """What became of the wanted items of one kind; ``missing`` keeps their order."""
+    """The routes of the wanted items of one kind, and those missing, in the wanted order."""
 
     routes: dict[str, list[Route]] = field(default_factory=dict)
     missing: dict[_Pair, None] = field(default_factory=dict)
@@ -42,15 +42,16 @@ def filter_capabilities(
     preset: Preset,
     exclude: Mapping[str, Exclusions] | None = None,
 ) -> View:
-    """Make the view that ``preset`` gives of ``snapshots`` (server id → what it offered).
+    """Build the view of ``snapshots`` (server id → its offers) that ``preset`` allows.
 
-    In scope is every server that an enabled reference names, in the order of first mention: tools,
-    then prompts, then resources. Tools are exactly those referenced. Prompts and resources are
-    those referenced, or all of the servers in scope where the preset leaves them open. A resource
-    reference means the resource of that key and the template of that URI template. Of two servers
-    that offer one prompt, resource or template the first in scope has it (P-13). What is referenced
-    and not offered is missing, also where the server is not in ``snapshots`` (P-07). What
-    ``exclude`` hits of a server counts as not offered by it (A-01).
+    - In scope is every server that an enabled reference names, in the order of first mention:
+      tools, then prompts, then resources.
+    - Tools are exactly those referenced. Prompts and resources are those referenced, or all of the
+      servers in scope where the preset has no list of them.
+    - A resource reference means the resource with that key and the template with that URI template.
+    - Of several servers with the same prompt, resource or template the first in scope wins (P-13).
+    - Referenced items that no server offers are missing, also without a snapshot (P-07).
+    - Items that ``exclude`` (server id → exclusions) matches count as not offered (A-01).
     """
     exclude = exclude or {}
     tools = enabled(preset.tools)
@@ -93,7 +94,7 @@ def filter_capabilities(
 def without_excluded(
     snapshot: Snapshot, server_id: str, excluded: Exclusions | None = None
 ) -> Snapshot:
-    """Give what a server offers but for what is excluded of it (A-01)."""
+    """Return a server's snapshot without its excluded items (A-01)."""
     if not excluded:
         return snapshot
 
@@ -115,13 +116,13 @@ def without_excluded(
 
 
 def enabled(references: Iterable[Reference]) -> list[_Pair]:
-    """Drop what is disabled and what was said before."""
+    """Return server id and name of the enabled references, without repeats."""
     pairs = ((it.server_id, it.name) for it in references if it.enabled)
     return list(dict.fromkeys(pairs))
 
 
 def _choose(references: list[_Pair] | None, offers: _Offers) -> _Routed:
-    """Route the items referenced, or all when there is no list; servers in scope order."""
+    """Route the referenced items, or all offered ones without a list; servers in scope order."""
     if references is None:
         wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
     else:
@@ -135,7 +136,7 @@ def _by_name(_server_id: str, name: str) -> str:
 
 
 def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]) -> _Routed:
-    """Find each wanted item."""
+    """Look each wanted item up in its server's offers."""
     routed = _Routed()
     for server_id, name in wanted:
         descriptor = offers[server_id].get(name)

@@ -1,10 +1,10 @@
-"""How much of what all tenants share one of them may take."""
+"""The share of a common limit that one tenant may use."""
 
 
 def tenant_share(limit: int) -> int:
-    """Return how many of ``limit`` places one tenant may take: all but a quarter.
+    """Return how many of ``limit`` slots one tenant may use: all but a quarter.
 
-    Where there are two or more, at least one is left to others, so that no tenant can shut the
+    With two slots or more at least one stays free for others, so that no tenant can lock the
     others out.
     """
     return max(1, limit - max(1, limit // 4))

@@ -1,7 +1,7 @@
 """The one predicate: may this agent see and use this component (A-03 … A-06, A-14)?
 
-What a list shows and what a call may use both follow from ``Visibility.denial``, for every kind and
-every entry. It only ever takes away from what the active preset gives (contract §6).
+Lists and calls both follow ``Visibility.denial``, for every kind and every entry. A profile can
+only narrow what the active preset allows (contract §6).
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _Pair = tuple[str, str]
 
 
 class Denial(Enum):
-    """What refuses a component: a part of the agent's profile, or that the caller has no tenant."""
+    """Why a component is denied: a field of the agent's profile, or the lack of a tenant."""
 
     SERVER = "client_ids"
     EXCLUDED = "exclude_components"
@@ -27,7 +27,7 @@ class Denial(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetScope:
-    """A preset as a predicate, whatever the servers offer (P-03 … P-12)."""
+    """A preset as a predicate that does not depend on the servers' offers (P-03 … P-12)."""
 
     servers: frozenset[str]
     tools: frozenset[_Pair]
@@ -50,7 +50,7 @@ class PresetScope:
         )
 
     def named(self, kind: Kind) -> frozenset[_Pair] | None:
-        """Give the items of a kind that the preset names, None where it leaves the kind open."""
+        """Return the items of a kind that the preset names, None where it does not restrict it."""
         match kind:
             case Kind.TOOL:
                 return self.tools
@@ -60,18 +60,18 @@ class PresetScope:
                 return self.resources
 
     def allows(self, kind: Kind, server_id: str, name: str) -> bool:
-        """Tell whether the preset lets a downstream component through."""
+        """Return whether the preset allows a downstream component."""
         listed = self.named(kind)
         return server_id in self.servers if listed is None else (server_id, name) in listed
 
 
 NO_SCOPE = PresetScope.of(EMPTY_PRESET)
-"""Lets nothing through."""
+"""Allows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """What one agent may use; the default is everything."""
+    """The components that one agent may use; the default is all."""
 
     client_ids: frozenset[str] | None = None
     excluded: Exclusions = NO_EXCLUSIONS
@@ -79,7 +79,7 @@ class Visibility:
 
     @classmethod
     def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
-        """Compile a profile; ``scope`` is that of the preset that it names, None if it has none."""
+        """Compile a profile; ``scope`` is that of the profile's preset, None if it names none."""
         ids = profile.client_ids
         return cls(
             client_ids=None if ids is None else frozenset(ids),
@@ -87,8 +87,8 @@ class Visibility:
             preset=scope,
         )
 
-    def reaches(self, server_id: str, kind: Kind) -> bool:
-        """Tell whether any item of this kind and server may be let through."""
+    def may_allow(self, server_id: str, kind: Kind) -> bool:
+        """Return whether any item of this kind and server could be allowed."""
         if self.client_ids is not None and server_id not in self.client_ids:
             return False
         if self.preset is None or server_id not in self.preset.servers:
@@ -97,10 +97,10 @@ class Visibility:
         return named is None or any(owner == server_id for owner, _ in named)
 
     def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
-        """Say what refuses a component, None when nothing does; the server comes first (A-09).
+        """Return why a component is denied, None if allowed; the server is checked first (A-09).
 
-        ``name`` is what its server calls it. What is ours has no server: only
-        ``exclude_components`` concerns it.
+        ``name`` is the bare name. Local components have no server; only ``exclude_components``
+        applies to them.
         """
         if server_id is not None:
             if self.client_ids is not None and server_id not in self.client_ids:

@@ -1,4 +1,4 @@
-"""What an identifier looks like (contract §1, input rules)."""
+"""Identifiers and trace ids as the input rules allow them (contract §1), and loopback hosts."""
 
 import re
 from ipaddress import ip_address
@@ -19,7 +19,7 @@ Identifier = Annotated[
 
 TRACE_ID_CHARS = 128
 TRACE_ID_PATTERN = rf"^[!-~]{{1,{TRACE_ID_CHARS}}}$"
-"""What a trace_id looks like from here on: 1–128 printable ASCII characters, no spaces."""
+"""Every trace_id inside the gateway: 1–128 printable ASCII characters, no spaces."""
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -27,50 +27,50 @@ _TRACE_ID = re.compile(rf"[!-~]{{1,{TRACE_ID_CHARS}}}")
 
 
 def is_identifier(text: str) -> bool:
-    """Tell whether ``text`` may serve as an Identifier, where there is no model to check it."""
+    """Return whether ``text`` is a valid Identifier, where no pydantic model checks it."""
     if not 1 <= len(text) <= IDENTIFIER_CHARS or has_control_character(text):
         return False
     return text.isascii() or _SURROGATE.search(text) is None  # as in arguments that are not UTF-8
 
 
 def has_control_character(text: str) -> bool:
-    """Tell whether ``text`` holds a control character, be it of ASCII or of Latin-1."""
+    """Return whether ``text`` holds a control character of ASCII or Latin-1."""
     return _CONTROL.search(text) is not None
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Tell whether ``text`` is printable ASCII without spaces, as an ``Authorization`` carries."""
+    """Return whether ``text`` is printable ASCII without spaces, and so fits ``Authorization``."""
     return all("!" <= char <= "~" for char in text)
 
 
 def is_trace_id(text: str) -> bool:
-    """Return whether ``text`` is a trace_id as it is."""
+    """Return whether ``text`` is a valid trace_id without any change."""
     return _TRACE_ID.fullmatch(text) is not None
 
 
 SERVER_IDENTIFIER_CHARS = 64
 
 _IDENTIFIER = re.compile(rf"(?!\.{{1,2}}\Z)[A-Za-z0-9._-]{{1,{SERVER_IDENTIFIER_CHARS}}}")
-_OTHER = re.compile(r"[^a-z0-9._-]")
+_NOT_ALLOWED = re.compile(r"[^a-z0-9._-]")
 _PREFIX = "mcp-tools-proxy-"
 
 
 def is_server_identifier(text: str) -> bool:
-    """Tell whether ``text`` may identify a gateway: as it is, it is one segment of a URL's path."""
+    """Return whether ``text`` may identify a gateway: one URL path segment without escapes."""
     return _IDENTIFIER.fullmatch(text) is not None
 
 
 def server_identifier_of(hostname: str) -> str:
-    """Make the identifier of the gateway on the machine of this name."""
-    return (_PREFIX + _OTHER.sub("-", hostname.lower()))[:SERVER_IDENTIFIER_CHARS]
+    """Return the default identifier of a gateway on this host."""
+    return (_PREFIX + _NOT_ALLOWED.sub("-", hostname.lower()))[:SERVER_IDENTIFIER_CHARS]
 
 
 ANY_HOST = "*"
-"""Stands for every host where hosts are listed."""
+"""Matches every host in a list of hosts."""
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether who listens on ``host`` is reached from its own machine only."""
+    """Return whether a server listening on ``host`` is reachable from its own machine only."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,4 +1,7 @@
-"""What is wrong with an input, told to its sender; never the input's own value."""
+"""Messages about invalid input, for its sender; they never quote a value of the input.
+
+Also the "did you mean" hint for names that are not known.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -10,7 +13,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.wire.text import quote
 
 MAX_PROBLEMS = 5
-"""How many problems one message tells."""
+"""Problems listed in one message."""
 
 ProblemT = TypeVar("ProblemT")
 
@@ -23,22 +26,22 @@ _TEXTS = {
 }
 
 
-def join_first(problems: Sequence[ProblemT], tell: Callable[[ProblemT], str]) -> str:
-    """Tell the first problems, each in the words of ``tell``, and how many more there are."""
+def join_first(problems: Sequence[ProblemT], describe: Callable[[ProblemT], str]) -> str:
+    """Join the texts of the first problems, and append how many more there are."""
     left_out = len(problems) - MAX_PROBLEMS
-    told = "; ".join(tell(problem) for problem in problems[:MAX_PROBLEMS])
-    return f"{told}; and {left_out} more" if left_out > 0 else told
+    listed = "; ".join(describe(problem) for problem in problems[:MAX_PROBLEMS])
+    return f"{listed}; and {left_out} more" if left_out > 0 else listed
 
 
 def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:
-    """Spell where the problem is: ``user.tenant_id``, ``calls.0``; ``whole`` when everywhere."""
+    """Return the path of a problem: ``user.tenant_id``, ``calls.0``; ``whole`` for the root."""
     loc = error["loc"]
     parts = loc if isinstance(loc, tuple) else ()
     return ".".join(str(part)[:128] for part in parts) or whole
 
 
 def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
-    """Say what is wrong in a few words, to stand after the place."""
+    """Return a few words on what is wrong, to follow the place in a message."""
     if text := _TEXTS.get(str(error["type"])):
         return text
     message = str(error["msg"]).removeprefix("Value error, ")
@@ -47,15 +50,14 @@ def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
 
 COMPARED_NAMES = 50
 COMPARED_CHARS = 64
-"""How many known names a wrong one is compared with, and how much of it."""
+"""How many known names an unknown one is compared with, and how many of its characters."""
 
 
 def closest_match(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
-    """Give the known name that is spelt most like ``name``, None when none is like it.
+    """Return the known name most similar to ``name``, None when none is similar enough.
 
-    ``least`` is how like it has to be, where 1 is the same.
-    Only the first names of many are compared, and none that is long, so that a wrong name costs
-    little.
+    ``least`` is the least similarity, where 1 is equality. Only the first COMPARED_NAMES are
+    compared, and no long ones, so that a wrong name costs little time.
     """
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
     close = get_close_matches(
@@ -64,6 +66,6 @@ def closest_match(name: str, known: Iterable[str], *, least: float = 0.6) -> str
     return close[0] if close else None
 
 
-def did_you_mean(meant: str | None, otherwise: str = "") -> str:
-    """Give the end of a message about a wrong name: what was meant, else ``otherwise``."""
-    return f"; did you mean {quote(meant)}?" if meant else otherwise
+def did_you_mean(match: str | None, otherwise: str = "") -> str:
+    """Return the end of a message about an unknown name: a suggestion, else ``otherwise``."""
+    return f"; did you mean {quote(match)}?" if match else otherwise

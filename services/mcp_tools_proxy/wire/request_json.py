@@ -1,11 +1,11 @@
-"""A request's JSON, and what is wrong with it in the words of INVALID_REQUEST (contract §1)."""
+"""Parses the JSON of a request; errors become INVALID_REQUEST (contract §1)."""
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.wire.problem_texts import place_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, parse_strict
 
 BODY = "body"
-"""What is named as the field of a request when its body is not JSON as it should be."""
+"""``details.field`` of an error that concerns the body as a whole."""
 
 
 def parse_request(data: bytes, *, max_items: int) -> object:
@@ -22,7 +22,7 @@ def parse_request(data: bytes, *, max_items: int) -> object:
 
 
 def repeated_key(error: RepeatedKey) -> InvalidRequest:
-    """Say where a key is that was named before in the same object."""
+    """Build the error for a key that occurs twice in one object, with its place."""
     field = place_of({"loc": error.place}, whole=BODY)
     what = (
         f"{field}: this object names the key"

@@ -1,4 +1,8 @@
-"""JSON as every entry takes it: nothing that some reader behind could take for something else."""
+"""Strict JSON for every entry: rejects input that two parsers could read differently.
+
+Duplicate keys, NaN, infinities and lone surrogates are errors; depth and number of values are
+bounded before parsing, because parsing a huge body would stall the event loop.
+"""
 
 import json
 import math
@@ -11,13 +15,16 @@ from pydantic_core import from_json, to_json
 _SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 309
 _HALF_LONG = b"0" * 209
-"""Digits before the point that an exponent of two digits can make too many."""
+"""Digits before the point from which a two-digit exponent can overflow a float."""
 
 
 def may_overflow(data: bytes) -> bool:
-    """Tell whether the JSON in ``data`` may hold such a number; most does not, and that is fast."""
+    """Return whether the JSON may hold a number over 1e308; fast, with false positives.
+
+    Digits are mapped to 0 first, so that searching for runs of zeros finds runs of digits.
+    """
     shape = data.translate(_SHAPE)
-    # not ``in``, which takes four times as long: it tries first whether it is given a number
+    # not ``in``, which takes four times as long: it first tests whether its operand is a number
     if shape.find(b"000") < 0:
         return False
     if shape.find(b"e000") >= 0 or shape.find(b"e+000") >= 0:
@@ -28,12 +35,12 @@ def may_overflow(data: bytes) -> bool:
 
 
 def has_long_digits(data: bytes) -> bool:
-    """Tell whether the JSON in ``data`` has more digits in a row than a float's largest number."""
+    """Return whether the JSON holds more digits in a row than the largest float has."""
     return _LONG in data.translate(_SHAPE)
 
 
 def without_infinity(value: object) -> object:
-    """Give parsed JSON with null in the place of each infinity, as JavaScript writes it."""
+    """Return parsed JSON with null in place of each infinity, as JavaScript serializes it."""
     match value:
         case float():
             return value if math.isfinite(value) else None
@@ -48,8 +55,8 @@ MAX_DEPTH = 64
 """Deepest nesting."""
 
 MAX_KEYS_SEARCHED = 10_000
-"""Of more keys in a request it is not said which is there twice: finding it among 75,000 let every
-other call wait for 0.1 s."""
+"""Above this number of keys the error does not name the repeated one: finding it among 75,000
+stalled every other call for 0.1 s."""
 
 Place = tuple[str | int, ...]
 
@@ -66,7 +73,10 @@ _LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
 
 
 class RepeatedKey(ValueError):
-    """An object names a key twice, the second time at ``place``; ``value`` has the last of each."""
+    """A key occurs twice in an object, the second time at ``place``.
+
+    ``value`` is the parsed document with the last value of each key.
+    """
 
     def __init__(self, place: Place, value: object) -> None:
         super().__init__("names a key twice in one object")
@@ -75,7 +85,7 @@ class RepeatedKey(ValueError):
 
 
 class TooManyItems(ValueError):
-    """There are more values than the limit."""
+    """The document holds more values than the limit."""
 
     def __init__(self, max_items: int) -> None:
         super().__init__(f"holds more than {max_items} JSON values, the limit")
@@ -85,9 +95,9 @@ def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
     """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or key twice in an object,
     at most 64 levels.
 
-    ``max_items`` bounds how many values there are, which is counted before anything is made of
-    them: 300,000 stalled every other call for 0.3 s. Raises RepeatedKey, TooManyItems, and
-    ValueError, which says what is wrong as in "is not valid JSON: …".
+    ``max_items`` bounds the number of values, counted before parsing: 300,000 stalled every other
+    call for 0.3 s. Raises RepeatedKey, TooManyItems, and ValueError with a text to follow a
+    subject: "is not valid JSON: …".
     """
     may_be_infinite = _check_shape(data, max_items)
     try:
@@ -101,9 +111,10 @@ def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
 
 
 def _check_shape(data: bytes, max_items: int | None) -> bool:
-    """Check what is seen without parsing; most is below every bound whatever its strings hold.
+    """Check depth and number of values without parsing; return whether a float may overflow.
 
-    Tell whether a number may be too large for a float. Raises ValueError.
+    The cheap counts include brackets and commas inside strings. Only input over a bound by these
+    counts is examined again without its strings. Raises ValueError.
     """
     brackets = data.count(b"[") + data.count(b"{")
     may_be_many = (
@@ -126,12 +137,12 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
 
 
 def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -> None:
-    """Raise RepeatedKey where ``data``, which parsed as ``value``, names a key twice in an object.
+    """Raise RepeatedKey if ``data``, which parsed as ``value``, repeats a key in an object.
 
-    Its place is the root where there are more than ``max_searched`` keys.
+    The place is the root when there are more than ``max_searched`` keys.
 
-    No parser of ours sees that. But it keeps one of the two, so that what is written again has
-    fewer colons: those in strings stay, and are the same number unless they were escaped.
+    The fast parser does not report repeated keys, but keeps one of the two. So ``value`` encoded
+    again has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
     """
     colons, kept = data.count(b":"), to_json(value).count(b":")
     if colons == kept and (_BACKSLASH not in data or b"\\u003" not in data):
@@ -158,36 +169,36 @@ def _count_items(shape: bytes) -> int:
 
 
 def _is_too_deep(shape: bytes) -> bool:
-    """Tell whether valid JSON is nested too deep."""
+    """Return whether valid JSON is nested deeper than MAX_DEPTH."""
     steps = memoryview(shape.translate(_STEPS, delete=_NO_BRACKETS)).cast("b")
     return max(accumulate(steps), default=0) > MAX_DEPTH
 
 
 def _has_infinity(value: object) -> bool:
-    """Tell whether a number became infinite: then it is written in another way, as is asked."""
+    """Return whether a number became infinite: then the two encodings of infinity differ."""
     return to_json(value, inf_nan_mode="null") != to_json(value, inf_nan_mode="constants")
 
 
 class _Repeating(dict[str, object]):
-    """An object with the first of its keys that was named twice."""
+    """An object with a repeated key: the first such key."""
 
     repeated: str
 
 
 def _place_of_repeat(data: bytes) -> Place:
-    """Find the first repeated key of valid JSON, with a parser that lets each object be seen.
+    """Find the first repeated key of valid JSON, with the slower parser of the standard library.
 
-    Numbers stay text, they do not matter here.
+    Numbers stay text: converting them would take time, and could fail for long integers.
     """
     root = json.loads(data, object_pairs_hook=_object, parse_int=str, parse_float=str)
     return _find_repeat(root) or ()
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    repeating, seen = _Repeating(made), set[str]()
+    parsed = dict(pairs)
+    if len(parsed) == len(pairs):
+        return parsed
+    repeating, seen = _Repeating(parsed), set[str]()
     for key, _ in pairs:
         if key in seen:
             repeating.repeated = key

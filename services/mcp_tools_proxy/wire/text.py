@@ -1,4 +1,4 @@
-"""Keeping answers within their limits: bytes, tokens, quoted strings."""
+"""Cutting, quoting, escaping and normalizing text; estimating tokens."""
 
 import re
 import unicodedata
@@ -11,20 +11,20 @@ QUOTE_CHARS = 128
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A stretch of text; ``next_start_char`` is where the rest begins, None when all is here."""
+    """A part of a text; the rest begins at ``next_start_char``, None when nothing is left."""
 
     text: str
     next_start_char: int | None
 
 
 def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
-    """Take text from ``start_char`` of the joined ``parts``, at most ``max_bytes`` of UTF-8.
+    """Return text from ``start_char`` of the joined ``parts``, at most ``max_bytes`` of UTF-8.
 
     Cuts on a character edge (contract §2). Reads only as many parts as the answer needs. With
     ``max_bytes`` ≥ 4, the longest character, each cut makes progress.
     """
-    taken: list[str] = []
-    skip, room = start_char, max_bytes
+    pieces: list[str] = []
+    skip, left = start_char, max_bytes
     position = start_char
     for part in parts:
         if skip >= len(part):
@@ -32,13 +32,13 @@ def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
             continue
         wanted = part[skip:] if skip else part
         skip = 0
-        piece = cut_utf8(wanted, room)
-        taken.append(piece)
+        piece = cut_utf8(wanted, left)
+        pieces.append(piece)
         position += len(piece)
         if len(piece) < len(wanted):
-            return Cut("".join(taken), position)
-        room -= utf8_len(piece)
-    return Cut("".join(taken), None)
+            return Cut("".join(pieces), position)
+        left -= utf8_len(piece)
+    return Cut("".join(pieces), None)
 
 
 def cut_utf8(text: str, max_bytes: int) -> str:
@@ -70,35 +70,37 @@ def estimate_tokens(characters: int) -> int:
 
 
 def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
-    """Show a foreign string in a message: cut to ``max_chars``, escaped, in double quotes."""
+    """Quote a foreign string for a message: cut to ``max_chars``, escaped, in double quotes."""
     shown = text if len(text) <= max_chars else text[:max_chars] + "…"
     return '"' + "".join(_quotable(char) for char in shown) + '"'
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would act on, or what does not show."""
-    return "".join(_shown(char) for char in text)
+    """Escape characters that a terminal would interpret or not display."""
+    return "".join(_escape(char) for char in text)
 
 
 def _quotable(char: str) -> str:
-    return "\\" + char if char in '"\\' else _shown(char)
+    return "\\" + char if char in '"\\' else _escape(char)
 
 
-def _shown(char: str) -> str:
+def _escape(char: str) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
 PIECE_CHARS = 256
-"""Normalizing takes time by the square of a run of combining marks; this bounds the run."""
+"""Bounds a run of combining marks: the time to normalize one grows with the square of its length.
+"""
 
 _PIECE = re.compile(rf"[\x00-\x7f]?[^\x00-\x7f]{{0,{PIECE_CHARS}}}")
 
 
 def normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
-    """Normalize ``text`` piece by piece.
+    """Normalize ``text`` piece by piece, which bounds the time.
 
-    Pieces begin at ASCII characters, which join nothing before them; only a run of more than 256
-    characters without any is cut elsewhere, and may then miss to join two characters there.
+    Pieces begin at ASCII characters, which never combine with the text before them. Only a run of
+    more than PIECE_CHARS non-ASCII characters is cut elsewhere; two characters may then stay
+    uncombined at the cut.
     """
     if text.isascii() or unicodedata.is_normalized(form, text):
         return text

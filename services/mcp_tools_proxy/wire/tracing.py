@@ -1,4 +1,4 @@
-"""Which trace_id a request goes by, and which trace it is part of (contract §1, input rules)."""
+"""Trace ids, W3C trace context and the ``_meta`` keys that are forwarded (contract §1)."""
 
 import re
 from collections.abc import Mapping
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from mcp_tools_proxy.wire.identifiers import TRACE_ID_CHARS, is_trace_id
 
 MAX_CONTEXT_BYTES = 8192
-"""Largest ``tracestate`` or ``baggage`` that is passed on."""
+"""Largest ``tracestate`` or ``baggage`` that is forwarded."""
 
 TRACE_CONTEXT = frozenset({"traceparent", "tracestate", "baggage"})
-"""What W3C's trace context consists of, in headers and in MCP's ``_meta``."""
+"""The fields of W3C's trace context, in headers and in MCP's ``_meta``."""
 
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
@@ -19,13 +19,13 @@ _UNUSABLE = re.compile("[^!-~]")
 _PRINTABLE = re.compile(rf"[ -~]{{1,{MAX_CONTEXT_BYTES}}}")
 
 
-def choose_trace_id(*given: object, traceparent: object = None) -> str | None:
-    """Take the first of ``given`` that is there, else traceparent's id; None where there is none.
+def choose_trace_id(*candidates: object, traceparent: object = None) -> str | None:
+    """Return the first usable candidate, else the id of ``traceparent``, else None.
 
-    No trace_id is worth a call: callers pass ids of the outside on as they are. Any text or number
-    is taken, with ``_`` in the place of each character that logs and headers cannot carry.
+    A malformed trace_id never fails a call, so callers pass unchecked values. Any text or number
+    is accepted, with ``_`` in place of each character that logs and headers cannot carry.
     """
-    for one in given:
+    for one in candidates:
         if isinstance(one, str) and is_trace_id(one):
             return one
         if is_text_or_number(one) and (spelt := _UNUSABLE.sub("_", str(one)[:TRACE_ID_CHARS])):
@@ -36,12 +36,12 @@ def choose_trace_id(*given: object, traceparent: object = None) -> str | None:
 
 
 def is_text_or_number(value: object) -> bool:
-    """Return whether JSON's ``value`` can be a trace_id."""
+    """Return whether a JSON value is text or a number (not a bool), and so can be a trace_id."""
     return isinstance(value, _TEXT_OR_NUMBER) and not isinstance(value, bool)
 
 
 def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Leave out what is not in W3C's form, and ``tracestate`` without its ``traceparent``."""
+    """Remove malformed fields, and ``tracestate`` without a valid ``traceparent``."""
     if not found:
         return found
     known = dict(found)
@@ -52,12 +52,12 @@ def valid_context(found: Mapping[str, str]) -> Mapping[str, str]:
 
 
 OUR_PREFIX = "io.github.mcp-tools-proxy/"
-"""What our own keys begin with, towards clients and servers."""
+"""Prefix of the gateway's own ``_meta`` keys, towards clients and servers."""
 
 TRACE_ID_KEY = f"{OUR_PREFIX}traceId"
-"""Where the trace id of a call stands, in its request to a server and in its result."""
+"""``_meta`` key of a call's trace id, in the request to a server and in the result."""
 
-_NOT_PASSED_ON = frozenset({"progressToken", *TRACE_CONTEXT})
+_NOT_FORWARDED = frozenset({"progressToken", *TRACE_CONTEXT})
 _RESERVED = re.compile(
     rf"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|modelcontextprotocol\.io/"
     rf"|{re.escape(OUR_PREFIX)}"
@@ -65,13 +65,13 @@ _RESERVED = re.compile(
 
 
 def forwardable_meta(meta: Mapping[str, object]) -> dict[str, object]:
-    """Give what of a caller's ``_meta`` goes on to a server.
+    """Return the part of a caller's ``_meta`` that is forwarded to a server.
 
-    What MCP reserves (its prefixes, the progress token) does not, nor what is ours; W3C's trace
-    context has a way of its own.
+    Keys that MCP reserves (its prefixes, the progress token) are not, nor are the gateway's own.
+    W3C's trace context is forwarded separately, see ``valid_context``.
     """
     return {
         key: value
         for key, value in meta.items()
-        if key not in _NOT_PASSED_ON and not _RESERVED.match(key)
+        if key not in _NOT_FORWARDED and not _RESERVED.match(key)
     }

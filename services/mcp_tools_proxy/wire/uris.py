@@ -1,4 +1,4 @@
-"""What a URI may be, and what it must be to be taken for one that a template stands for."""
+"""Checks of URIs: validity for MCP clients, and safety for matching against URI templates."""
 
 import re
 from typing import Annotated
@@ -11,22 +11,22 @@ from mcp_tools_proxy.wire.identifiers import has_control_character
 MAX_URI_CHARS = 8_192
 
 MAX_DECODINGS = 4
-"""How often a URI may be percent-encoded over and over, and is still seen through."""
+"""Layers of percent-encoding that are decoded; a server behind a proxy may decode twice."""
 
 _URL: TypeAdapter[AnyUrl] = TypeAdapter(Annotated[AnyUrl, UrlConstraints(host_required=False)])
-"""What clients of the first generation take for a URI: these are their very types."""
+"""The type by which MCP clients of the first SDK generation validate a URI."""
 
 _PATH_END = re.compile(r"[?#]")
 _SEGMENT_END = re.compile(r"[/\\:]")
 
 
 def is_normalized_path(uri: str) -> bool:
-    """Tell whether ``uri`` leads nowhere else than it looks.
+    """Return whether ``uri`` stays the same resource when a server normalises it.
 
-    One with a ``.`` or ``..`` in its path, encoded or not, is another URI once it is normalised
-    (RFC 3986 §5.2.4), and many servers normalise: ``notes://public/../private`` looks like one of
-    ``notes://public/{+path}``. Some decode twice, or leave out parameters (``..;v=1``) before. Of
-    control characters many parsers drop some.
+    A ``.`` or ``..`` in its path, encoded or not, makes it another URI (RFC 3986 §5.2.4), and many
+    servers normalise: ``notes://public/../private`` would match ``notes://public/{+path}`` and
+    read something private. Some servers decode twice, or remove parameters (``..;v=1``) first.
+    Control characters fail as well: many parsers drop some.
     """
     path = percent_decode_repeatedly(_PATH_END.split(uri, maxsplit=1)[0])
     if has_control_character(uri) or has_control_character(path):
@@ -36,7 +36,7 @@ def is_normalized_path(uri: str) -> bool:
 
 
 def percent_decode_repeatedly(uri: str) -> str:
-    """Undo percent-encoding, also of what was encoded over and over."""
+    """Undo up to MAX_DECODINGS layers of percent-encoding."""
     for _ in range(MAX_DECODINGS):
         plain = unquote(uri)
         if plain == uri:
@@ -46,7 +46,7 @@ def percent_decode_repeatedly(uri: str) -> str:
 
 
 def is_url(uri: object) -> bool:
-    """Tell whether every MCP client takes ``uri``: it has a scheme, and nothing that breaks it."""
+    """Return whether every MCP client accepts ``uri``: it has a scheme and parses as a URL."""
     try:
         _URL.validate_python(uri)
     except ValidationError:

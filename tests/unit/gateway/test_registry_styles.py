@@ -89,9 +89,9 @@ async def test_where_a_preset_may_be_listed_bare_each_tool_is_listed_by_its_bare
     """Apart from those whose name looks like another server's: they keep their server's id."""
     naming = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))
     tools = case.preset.tools
-    clashing = [tools[clash.place] for clash in naming.clashes(tools)]
+    clashing = [tools[clash.place] for clash in naming.conflicts(tools)]
     kept = tuple(it for it in tools if it not in clashing)
-    assert [*naming.clashes(kept)] == []
+    assert [*naming.conflicts(kept)] == []
     case = replace(case, preset=replace(case.preset, tools=kept))
     registry = case.registry_in(ToolNameStyle.BARE)
     listed = [it["name"] for it in (await registry.mcp_tools(caller)).definitions]

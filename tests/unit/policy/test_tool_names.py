@@ -27,7 +27,7 @@ references = st.lists(
 @pytest.mark.parametrize("style", [ToolNameStyle.SERVER, ToolNameStyle.ALIAS])
 def test_full_names_and_aliases_are_always_unique(style: ToolNameStyle) -> None:
     naming = ToolNaming(style=style, own_names=BARE.own_names)
-    assert [*naming.clashes(refs("a/x", "b/x", "b/local", "b/a:x"))] == []
+    assert [*naming.conflicts(refs("a/x", "b/x", "b/local", "b/a:x"))] == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_full_names_and_aliases_are_always_unique(style: ToolNameStyle) -> None:
     ],
 )
 def test_names_of_one_enabled_tool_each_are_taken(tools: tuple[str, ...]) -> None:
-    assert [*BARE.clashes(refs(*tools))] == []
+    assert [*BARE.conflicts(refs(*tools))] == []
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_names_of_one_enabled_tool_each_are_taken(tools: tuple[str, ...]) -> Non
 def test_a_name_that_something_else_has_is_told_with_its_place(
     tools: tuple[str, ...], clash: NameConflict
 ) -> None:
-    assert [*BARE.clashes(refs(*tools))] == [clash]
+    assert [*BARE.conflicts(refs(*tools))] == [clash]
 
 
 def test_each_further_tool_of_a_name_clashes_with_the_first() -> None:
-    found = BARE.clashes(refs("a/x", "b/x", "c/x"))
+    found = BARE.conflicts(refs("a/x", "b/x", "c/x"))
     assert [(it.place, it.other) for it in found] == [(1, 0), (2, 0)]
 
 
@@ -81,4 +81,4 @@ def test_a_preset_is_taken_just_when_no_bare_name_means_anything_else(
         }
         for pair in pairs
     }
-    assert (not any(means.values())) == (not [*BARE.clashes(tools)])
+    assert (not any(means.values())) == (not [*BARE.conflicts(tools)])
