@@ -61,11 +61,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
-            async with (
-                gateway.lifespan(),
-                facade.run(),
-                connector.run() if connector else nullcontext(),
-            ):
+            connecting = connector.lifespan() if connector else nullcontext()
+            async with gateway.lifespan(), facade.lifespan(), connecting:
                 yield
         finally:
             flush_logs()  # the server that runs this may end the process by the signal that came
@@ -138,7 +135,7 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
 def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpEndpoints:
     return HttpEndpoints(
         build_server(settings, gateway, authenticated_caller),
-        entrance=RequestAuthenticator(gateway.identity, settings.default_tenant_id),
+        authenticator=RequestAuthenticator(gateway.identity, settings.default_tenant_id),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,
         refusals=refusals,

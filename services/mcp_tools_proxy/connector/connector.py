@@ -119,7 +119,7 @@ class Connector:
         )
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Serve until left; then what is being answered may still go out, over a link that is up.
 
         The calls themselves are over by then, or cut off.

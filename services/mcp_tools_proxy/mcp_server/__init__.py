@@ -1,4 +1,5 @@
-"""MCP in: what a caller may list and use, as an MCP server over HTTP, SSE and stdio.
+"""MCP in: serves what a caller may list and use as an MCP server, over HTTP, SSE and stdio.
 
-Every use ends at the executor, every list comes from the registry: the facade decides nothing.
+Nothing is decided here: every call goes to the executor, and every list comes from the registry.
+``http/`` and the ``stdio`` modules are the transports, ``notify/`` sends change notifications.
 """

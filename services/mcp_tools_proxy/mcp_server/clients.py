@@ -1,4 +1,7 @@
-"""A call's client as the executor sees it, over the SDK's session."""
+"""The two clients that a call can have: one behind an SDK session, one behind a stateless request.
+
+Both implement ``domain.client.Client``: notifications, and requests of servers to the client.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
@@ -22,27 +25,27 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""What a log line may be, the least first (RFC 5424)."""
+"""Severities of log messages, lowest first (RFC 5424)."""
 
 SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one message to a client."""
+"""Sends one JSON-RPC message to a client."""
 
 log = structlog.get_logger()
 
 
 class _RawRequest(BaseModel):
-    """A request of a server to a client, as it is on the wire."""
+    """A server's request to the client, passed on unchanged: the SDK's models would drop fields."""
 
     method: str
     params: dict[str, Any]
 
 
 class _RawNotification(Notification[dict[str, Any], str]):
-    """A notification, as it is on the wire."""
+    """A notification, passed on unchanged."""
 
 
 class _RawResult(BaseModel):
-    """A client's result, as it came."""
+    """A client's result, passed back unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -50,7 +53,7 @@ class _RawResult(BaseModel):
 class SessionClient:
     """The client of one request that the SDK serves.
 
-    ``log_level`` is the least severe log line it wants, None when it wants none.
+    ``log_level`` is the lowest severity of log messages that it wants, None for none.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class SessionClient:
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """What it declared, as MCP spells it."""
+        """The capabilities that the client declared, in MCP's spelling."""
         declared = self._session.client_capabilities
         if declared is None:
             return {}
@@ -78,7 +81,7 @@ class SessionClient:
         return raw
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Tell it of this call's progress, or a log line; see Client."""
+        """Send a progress or log notification of this call; see Client. Never raises."""
         try:
             if method == "notifications/progress":
                 await self._send_progress(cast("Mapping[str, Any]", params))
@@ -91,11 +94,11 @@ class SessionClient:
                 await self._session.send_notification(
                     notification, related_request_id=self._request_id
                 )
-        except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
+        except Exception as error:  # noqa: BLE001 - a lost notification must not fail the call
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Ask it, and give its raw result; see Client."""
+        """Send a request to the client and return its raw result. Raises ClientRequestFailed."""
         request = cast("ServerRequest", _RawRequest(method=method, params=dict(params)))
         try:
             result = await self._session.send_request(
@@ -123,10 +126,11 @@ class SessionClient:
 
 
 class EnvelopeClient:
-    """The client of one plain request of MCP 2026-07-28, which declares what it is capable of.
+    """The client of one stateless request of MCP 2026-07-28, which declares its own capabilities.
 
-    ``send`` sends it a message, None where nothing can be said before the result. It is asked
-    nothing: it comes again with the answers.
+    ``send`` sends it a message, None where the result is the only message of the response. Requests
+    to such a client are part of the result (``input_required``); it repeats the call with its
+    responses.
     """
 
     supports_input_required = True
@@ -146,12 +150,12 @@ class EnvelopeClient:
 
     @property
     def wants_progress(self) -> bool:
-        """Whether it wants to hear of progress."""
+        """Whether the request has a progress token."""
         return self._progress_token is not None
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """What it declared, as MCP spells it; nothing for what is none of MCP's."""
+        """The declared capabilities in MCP's spelling; {} when they do not validate."""
         try:
             declared = ClientCapabilities.model_validate(self._declared, by_name=False)
         except ValidationError:
@@ -159,7 +163,7 @@ class EnvelopeClient:
         return declared.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Tell it of this call's progress, or a log line; see Client."""
+        """Send a progress or log notification of this call; see Client. Never raises."""
         if self._send is None:
             return
         sent: Mapping[str, object] | None = None
@@ -171,18 +175,18 @@ class EnvelopeClient:
             return
         try:
             await self._send({"jsonrpc": "2.0", "method": method, "params": sent})
-        except Exception as error:  # noqa: BLE001 - a note that nobody hears must not end a call
+        except Exception as error:  # noqa: BLE001 - a lost notification must not fail the call
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Raise ClientRequestFailed."""
+        """Raise ClientRequestFailed: there is no channel for a request to the client."""
         raise ClientRequestFailed(
             INVALID_REQUEST, "the client cannot be asked anything over this connection"
         )
 
 
 def is_wanted(level: object, least: str | None) -> bool:
-    """Tell whether a log line of ``level`` is for a client that wants ``least`` and worse."""
+    """Return whether a log message of ``level`` reaches the severity ``least``; None is none."""
     if least is None or level not in LEVELS:
         return False
     return LEVELS.index(level) >= LEVELS.index(least)

@@ -1,4 +1,7 @@
-"""Arguments that a call mirrors in headers: ``x-mcp-header`` in a tool's schema."""
+"""Tool arguments that a client repeats in HTTP headers: ``x-mcp-header`` in the input schema.
+
+Proxies route by such headers, so the SDK refuses a call whose headers and arguments differ.
+"""
 
 from mcp.shared.inbound import x_mcp_header_map
 
@@ -8,27 +11,30 @@ from mcp_tools_proxy.registry.registry import RegistryHolder
 
 
 class HeaderParameters:
-    """Knows the tools that mirror arguments: the SDK checks the headers of their calls.
+    """Finds the tools that have header parameters, once for each tool of a registry.
 
-    Most tools mirror none. The SDK would find that out by two walks through the schema at each
-    call; here it is found out once for each tool of a registry.
+    Most tools have none. Given the schema, the SDK would walk through it twice at each call to find
+    that out; given None, it checks nothing.
     """
 
     def __init__(self, registry: RegistryHolder) -> None:
         self._holder = registry
         self._registry = registry.current
-        self._mirror: dict[int, bool] = {}
-        """By the ids of the schemas, which live as long as their registry."""
+        self._has_parameters: dict[int, bool] = {}
+        """By ``id()`` of the schemas, which are unique while their registry lives."""
 
     def schema(self, tool: str) -> JsonObject | None:
-        """Give the input schema of a tool that the one who asks may use, if it mirrors any."""
+        """Return the input schema of a tool with header parameters, else None.
+
+        None too for a tool that the current caller may not use: the SDK must not reveal it.
+        """
         caller, registry = CURRENT_CALLER.get(), self._holder.current
         schema = None if caller is None else registry.input_schema(tool, caller)
         if schema is None:
             return None
         if registry is not self._registry:
-            self._registry, self._mirror = registry, {}
-        mirrors = self._mirror.get(id(schema))
-        if mirrors is None:
-            self._mirror[id(schema)] = mirrors = bool(x_mcp_header_map(schema))
-        return schema if mirrors else None
+            self._registry, self._has_parameters = registry, {}
+        found = self._has_parameters.get(id(schema))
+        if found is None:
+            self._has_parameters[id(schema)] = found = bool(x_mcp_header_map(schema))
+        return schema if found else None

@@ -1,4 +1,8 @@
-"""The facade over whatever carries messages of its own: one session, its messages parsed JSON."""
+"""MCP sessions over any carrier of messages (the connector's WebSocket): parsed JSON in and out.
+
+The SDK serves a session through two in-memory streams. Stateless requests of the newer era bypass
+it, since they need no session; everything else is forwarded.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,43 +28,46 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
 from mcp_tools_proxy.mcp_server.http.session_manager import message_of
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
-from mcp_tools_proxy.mcp_server.results import Json, unsupported_reason
+from mcp_tools_proxy.mcp_server.results import Json, refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
 
 MAX_OPEN_REQUESTS = 64
-"""Requests of one session that are not answered yet; one more is refused."""
+"""Pending requests of one session; one more is refused."""
 
 MAX_QUEUED_MESSAGES = 256
-"""Messages of one session that were not looked at yet."""
+"""Messages of one session that the SDK has not read yet; one more is refused."""
 
 Send = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one message to the client; it may wait while too much is on its way."""
+"""Sends one message to the client; it waits while the carrier's buffer is full."""
 
 log = structlog.get_logger()
 
 
 class MessageSession:
-    """One session, of either era: ``receive`` takes what the client says, ``send`` what it is told.
+    """One session, of either era: ``receive`` gets the client's messages, ``send`` sends ours.
 
-    Messages are heard in order; requests are answered as they are done, at most
-    ``MAX_OPEN_REQUESTS`` at once.
+    Messages are processed in order, while requests run at the same time and are answered as they
+    finish, at most ``MAX_OPEN_REQUESTS`` at once.
     """
 
     def __init__(
         self, server: GatewayMcpServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
     ) -> None:
-        """``tasks`` runs the answers that do not go the SDK's way."""
+        """Create a session; ``tasks`` runs the stateless requests, which bypass the SDK."""
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
         self._stateless: dict[str, asyncio.Task[None]] = {}
-        """The plain requests that are being answered, by id."""
+        """Running stateless requests, by id."""
         self._is_modern: bool | None = None
-        """As its first request made it. The SDK is given that one, so that it knows as well."""
+        """The era, fixed by the first request; None before it.
+
+        That request is always forwarded to the SDK, so that the SDK fixes the same era.
+        """
         self._open: dict[str, str] = {}
-        """The methods of the requests that wait for their answer, by id."""
+        """Methods of the pending requests, by id."""
         self._to_sdk, self._from_client = anyio.create_memory_object_stream[
             SessionMessage | Exception
         ](MAX_QUEUED_MESSAGES)
@@ -70,20 +77,20 @@ class MessageSession:
         self._running = anyio.CancelScope()
 
     def __repr__(self) -> str:
-        return f"<Conversation {len(self._open)} open requests>"
+        return f"<MessageSession {len(self._open)} open requests>"
 
     @property
     def open_requests(self) -> int:
-        """Requests that are not answered yet, streams of changes included."""
+        """Number of pending requests, ``subscriptions/listen`` included."""
         return len(self._open)
 
     @property
     def has_active_calls(self) -> bool:
-        """Whether a request other than for a stream of changes waits for its answer."""
+        """Whether any pending request is other than ``subscriptions/listen``."""
         return any(method != LISTEN for method in self._open.values())
 
     async def answered(self) -> None:
-        """Wait until no request waits for its answer; one that was cancelled gets none."""
+        """Wait until no request is pending. Cancelled requests get no response and do not count."""
         await self._answered.wait()
 
     async def run(self) -> None:
@@ -95,7 +102,7 @@ class MessageSession:
             self.close()
 
     def close(self) -> None:
-        """End here and now: what was asked and is not answered never is."""
+        """Close at once: pending requests are cancelled and get no response."""
         self._sdk_output.closed = True
         self._to_sdk.close()
         self._from_client.close()
@@ -106,11 +113,11 @@ class MessageSession:
         self._answered.set()
 
     async def receive(self, content: object) -> None:
-        """Take one message of the client.
+        """Receive one message of the client.
 
-        A request that cannot be taken is answered with a JSON-RPC error. Raises InvalidRequest for
-        what is left without an answer: what is no message, or has the id of an open request, whose
-        answer it would seem to be.
+        A request that is refused is answered with a JSON-RPC error. Raises InvalidRequest for a
+        message that cannot be answered: it is no JSON-RPC, or has the id of a pending request, so
+        that an error would pass for that request's response.
         """
         id_ = _id_of(content)
         if id_ is not None and str(id_) in self._open:
@@ -123,13 +130,13 @@ class MessageSession:
             await self._refuse(id_, error)
 
     def _dispatch(self, content: object) -> None:
-        stateless = (
+        request = (
             parse_stateless(content, self._server.has_method) if self._may_bypass_sdk else None
         )
-        if stateless is not None:
+        if request is not None:
             self._check_capacity()
-            self._open_request(stateless.id, stateless.method)
-            self._stateless[str(stateless.id)] = self._tasks.create_task(self._answer(stateless))
+            self._open_request(request.id, request.method)
+            self._stateless[str(request.id)] = self._tasks.create_task(self._answer(request))
             return
         match message := message_of(content):
             case JSONRPCRequest(id=id_, method=method, params=params):
@@ -152,7 +159,10 @@ class MessageSession:
 
     @property
     def _may_bypass_sdk(self) -> bool:
-        """Whether a request may be answered past the SDK: not before one that the SDK still has."""
+        """Whether a request may bypass the SDK: never while the SDK has a request before it.
+
+        So requests start in the order in which they came.
+        """
         if not self._is_modern:
             return False
         at_sdk = self._open.keys() - self._stateless.keys()
@@ -163,7 +173,7 @@ class MessageSession:
             raise CapacityExceeded(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
 
     def _forward_to_sdk(self, message: JSONRPCMessage) -> None:
-        """Leave a message to the SDK."""
+        """Queue a message for the SDK. Raises CapacityExceeded."""
         try:
             self._to_sdk.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
@@ -176,11 +186,11 @@ class MessageSession:
         self._answered.clear()
 
     async def _answer(self, request: StatelessRequest) -> None:
-        """Answer a plain request, unless it is cancelled meanwhile."""
+        """Handle a stateless request and send its response; cancelled with the request."""
         answer: Json | None = None
 
         async def send_before_result(message: Mapping[str, object]) -> None:
-            if answer is None:  # after it nothing is said of its request
+            if answer is None:  # a notification after its response would break MCP
                 await self._send(message)
 
         try:
@@ -196,7 +206,7 @@ class MessageSession:
             self._close_request(request.id)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
-        await self._send_item(SessionMessage(unsupported_reason(id_, error)))
+        await self._send_item(SessionMessage(refused_request(id_, error)))
 
     async def _send_item(self, item: SessionMessage) -> None:
         message = item.message
@@ -212,26 +222,26 @@ class MessageSession:
 
 
 class MessageSessions:
-    """Conversations with one server, and what all of them need while they last."""
+    """Opens the sessions with one server, and owns the tasks that they share."""
 
     def __init__(self, server: GatewayMcpServer, caller: Caller) -> None:
-        """``caller`` is who is served in all of them."""
+        """Create an empty collection; every session is served for ``caller``."""
         self._server = server
         self._caller = caller
         self._tasks: asyncio.TaskGroup | None = None
 
     def open(self, send: Send) -> MessageSession:
-        """Begin one whose messages to the client go to ``send``, while ``run`` runs."""
+        """Open a session that sends its messages by ``send``; only while ``run`` runs."""
         if self._tasks is None:
-            raise RuntimeError("conversations are begun while they are run")
+            raise RuntimeError("sessions can be opened only while run() runs")
         return MessageSession(self._server, self._caller, send, self._tasks)
 
     def end_streams(self) -> None:
-        """End every stream of changes in the protocol's own way."""
+        """End every ``subscriptions/listen`` stream with its own result, not by cancelling it."""
         self._server.listen_streams.close()
 
     async def run(self) -> None:
-        """Tell clients of changes of what they see, until cancelled."""
+        """Send change notifications until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._server.run_notifications()
@@ -240,7 +250,7 @@ class MessageSessions:
 
 
 class _SdkOutput:
-    """The SDK's way to the client; once it is closed, nothing gets there any more."""
+    """The stream that the SDK writes to; once closed it sends nothing more."""
 
     def __init__(self, send_item: Callable[[SessionMessage], Awaitable[None]]) -> None:
         self._send_item = send_item
@@ -267,7 +277,7 @@ class _SdkOutput:
 
 
 def _as_json(message: JSONRPCMessage) -> Json:
-    """Give a message as it is on the wire; a result is JSON already."""
+    """Convert a message to JSON; results are JSON already, so they skip pydantic."""
     if isinstance(message, JSONRPCResponse):
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
@@ -279,7 +289,7 @@ def _meta_of(params: Json | None) -> Json:
 
 
 def _id_of(content: object) -> RequestId | None:
-    """Give the id of what may be meant as a request, None when nobody waits for an answer."""
+    """Return the id of a message that seems to be a request, None if it expects no response."""
     match content:
         case {"id": bool()}:
             return None

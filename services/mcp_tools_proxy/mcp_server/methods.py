@@ -1,4 +1,4 @@
-"""What each method of MCP does here: ask the registry for a list, or the executor for a use."""
+"""The MCP methods: lists come from the registry, calls go to the executor."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -30,11 +30,11 @@ CACHED = frozenset(
         "resources/read",
     }
 )
-"""Methods whose results say how long, and for whom, they may be kept (MCP 2026-07-28)."""
+"""Methods whose results carry ``ttlMs`` and ``cacheScope`` (MCP 2026-07-28)."""
 
 
 class Methods:
-    """The methods that list and use components; ``handle`` is the one way in."""
+    """The methods that list and use components, by their name in MCP."""
 
     def __init__(self, registry: RegistryHolder, executor: Executor) -> None:
         self._registry = registry
@@ -54,28 +54,28 @@ class Methods:
         return method in self._methods
 
     async def handle(self, request: McpRequest) -> Json:
-        """Give the result of a method that is here, without its era's envelope. Raises MCPError."""
+        """Return a method's result, without the envelope of its era. Raises MCPError."""
         try:
             return await self._methods[request.method](request)
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
 
     async def _list_tools(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_tools(_whole(request).caller)
+        listed = await self._registry.current.mcp_tools(_without_cursor(request).caller)
         if request.modern:
             return {"tools": listed.definitions}
-        return {"tools": [_without_odd_output(tool) for tool in listed.definitions]}
+        return {"tools": [_without_non_object_output(tool) for tool in listed.definitions]}
 
     async def _list_prompts(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_prompts(_whole(request).caller)
+        listed = await self._registry.current.mcp_prompts(_without_cursor(request).caller)
         return {"prompts": listed.definitions}
 
     async def _list_resources(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_resources(_whole(request).caller)
+        listed = await self._registry.current.mcp_resources(_without_cursor(request).caller)
         return {"resources": listed.definitions}
 
     async def _list_templates(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_templates(_whole(request).caller)
+        listed = await self._registry.current.mcp_templates(_without_cursor(request).caller)
         return {"resourceTemplates": listed.definitions}
 
     async def _call_tool(self, request: McpRequest) -> Json:
@@ -107,15 +107,15 @@ class Methods:
         return completion_result(outcome, call.trace_id, modern=request.modern)
 
 
-def _whole(request: McpRequest) -> McpRequest:
-    """Refuse a cursor: every list is given whole. Raises MCPError."""
+def _without_cursor(request: McpRequest) -> McpRequest:
+    """Return the request. Raises MCPError for a cursor: every list is one page."""
     if request.params.get("cursor") is not None:
         raise MCPError(INVALID_PARAMS, "no list has more pages; leave cursor out")
     return request
 
 
 def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
-    """Give what is completed: a prompt by its name, a template by itself. Raises MCPError."""
+    """Return kind and name of what is completed; a template is its own name. Raises MCPError."""
     match ref:
         case {"type": "ref/prompt", "name": str(name)}:
             return Kind.PROMPT, name
@@ -124,8 +124,8 @@ def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
     raise MCPError(INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri")
 
 
-def _without_odd_output(tool: JsonObject) -> JsonObject:
-    """Leave out an output schema that is none of objects: eras before 2026-07-28 refuse it."""
+def _without_non_object_output(tool: JsonObject) -> JsonObject:
+    """Remove an output schema whose type is not object: older eras reject the whole list for it."""
     schema = tool.get("outputSchema")
     if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
         return tool

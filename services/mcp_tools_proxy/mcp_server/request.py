@@ -1,4 +1,8 @@
-"""One request of an MCP client, read once: what it asks, for whom, in which era."""
+"""One MCP request, parsed once: method, parameters, caller and protocol era.
+
+SDK contexts and stateless requests both become an ``McpRequest``, so that the methods do not depend
+on the transport.
+"""
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -21,20 +25,24 @@ from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_c
 
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
-"""Tells who sent a request."""
+"""Returns the authenticated caller of a request that the SDK serves."""
 
 ClientOf = Callable[[object, str | None], Client]
-"""Gives the client of a request: its progress token, and the least severe log line it wants."""
+"""Builds the Client of a request from its progress token and its lowest wanted log level."""
 
-CURRENT_CALLER: ContextVar[Caller | None] = ContextVar("asking", default=None)
-"""Who sends the HTTP request that is being served, for what the SDK asks before it calls us."""
+CURRENT_CALLER: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+"""The caller of the HTTP request that is being served.
+
+The SDK requests a tool's input schema before it calls our handler, and passes no context to that
+callback (see header_parameters.py).
+"""
 
 NO_HEADERS = Headers(raw=[])
 
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """One request: ``params`` as they came, unchecked; ``modern`` is MCP 2026-07-28."""
+    """One request. ``params`` are unchecked; ``modern`` is True for MCP 2026-07-28 or newer."""
 
     method: str
     params: Mapping[str, Any]
@@ -42,9 +50,9 @@ class McpRequest:
     modern: bool
     trace_id: str
     headers: Headers
-    """Those of its HTTP request, if it came in one of its own."""
+    """HTTP headers of this very request; empty on stdio and for the connector."""
     level: str | None
-    """The least severe log line that it wants, None for none."""
+    """Lowest severity of the log messages that the client wants, None for no log messages."""
     client_of: ClientOf
 
     @classmethod
@@ -59,7 +67,11 @@ class McpRequest:
         headers: Headers = NO_HEADERS,
         session_level: str | None = None,
     ) -> Self:
-        """Read a request. ``session_level`` is what its session wants of log lines."""
+        """Create a request, with the trace id of ``_meta`` or headers, else a new one.
+
+        ``session_level`` is the log level of its session: older eras set that once, while a modern
+        request carries its own in ``_meta``.
+        """
         meta = _object_or_empty(params.get("_meta"))
         level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
         return cls(
@@ -79,7 +91,7 @@ class McpRequest:
 
     @classmethod
     def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
-        """Read a request that the SDK has taken; see ``of``. Raises MCPError."""
+        """Create a request from the SDK's context of it; see ``of``. Raises MCPError."""
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         return cls.of(
             context.method,
@@ -94,14 +106,14 @@ class McpRequest:
         )
 
     def require_str(self, name: str) -> str:
-        """Give a parameter that has to be a text. Raises MCPError."""
+        """Return a required parameter, a string. Raises MCPError."""
         value = self.params.get(name)
         if not isinstance(value, str):
             raise MCPError(INVALID_PARAMS, f"{name} should be a string")
         return value
 
     def optional_object(self, name: str) -> Mapping[str, Any]:
-        """Give a parameter that has to be an object; empty when it is left out. Raises MCPError."""
+        """Return a parameter that is an object, or {} if it is absent. Raises MCPError."""
         value = self.params.get(name)
         if value is None:
             return {}
@@ -110,7 +122,7 @@ class McpRequest:
         return value
 
     def to_call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
-        """Make the call that it asks for. Raises MCPError."""
+        """Build the call for the executor. Raises MCPError for a malformed ``_meta``."""
         meta = self.optional_object("_meta")
         return Call(
             name=name,
@@ -133,15 +145,15 @@ class McpRequest:
         return InputResponses(responses=self.optional_object("inputResponses"), state=state)
 
     def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
-        """Give W3C's trace context: that of ``_meta``, else that of the HTTP headers."""
+        """Return the W3C trace context of ``_meta``, else of the HTTP headers."""
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 
 
 def wants_stream(content: object) -> bool:
-    """Tell whether a request of the newer era asks in its ``_meta`` for progress or log lines.
+    """Return whether a modern request wants progress or log messages, by its ``_meta``.
 
-    These come before its result, so the reply is a stream then, else one JSON body.
+    These are sent before the result, so its response has to be an event stream, not one JSON body.
     """
     params = content.get("params") if isinstance(content, Mapping) else None
     meta = params.get("_meta") if isinstance(params, Mapping) else None

@@ -1,7 +1,7 @@
-"""Outcomes as MCP results and errors: pure functions.
+"""Converts outcomes to MCP results and errors: pure functions.
 
-What a server said is passed on; what is ours stands in ``_meta``, under our own prefix. A failed
-tool call is a result that the model can read, with ``isError``; a failed prompt or resource is a
+A server's result is passed on; our additions are in ``_meta``, under our own prefix. A failed tool
+call is a result with ``isError``, which the model can read; a failed prompt or resource is a
 JSON-RPC error, never an empty success (A.5).
 """
 
@@ -29,12 +29,12 @@ from mcp_tools_proxy.wire.tracing import OUR_PREFIX, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
 ERROR_KEY = f"{OUR_PREFIX}error"
-"""The error as the HTTP API tells it: ``{"code", "message", "retryable"?, …}`` (contract §1)."""
+"""The error in the form of the HTTP API: ``{"code", "message", "retryable"?, …}`` (contract §1)."""
 
 LEGACY_RESOURCE_NOT_FOUND = -32002
-"""What a resource that is not there is answered in eras before 2026-07-28."""
+"""JSON-RPC code for a missing resource in eras before 2026-07-28."""
 
-_CALLERS_FAULT = frozenset(
+_CALLER_ERRORS = frozenset(
     {
         "INVALID_REQUEST",
         "INVALID_ARGUMENTS",
@@ -49,22 +49,22 @@ _CALLERS_FAULT = frozenset(
         "RESOURCE_NOT_ALLOWED",
     }
 )
-"""Codes that say that the request should have been another one: JSON-RPC's invalid params."""
+"""Codes for mistakes of the caller: they become JSON-RPC's invalid params."""
 
-_OURS = frozenset({"structured_content", "meta", "tokens", "truncated"})
-"""Fields of results that are spelt otherwise in MCP, or are not there."""
+_OUR_FIELDS = frozenset({"structured_content", "meta", "tokens", "truncated"})
+"""Fields of our results that MCP spells otherwise, or does not have."""
 
 CLIENT_ERROR_CODES = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""Codes of a server's errors that the client can react to, not its model: passed on as they are."""
+"""JSON-RPC codes of server errors that are for the client, not for its model: passed on as is."""
 
 Json = dict[str, Any]
 
 
 def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
-    """Make a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
-    what its server has added.
+    """Build a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
+    the fields that its server has added.
 
-    Raises MCPError for a server's own error about what the client has to do, or brought back.
+    Raises MCPError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
     """
     trace_id = call.trace_id
     match outcome:
@@ -85,34 +85,40 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
 
 
 def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Make a prompts/get result: ``messages``, ``description``?, ``_meta``, and what its server has
-    added. Raises MCPError."""
+    """Build a prompts/get result: ``messages``, ``description``?, ``_meta``, and the fields that
+    its server has added.
+
+    Raises MCPError.
+    """
     result = _value_of(outcome, trace_id, modern=modern)
     if is_input_required(outcome):
         return dict(result)
-    return _kept(result) | {"_meta": _meta(result, trace_id)}
+    return _server_fields(result) | {"_meta": _meta(result, trace_id)}
 
 
 def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
-    """Make a resources/read result: ``contents``, ``_meta``, and what its server has added. Raises
-    MCPError."""
+    """Build a resources/read result: ``contents``, ``_meta``, and the fields that its server has
+    added. Raises MCPError."""
     if isinstance(outcome, Failed):
         raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
     result = outcome.result
     if is_input_required(outcome):
         return dict(result)
-    return _kept(result) | {"_meta": _meta(result, trace_id)}
+    return _server_fields(result) | {"_meta": _meta(result, trace_id)}
 
 
 def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Make a completion/complete result: ``completion``. Raises MCPError."""
+    """Build a completion/complete result: ``completion``. Raises MCPError."""
     result = _value_of(outcome, trace_id, modern=modern)
     return {"completion": result["completion"]}
 
 
 def _raise_client_error(error: ProxyError, call: Call) -> None:
-    """Pass on an error that the client, not its model, can react to: about what it has to do first,
-    or about the answers that it brought back."""
+    """Raise MCPError for a server error that only the client can react to.
+
+    It says what the client has to do first (open a URL, declare a capability), or is about the
+    input responses that came with the call.
+    """
     details = error.details or {}
     if error.code != "TOOL_FAILED" or "content" in details:
         return
@@ -122,20 +128,20 @@ def _raise_client_error(error: ProxyError, call: Call) -> None:
 
 
 def is_input_required(outcome: Outcome) -> bool:
-    """Tell whether the server asks for input before it goes on (MCP 2026-07-28)."""
+    """Return whether the server requires input of the client to continue (MCP 2026-07-28)."""
     return isinstance(outcome, Ok) and outcome.input_required
 
 
 def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: object) -> MCPError:
-    """Make the JSON-RPC error of a failure; ``data`` is the error as the HTTP API tells it."""
-    code = INVALID_PARAMS if error.code in _CALLERS_FAULT else INTERNAL_ERROR
+    """Build the JSON-RPC error of a failure; ``data`` is the error in the form of the HTTP API."""
+    code = INVALID_PARAMS if error.code in _CALLER_ERRORS else INTERNAL_ERROR
     if error.code == "RESOURCE_NOT_FOUND" and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
     return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
 
 
-def unsupported_reason(id_: RequestId, error: ProxyError) -> JSONRPCError:
-    """Make the answer to a request that is not taken."""
+def refused_request(id_: RequestId, error: ProxyError) -> JSONRPCError:
+    """Build the response to a request that is refused before any method handles it."""
     error_object = protocol_error(error, new_trace_id(), modern=True).error
     if isinstance(error, InvalidRequest):
         error_object.code = INVALID_REQUEST
@@ -149,7 +155,7 @@ def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
 
 
 def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
-    answer = _kept(result)
+    answer = _server_fields(result)
     structured = result.get("structured_content")
     if structured is not None and (modern or isinstance(structured, Mapping)):
         answer["structuredContent"] = structured  # older eras know objects only
@@ -157,12 +163,12 @@ def _relayed(result: JsonObject, trace_id: str, *, modern: bool) -> Json:
 
 
 def _failed(error: ProxyError, trace_id: str) -> Json:
-    """Show an error to the model; what a server said in failing is passed on as it was."""
+    """Build a tool result that shows an error to the model; a server's own content is kept."""
     error_object = error.as_json
     details = cast("JsonObject", error.details or {})
     answer: Json = {"isError": True}
     if error.code == "TOOL_FAILED" and isinstance(details.get("content"), list):
-        answer |= _kept(details)
+        answer |= _server_fields(details)
         if isinstance(details.get("structured_content"), Mapping):
             answer["structuredContent"] = details["structured_content"]
         del error_object["details"]
@@ -174,13 +180,13 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
     return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: error_object}}
 
 
-def _kept(result: JsonObject) -> Json:
-    """Give what is the same in MCP, with the fields that nobody knows here (W-14)."""
-    return {key: value for key, value in result.items() if key not in _OURS}
+def _server_fields(result: JsonObject) -> Json:
+    """Return the fields with MCP's spelling, unknown ones included (W-14)."""
+    return {key: value for key, value in result.items() if key not in _OUR_FIELDS}
 
 
 def _meta(result: JsonObject, trace_id: str) -> Json:
-    """Give the server's ``_meta`` with what is ours."""
+    """Return the server's ``_meta`` with our keys added."""
     meta = dict(cast("JsonObject", result.get("meta") or {}))
     meta.pop(SERVER_INFO_META_KEY, None)  # towards the client, the server is this one
     ours: Json = {TRACE_ID_KEY: trace_id}

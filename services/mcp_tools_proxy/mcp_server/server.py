@@ -1,4 +1,4 @@
-"""The one MCP server of the facade: the SDK's, with our methods under it, for both eras."""
+"""The MCP server that every transport serves: the SDK's, with our methods under it, both eras."""
 
 import asyncio
 from typing import Any
@@ -47,16 +47,16 @@ from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER_TTL_MS = 3_600_000
-"""How long what the gateway can do may be kept: it is the same for all, and fixed."""
+"""How long clients may cache ``server/discover``: an hour, as it never changes while we run."""
 
 log = structlog.get_logger()
 
 
 class GatewayMcpServer(Server[Any]):
-    """Serves what a caller may list and use; ``caller_of`` tells who sent a request.
+    """Serves what a caller may list and use; ``caller_of`` returns the caller of a request.
 
-    The SDK does handshakes, eras, sessions and framing. Our methods run as its one middleware, on
-    the request as it came: what the SDK's models do not know would be lost in them.
+    The SDK does handshakes, eras, sessions and framing. Our methods run as its only middleware, on
+    the raw request: the SDK's models would drop the fields that they do not know.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class GatewayMcpServer(Server[Any]):
         max_streams: int,
         max_streams_of_tenant: int,
     ) -> None:
-        """``max_streams`` bounds the streams of changes that clients hold open."""
+        """Create a server; ``max_streams`` bounds its open ``subscriptions/listen`` streams."""
         self._delivery = Delivery()
         self.list_changes = ListChangeMonitor(registry, self._delivery)
         self.listen_streams = ListenStreams(
@@ -101,7 +101,7 @@ class GatewayMcpServer(Server[Any]):
         )
 
     async def run_notifications(self) -> None:
-        """Tell clients of changes of what they see, until cancelled."""
+        """Send change notifications until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._delivery.run())
             await self.list_changes.run()
@@ -114,7 +114,7 @@ class GatewayMcpServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        """Tell what the gateway can do: all of it, whatever is listed now."""
+        """Return all capabilities, whatever is listed now: a reload may add the first prompt."""
         return ServerCapabilities(
             tools=ToolsCapability(list_changed=True),
             prompts=PromptsCapability(list_changed=True),
@@ -125,11 +125,11 @@ class GatewayMcpServer(Server[Any]):
 
     @property
     def options(self) -> InitializationOptions:
-        """What a connection of its own is begun with."""
+        """The initialization options of a connection that is not HTTP."""
         return self.create_initialization_options()
 
     async def _handle(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer our own methods, and leave the SDK the others."""
+        """Handle our own methods, and leave the others to the SDK."""
         if ctx.request_id is None or ctx.method not in self._methods:
             return await call_next(ctx)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -138,15 +138,15 @@ class GatewayMcpServer(Server[Any]):
         return await self.handle(self._read(ctx))
 
     def has_method(self, method: str) -> bool:
-        """Tell whether ``method`` is one that ``handle`` answers."""
+        """Return whether ``handle`` has ``method``."""
         return method in self._methods
 
     def has_header_parameters(self, tool: str) -> bool:
-        """Tell whether calls of a tool mirror arguments in headers, for the one who asks now."""
+        """Return whether a tool that the current caller may use has header parameters."""
         return self._header_parameters.schema(tool) is not None
 
     async def handle(self, request: McpRequest) -> Json:
-        """Give the result of a request, with its era's envelope. Raises MCPError."""
+        """Return the result of a request, with the envelope of its era. Raises MCPError."""
         try:
             result = await self._methods.handle(request)
         except MCPError:
@@ -157,7 +157,7 @@ class GatewayMcpServer(Server[Any]):
         return self._enveloped(result, request.method) if request.modern else result
 
     def _enveloped(self, result: Json, method: str) -> Json:
-        """Add what MCP 2026-07-28 wants of every result. Lists depend on who asks."""
+        """Add the fields that MCP 2026-07-28 requires. Lists depend on the caller: private, 0 s."""
         meta = result.get("_meta") or {}
         if result.get("resultType") is None:
             result["resultType"] = "complete"

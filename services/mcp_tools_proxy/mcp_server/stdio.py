@@ -1,4 +1,4 @@
-"""The facade over stdin and stdout: one client, for as long as its input is open (F-01)."""
+"""MCP over stdin and stdout: one client, for as long as its input is open (F-01)."""
 
 import asyncio
 import os
@@ -17,19 +17,19 @@ from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stdio_lines import StrictLines
 from mcp_tools_proxy.web.body import BodyLimits
 
-LAST_ANSWERS_S = 1.0
-"""How long what was asked may take once the input has ended; clients wait for 2 s before they end
-the program themselves."""
+LAST_RESPONSES_GRACE_S = 1.0
+"""Seconds for pending requests once the input has ended. Clients wait for 2 s before they kill the
+process."""
 
 log = structlog.get_logger()
 
 
 async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
-    """Serve until the input ends, or the service stops and every call was answered.
+    """Serve until the input ends, or until the service stops and no call is in flight.
 
-    What was asked before the input ended is answered, as far as that takes no longer than
-    LAST_ANSWERS_S: requests that come from a file or an ``echo`` end at once.
-    Meanwhile what is printed by mistake goes to stderr: stdout carries the protocol only.
+    Requests that are pending when the input ends are answered if that takes no longer than
+    LAST_RESPONSES_GRACE_S: with a file or an ``echo`` as input they all are. Stray prints go to
+    stderr meanwhile, since stdout carries the protocol only.
     """
     lines = await _Lines.open(limits.max_bytes)
     checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
@@ -44,10 +44,10 @@ async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: Bo
         if lines is not None:  # a file ends by itself
             lines.close()
 
-    async def wait_last_answers() -> None:
+    async def wait_last_responses() -> None:
         server.listen_streams.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):
+            async with asyncio.timeout(LAST_RESPONSES_GRACE_S):
                 await pending.wait_empty()
 
     async with (
@@ -57,9 +57,9 @@ async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: Bo
         checked.responses.set_result(streams[1])
         tasks = [chores.create_task(it) for it in (server.run_notifications(), stop_reading())]
         try:
-            # What is printed by mistake lands in stderr, which is written to without waiting.
+            # stray prints must not break the protocol on stdout
             with redirect_stdout(sys.stderr):
-                tracked = pending.track(streams[0], streams[1], on_input_end=wait_last_answers)
+                tracked = pending.track(streams[0], streams[1], on_input_end=wait_last_responses)
                 async with tracked as (reader, writer):
                     await server.run(reader, writer, server.options)
         finally:
@@ -68,9 +68,9 @@ async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: Bo
 
 
 class _Lines:
-    """The lines of stdin, read without a thread, so that nothing waits for the next at the end.
+    """The lines of stdin, read without a thread: one that waits for input would block the exit.
 
-    A line over the limit counts as an empty one, which is no message.
+    A line over the limit is replaced by an empty one, which the reader skips.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class _Lines:
 
     @classmethod
     async def open(cls, max_bytes: int) -> "_Lines | None":
-        """Read what stdin is now; None for a file."""
+        """Open stdin as it is now; None for a file, which the event loop cannot watch."""
         loop = asyncio.get_running_loop()
         pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         try:
-            loop.add_reader(pipe, int)  # which does nothing: a file is refused here
+            loop.add_reader(pipe, int)  # a callback without effect: a file raises here
         except PermissionError:
             pipe.close()
             return None
@@ -98,7 +98,7 @@ class _Lines:
         return cls(reader, transport, max_bytes)
 
     def close(self) -> None:
-        """End them here and now."""
+        """Close at once: iteration ends."""
         self._pipe.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -112,7 +112,7 @@ class _Lines:
                 continue
             except asyncio.IncompleteReadError as end:
                 line = end.partial
-            if too_long:  # this is its rest
+            if too_long:  # the end of that line
                 log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
                 too_long, line = False, line and b"\n"
             if not line:

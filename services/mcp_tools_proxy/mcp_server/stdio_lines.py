@@ -1,4 +1,7 @@
-"""The lines of stdin as strict JSON: what every other way in refuses is refused here, too."""
+"""Checks the lines of stdin as strictly as HTTP bodies and connector frames are checked.
+
+The SDK parses leniently: of a repeated key, for one, the last value would count.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
@@ -11,25 +14,25 @@ from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.mcp_server.results import unsupported_reason
+from mcp_tools_proxy.mcp_server.results import refused_request
 from mcp_tools_proxy.wire.request_json import parse_request
 
 log = structlog.get_logger()
 
 
 class ResponseStream(Protocol):
-    """Where answers go."""
+    """The stream to the client."""
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send one."""
+        """Send one message."""
         ...
 
 
 class StrictLines:
-    """Those of ``lines`` that are strict JSON of at most ``max_items`` values.
+    """Yields those of ``lines`` that are strict JSON of at most ``max_items`` values.
 
-    A request that is not is answered at ``responses``, which has to be set, with INVALID_REQUEST;
-    anything else is left out, with a log line.
+    Any other line is logged and left out. If it is a request, INVALID_REQUEST is sent to
+    ``responses``; whoever iterates has to set that future.
     """
 
     def __init__(self, lines: AsyncIterable[bytes], *, max_items: int) -> None:
@@ -55,13 +58,11 @@ class StrictLines:
                 return
             case {"method": str(), "id": int() | str() as id_}:
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await (await self.responses).send(
-                        SessionMessage(unsupported_reason(id_, error))
-                    )
+                    await (await self.responses).send(SessionMessage(refused_request(id_, error)))
 
 
 def _content_of(line: bytes) -> object:
-    """Give what a line says, as far as that can be read: one client alone waits for this."""
+    """Parse a refused line leniently, to find its id: None if it is no JSON at all."""
     try:
         return from_json(line)
     except ValueError:

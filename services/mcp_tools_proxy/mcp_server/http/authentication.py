@@ -1,4 +1,4 @@
-"""The entrance of every HTTP request to the facade: who it is, and refusals."""
+"""Authenticates every MCP request over HTTP, and builds the response to a refused one."""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from mcp_tools_proxy.wire.request_json import BODY
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT
 
 CACHED_USERS = 1024
-"""How many of those who asked last are kept as the SDK knows them."""
+"""Number of SDK user objects that are cached: building one costs more than a look-up."""
 
 FORWARDED_HEADERS = frozenset(
     {
@@ -44,7 +44,7 @@ FORWARDED_HEADERS = frozenset(
         *(name.encode() for name in TRACE_CONTEXT),
     }
 )
-"""The headers that the SDK is given, besides mirrored arguments: no token gets there."""
+"""The headers that the SDK gets, besides header parameters: no token is among them."""
 
 STATUS: Mapping[str, int] = {
     "UNAUTHENTICATED": 401,
@@ -54,21 +54,21 @@ STATUS: Mapping[str, int] = {
     "SHUTTING_DOWN": 503,
     "NO_ROOM": 503,
 }
-"""What a refusal at the entrance is answered with; anything else is 400."""
+"""HTTP status by code, for requests that are refused before the SDK sees them; others are 400."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAuthenticator:
-    """Knows who sends a request.
+    """Finds out who sends a request.
 
-    ``default_tenant_id`` is whose a request without a tenant is, where no token says whose it is.
+    ``default_tenant_id`` is the tenant of requests that name none, where callers need no token.
     """
 
     identity: Authenticator
     default_tenant_id: str | None
 
-    async def identify(self, scope: Scope) -> Caller:
-        """Give the caller of a request; its path may name the agent. Raises ProxyError."""
+    async def authenticate(self, scope: Scope) -> Caller:
+        """Return the caller of a request, whose path may name the agent. Raises ProxyError."""
         authorization, by_headers = read_headers(scope["headers"])
         agent = scope.get("path_params", {}).get("agent")
         if agent is not None and not is_identifier(agent):
@@ -80,21 +80,24 @@ class RequestAuthenticator:
         caller = await self.identity.resolve_caller(authorization, by_headers, by_path)
         if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
             return caller
-        if self.identity.needs_token:  # an operator's token: it runs nothing
+        if self.identity.needs_token:  # an operator's token has no tenant: it may run nothing
             return caller
         return replace(caller, tenant_id=self.default_tenant_id)
 
     async def revalidate(self, scope: Scope, caller: Caller) -> None:
-        """Raise ProxyError when a request's sender is no longer the ``caller`` it was."""
-        if await self.identify(scope) != caller:
+        """Raise ProxyError if the sender of a request is no longer ``caller``.
+
+        A token may expire, or be given to another user, while a stream stays open for hours.
+        """
+        if await self.authenticate(scope) != caller:
             raise Forbidden("the token stands for somebody else now; connect again")
 
 
 def authenticated_scope(scope: Scope, caller: Caller) -> Scope:
-    """Give the scope of a request whose caller is known, with the headers that are still read.
+    """Return the scope of a request whose caller is known, with FORWARDED_HEADERS only.
 
-    The SDK binds a session to its ``user``: nobody else's request reaches it. The white space at
-    the end of header values goes, which the parser below leaves there (RFC 9110 §5.5).
+    The SDK binds a session to the scope's ``user``, so requests of other users do not reach it.
+    White space around header values is removed, which httptools leaves there (RFC 9110 §5.5).
     """
     return {
         **scope,
@@ -114,20 +117,20 @@ def _user(*who: str | None) -> AuthenticatedUser:
 
 
 def tenant_of(client_id: str) -> str:
-    """Give the tenant of the SDK's ``user``, from what it is known by."""
+    """Return the tenant id that ``_user`` has put into the client id of the SDK's user."""
     tenant_id: str = from_json(client_id)[0]
     return tenant_id
 
 
 def authenticated_caller(context: Context) -> Caller:
-    """Give the caller of a request that was admitted."""
+    """Return the caller that ``authenticated_scope`` has put into the scope of a request."""
     request = cast("Request", context.request)
     caller: Caller = request.scope[CALLER]
     return caller
 
 
 def json_rpc_error_response(error: ProxyError, trace_id: str) -> Response:
-    """Answer a request that comes no further than the entrance."""
+    """Build the response to a refused request: a JSON-RPC error without an id."""
     status = STATUS.get(error.code, 400)
     headers = {TRACE_HEADER: trace_id}
     if isinstance(error, Unauthenticated):

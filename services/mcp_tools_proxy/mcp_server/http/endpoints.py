@@ -1,8 +1,8 @@
-"""The facade over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
+"""MCP over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
 
-A reply is one JSON body where nothing can be said before it, else a stream of events. In the newer
-era each request tells: it asks for progress or log lines, or it does not. In the older ones a
-session tells when it begins: a client that does not take ``text/event-stream`` gets JSON bodies.
+A response is one JSON body if it is the only message, else an event stream. A request of the newer
+era decides that by itself: a stream if it wants progress or log messages. In the older eras the
+first request decides for its session: JSON bodies if it does not accept ``text/event-stream``.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCO
 
 
 Handle = Callable[[Scope, Caller, Check, Receive, Send], Awaitable[None]]
-"""Answers a request that was let in; ``Check`` tells whether its sender still may have a stream."""
+"""Serves an authenticated request; its ``Check`` is repeated while the response is a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """What one service bears; ``session_idle_s`` is how long an unused session is kept."""
+    """Limits of one process; a session ends after ``session_idle_s`` seconds without use."""
 
     body: BodyLimits
     max_sessions: int
@@ -69,7 +69,7 @@ class HttpLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """An ASGI application in the form that a Route takes for one: an object, no function."""
+    """Wraps a function as an ASGI app: Starlette's Route takes a plain function for an endpoint."""
 
     app: ASGIApp
 
@@ -78,19 +78,19 @@ class _Endpoint:
 
 
 class HttpEndpoints:
-    """Serves ``server`` at the routes of ``routes`` while ``run`` runs."""
+    """Serves ``server`` at ``routes`` while ``lifespan`` is open."""
 
     def __init__(
         self,
         server: GatewayMcpServer,
         *,
-        entrance: RequestAuthenticator,
+        authenticator: RequestAuthenticator,
         lifecycle: Lifecycle,
         metrics: Metrics,
         refusals: Refusals,
         limits: HttpLimits,
     ) -> None:
-        self._entrance = entrance
+        self._authenticator = authenticator
         self._server = server
         self._lifecycle = lifecycle
         self._refusals = refusals
@@ -105,21 +105,21 @@ class HttpEndpoints:
 
     @property
     def sessions(self) -> int:
-        """Sessions of the older eras that are open."""
+        """Number of open sessions of the older eras, legacy HTTP+SSE included."""
         return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
 
     @property
     def streams(self) -> int:
-        """Streams that are open: of sessions, of legacy HTTP+SSE, of changes."""
+        """Number of open streams: of sessions, of legacy HTTP+SSE, of ``subscriptions/listen``."""
         return len(self._streams)
 
     @property
     def watchers(self) -> int:
-        """Clients that are told when their lists change."""
+        """Number of clients that get list changes."""
         return len(self._server.list_changes)
 
     def routes(self) -> Sequence[Route]:
-        """Give the routes."""
+        """Return the routes, without and with an agent in the path."""
         streamable = _Endpoint(partial(self._enter, self._streamable))
         legacy = _Endpoint(partial(self._enter, self._legacy))
         return (
@@ -130,8 +130,8 @@ class HttpEndpoints:
         )
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Serve until left. When the service stops, streams end as soon as no call needs them."""
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve while open. When the service stops, streams end as soon as no call needs them."""
         async with (
             self._with_bodies.run(),
             self._with_streams.run(),
@@ -149,12 +149,12 @@ class HttpEndpoints:
                     task.cancel()
 
     async def _enter(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in and have ``handle`` answer it, or refuse it."""
+        """Authenticate a request and pass it to ``handle``, or send an error response."""
         try:
-            caller = await self._entrance.identify(scope)
+            caller = await self._authenticator.authenticate(scope)
             CURRENT_CALLER.set(caller)
             scope[CALLER] = caller
-            check = partial(self._entrance.revalidate, scope, caller)
+            check = partial(self._authenticator.revalidate, scope, caller)
             await handle(scope, caller, check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
@@ -200,8 +200,8 @@ class HttpEndpoints:
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
-            begins = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
-            if begins:
+            is_new = SESSION_HEADER not in headers and _method_of(content) == INITIALIZE
+            if is_new:
                 await self._make_space(caller)
             scope = authenticated_scope(scope, caller)
             async with self._ids_in_use.reserve(headers.get(SESSION_HEADER), content):
@@ -242,7 +242,10 @@ class HttpEndpoints:
         )
 
     def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
-        """Give where a request's session is, or will be when it begins one."""
+        """Return the manager that has a request's session, or will have the new one.
+
+        The SDK fixes JSON bodies or streams for a manager, so there is one of each kind.
+        """
         session_id = headers.get(SESSION_HEADER)
         if session_id is not None:
             known = session_id.decode("latin-1") in self._with_bodies
@@ -252,27 +255,27 @@ class HttpEndpoints:
         return self._with_streams if accepts_streams else self._with_bodies
 
     def _refuse(self, error: ProxyError, scope: Scope) -> Response:
-        """Answer a request that comes no further, and tell the operator of it."""
+        """Build the response to a refused request, and count and log the refusal."""
         trace_id = trace_id_from(None, Headers(scope=scope))
         self._refusals.record_refusal(scope, error, trace_id)
         return json_rpc_error_response(error, trace_id)
 
     async def _make_space(self, caller: Caller) -> None:
-        """Make room for one more session of ``caller``: an unused one ends.
+        """End an idle session if one more of ``caller`` would be too many.
 
-        Raises CapacityExceeded.
+        Raises CapacityExceeded if no session may be ended for it.
         """
         while self.sessions >= self._limits.max_sessions:
             both = self._with_bodies, self._with_streams
-            unused = [one for sessions in both for one in sessions.unused]
+            idle = [session for manager in both for session in manager.idle]
             tenants = both[0].tenants + both[1].tenants
-            one = select_session_to_evict(unused, tenants, caller.tenant_id)
-            if one is None:
+            evicted = select_session_to_evict(idle, tenants, caller.tenant_id)
+            if evicted is None:
                 raise CapacityExceeded(
                     f"{self._limits.max_sessions} sessions are open and in use, the most that "
                     "this service bears; try again later"
                 )
-            await one.end()
+            await evicted.end()
 
     def _sessions(self, *, json_response: bool) -> HttpSessions:
         return HttpSessions(
@@ -280,7 +283,7 @@ class HttpEndpoints:
             json_response=json_response,
             session_idle_timeout=self._limits.session_idle_s,
             max_request_body_size=self._limits.body.max_bytes,
-            max_sessions=None,  # both have them together: _make_room
+            max_sessions=None,  # both managers share one limit, see _make_space
         )
 
     async def _end_streams(self) -> None:
@@ -291,13 +294,13 @@ class HttpEndpoints:
         await self._streams.end_all()
 
     async def _no_more_calls(self) -> None:
-        """Wait until the service stops and no call is in flight any more."""
+        """Wait until the service stops and no call is in flight."""
         await self._lifecycle.stopping()
         await self._lifecycle.idle()
 
 
 def _headers(scope: Scope) -> Mapping[bytes, bytes]:
-    """Give the headers; of one that is there twice the first, as the SDK does."""
+    """Return the headers by name; the first of a repeated one counts, as in the SDK."""
     return {name: value.strip(b" \t") for name, value in reversed(scope["headers"])}
 
 

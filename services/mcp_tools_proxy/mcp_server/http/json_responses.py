@@ -1,7 +1,7 @@
-"""JSON bodies in sessions of the older eras that were opened for streams of events.
+"""JSON responses in sessions of the older eras that were opened for event streams.
 
-A client may ask for both when it begins, and for JSON alone later (streamable HTTP leaves that to
-each request). The SDK settles it once for a session, and would refuse such a request.
+A client may accept both when it opens a session, and JSON only in a later request: streamable HTTP
+allows that for each request. The SDK decides once for a session, and would answer 406.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _DATA = b"data: "
 async def answer_in_session(
     sessions: HttpSessions, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Serve a POST of one of ``sessions``, with JSON where it takes nothing else."""
+    """Serve a POST of one of ``sessions``, with a JSON body if it accepts nothing else."""
     if sessions.json_response or not _accepts_json_only(scope):
         await sessions.handle_buffered(scope, receive, send)
     else:
@@ -40,10 +40,10 @@ def _accepts_json_only(scope: Scope) -> bool:
 async def _answer_as_json(
     sessions: HttpSessions, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Serve a request with its answer alone instead of a stream.
+    """Serve a request with its response alone instead of a stream.
 
-    What is said before it is dropped, as in sessions that were opened for JSON. What is asked
-    before it is refused on behalf of the client, which cannot be asked.
+    Notifications before it are dropped, as in sessions that were opened for JSON. Requests to the
+    client, which would never see them, are refused on its behalf.
     """
     others = [(name, value) for name, value in scope["headers"] if name != b"accept"]
     scope = {**scope, "headers": [*others, (b"accept", BOTH)]}
@@ -54,12 +54,12 @@ async def _answer_as_json(
         await sessions.handle_buffered(scope, replay_body(to_json(refused), receive), _discard)
 
     async with asyncio.TaskGroup() as tasks:
-        answer = _Answer(send, lambda message: tasks.create_task(refuse(message)))
-        await sessions.handle_buffered(scope, receive, answer)
+        response = _LastMessage(send, lambda message: tasks.create_task(refuse(message)))
+        await sessions.handle_buffered(scope, receive, response)
 
 
-class _Answer:
-    """An ASGI ``send`` that takes a stream of events and sends its last message as JSON."""
+class _LastMessage:
+    """An ASGI ``send`` that parses an event stream and sends the response in it as a JSON body."""
 
     def __init__(self, send: Send, on_request: Callable[[Mapping[str, object]], object]) -> None:
         self._send = send
@@ -116,4 +116,4 @@ def _is_stream(message: Message) -> bool:
 
 
 async def _discard(_message: Message) -> None:
-    """Drop what answers a message that no client sent."""
+    """Drop the HTTP response to a message that we sent on the client's behalf."""

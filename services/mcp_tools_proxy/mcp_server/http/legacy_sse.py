@@ -1,4 +1,4 @@
-"""Legacy HTTP+SSE (2024-11-05): a stream for what the server says, a POST for each message.
+"""Legacy HTTP+SSE (2024-11-05): a GET stream for the server's messages, a POST for each client's.
 
 The stream's first event is the address to post to, the stream's own with a ``sessionId`` (F-02);
 a message without one is answered 400, with an unknown one 404 (F-03).
@@ -27,21 +27,22 @@ from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.wire.request_json import parse_request
 
 MAX_UNREAD = 64
-"""Messages of one session that wait for its client to read; then it may ask for no more."""
+"""Unread messages of one session; beyond it the session's requests are refused."""
 
 _ADDRESS = re.compile(rb"data: [^\r\n]*\?session_id=([0-9a-f]{32})")
 
 
 @dataclass(slots=True)
 class _Unread:
-    """How many messages wait for one session's client to read."""
+    """Number of messages that one session's client has not read yet."""
 
     session_id: str = ""
     count: int = 0
 
 
 class LegacySse:
-    """The SDK's transport, under the names that the protocol's clients know.
+    """The SDK's transport, with the address and query parameter that clients of the protocol
+    expect.
 
     When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
     """
@@ -60,7 +61,7 @@ class LegacySse:
         self._unread: dict[str, _Unread] = {}
 
     async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one session, for as long as its stream is open."""
+        """Serve one session for as long as its stream is open."""
         unread = _Unread()
 
         def announced(session_id: str) -> None:
@@ -78,10 +79,10 @@ class LegacySse:
             self._unread.pop(unread.session_id, None)
 
     async def post(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Take one message of a session; ``receive`` gives its ``body`` once more.
+        """Receive one message of a session; ``receive`` replays its ``body``.
 
-        Raises InvalidRequest for what is no message; CapacityExceeded for a request while too much
-        waits for the client to read it.
+        Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded for a request while
+        MAX_UNREAD messages are unread.
         """
         message = message_of(parse_request(body, max_items=self._max_items))
         query = parse_qsl(scope["query_string"].decode("latin-1"))
@@ -95,7 +96,7 @@ class LegacySse:
 
 
 class _CountedStream:
-    """The SDK's way to one client, which counts what waits there."""
+    """The SDK's stream to one client, which counts the unread messages."""
 
     def __init__(self, inner: WriteStream[SessionMessage], unread: _Unread) -> None:
         self._inner = inner
@@ -125,7 +126,10 @@ class _CountedStream:
 
 
 def _announcing(path: bytes, send: Send, announced: Callable[[str], None]) -> Send:
-    """Announce the stream's own path as the address to post to, and tell its ``sessionId``."""
+    """Return a ``send`` that replaces the SDK's address to post to by the stream's own path.
+
+    ``announced`` is called with the session id in it.
+    """
     waiting = True
 
     async def sending(message: Message) -> None:

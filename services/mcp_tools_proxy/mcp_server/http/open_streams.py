@@ -1,6 +1,6 @@
-"""The open streams of HTTP: each ends when its caller may no longer have it, or the service stops.
+"""The open HTTP streams: each ends when its caller loses access, or when the service stops.
 
-A stream lives on for hours after its request was checked; so it is checked again now and then.
+A stream may stay open for hours after its request was authenticated, so that is repeated.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 
 CHECK_S = 15.0
-"""How often an open stream's caller is checked again."""
+"""Seconds between two checks of an open stream's caller."""
 
 LAST_RESPONSE_GRACE_S = 1.0
-"""How long a stream may take to end itself."""
+"""Seconds that a stream may take to send its last response when the service stops."""
 
 Check = Callable[[], Awaitable[None]]
-"""Raises ProxyError when the caller may no longer have the stream."""
+"""Raises ProxyError if the caller may no longer have the stream."""
 
 log = structlog.get_logger()
 
@@ -38,8 +38,8 @@ class _Stream:
 class Streams:
     """The streams that are open now.
 
-    A session with an open stream never ends for another one, so a tenant may have
-    ``max_of_tenant`` of such streams: else it could take all sessions from the others.
+    A session with an open stream is never evicted. So a tenant may have at most ``max_of_tenant``
+    such streams, else it could occupy all sessions.
     """
 
     def __init__(self, *, max_of_tenant: int, check_s: float = CHECK_S) -> None:
@@ -53,13 +53,13 @@ class Streams:
 
     @property
     def carrying_answers(self) -> int:
-        """How many are the one way back for answers: those of legacy HTTP+SSE."""
+        """Number of streams that carry all responses of a session: those of legacy HTTP+SSE."""
         return sum(stream.carries_answers for stream in self._open)
 
     def check_capacity(self, tenant_id: str) -> None:
-        """Raise CapacityExceeded where a tenant may have no more streams that use a session."""
+        """Raise CapacityExceeded if a tenant may open no more streams that use a session."""
         limit = self._max_of_tenant
-        if len(self._open) < limit:  # so that most need not be counted
+        if len(self._open) < limit:  # the usual case costs no count
             return
         if sum(stream.session_of == tenant_id for stream in self._open) >= limit:
             raise tenant_capacity_exceeded(limit)
@@ -76,10 +76,11 @@ class Streams:
         session_of: str | None = None,
         ends_itself: bool = False,
     ) -> None:
-        """Let ``app`` answer with a stream, until it ends or ``check`` or ``end`` end it.
+        """Serve a response of ``app`` as a stream, until it ends, ``check`` fails or ``end`` is
+        called.
 
-        ``session_of`` is the tenant whose session it keeps in use. One that ``ends_itself`` does
-        so when the service stops, with a last word of its own.
+        ``session_of`` is the tenant whose session the stream keeps in use. A stream that
+        ``ends_itself`` sends a last message of its own when the service stops.
         """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
@@ -94,7 +95,7 @@ class Streams:
             await sent.finish()
 
     async def run(self) -> None:
-        """Check the open streams' callers again, until cancelled."""
+        """Repeat the check of every open stream, until cancelled."""
         while True:
             await asyncio.sleep(self._check_s)
             for stream in tuple(self._open):
@@ -105,13 +106,13 @@ class Streams:
                     stream.scope.cancel()
 
     def end(self) -> None:
-        """End the open streams but those that end themselves."""
+        """End the open streams, except those that end themselves."""
         for stream in tuple(self._open):
             if not stream.ends_itself:
                 stream.scope.cancel()
 
     async def end_all(self) -> None:
-        """End every stream; for LAST_RESPONSE_GRACE_S wait for those that end themselves."""
+        """End every stream; those that end themselves get LAST_RESPONSE_GRACE_S for that."""
         with anyio.move_on_after(LAST_RESPONSE_GRACE_S):
             while any(stream.ends_itself for stream in self._open):
                 self._closed.clear()
@@ -121,7 +122,7 @@ class Streams:
 
 
 def tenant_capacity_exceeded(limit: int) -> CapacityExceeded:
-    """Build the error for who has as many streams open as one tenant may have."""
+    """Build the error for a tenant that has ``limit`` streams open."""
     return CapacityExceeded(
         f"your tenant has {limit} streams open, which is the limit for one tenant; "
         "close one, or try again later"
@@ -129,7 +130,7 @@ def tenant_capacity_exceeded(limit: int) -> CapacityExceeded:
 
 
 class _Sent:
-    """An ASGI ``send`` that knows whether its response is whole."""
+    """An ASGI ``send`` that knows whether its response is complete."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -143,6 +144,6 @@ class _Sent:
         await self._send(message)
 
     async def finish(self) -> None:
-        """End a response that has begun, so that the client sees an end and no broken line."""
+        """End a response that has begun, so that the client sees no broken connection."""
         if self._open:
             await self({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,4 +1,4 @@
-"""The sessions of the older eras over HTTP, as the SDK keeps them."""
+"""The sessions of the older eras over HTTP: the SDK's manager, request ids in use, eviction."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import tenant_of
 
 @dataclass(frozen=True, slots=True)
 class IdleSession:
-    """A session that is open and unused; ``ends_at`` is when it ends by itself."""
+    """An open session that nothing uses; it times out at ``ends_at``, on the event loop's clock."""
 
     tenant_id: str
     ends_at: float
@@ -32,40 +32,42 @@ class IdleSession:
 
 
 def select_session_to_evict(
-    unused: Sequence[IdleSession], tenants: Counter[str], newcomer: str
+    idle: Sequence[IdleSession], tenants: Counter[str], newcomer: str
 ) -> IdleSession | None:
-    """Choose the session that ends for one more of the tenant ``newcomer``; None when none may.
+    """Return the session to end for one more of the tenant ``newcomer``, None if none may end.
 
-    ``tenants`` counts all sessions, used ones too. A tenant takes from those who have more, and
-    else from itself: whoever begins many ends its own. The one unused longest goes first.
+    ``tenants`` counts all sessions, busy ones too. Only sessions of the newcomer itself and of
+    tenants that have more may end, so that a tenant who opens many evicts its own. The longest idle
+    session of the largest tenant comes first.
     """
     own = tenants[newcomer]
-    found = [one for one in unused if one.tenant_id == newcomer or tenants[one.tenant_id] > own]
+    found = [one for one in idle if one.tenant_id == newcomer or tenants[one.tenant_id] > own]
     return max(found, key=lambda one: (tenants[one.tenant_id], -one.ends_at), default=None)
 
 
 SETTLE_S = 0.1
-"""How long a request waits for its id: a client may read an answer before its sender is done."""
+"""Seconds that a request waits for its id to be free: a client may read a response, and reuse the
+id, before our own task has finished sending."""
 
 
 class InFlightIds:
-    """The ids in use, by session."""
+    """The ids of requests in flight, by session: the SDK mixes up two requests with one id."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[bytes, str], asyncio.Event] = {}
-        """Each with what is set when it is free again."""
+        """Ids with their sessions, each with an event that is set when the id is free again."""
 
     @asynccontextmanager
     async def reserve(self, session_id: bytes | None, content: object) -> AsyncIterator[None]:
-        """Have a request's id in use meanwhile. Raises InvalidRequest, also for what is no message.
+        """Reserve a request's id meanwhile. Raises InvalidRequest, also for what is no JSON-RPC.
 
-        ``session_id`` is None for the request that begins a session.
+        ``session_id`` is None for the request that opens a session.
         """
         message = message_of(content)
         if session_id is None or not isinstance(message, JSONRPCRequest):
             yield
             return
-        key = (session_id, str(message.id))  # as the SDK spells it
+        key = (session_id, str(message.id))  # the SDK's key: 1 and "1" are one id
         if key in self._ids:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SETTLE_S):
@@ -80,7 +82,7 @@ class InFlightIds:
 
 
 def message_of(content: object) -> JSONRPCMessage:
-    """Take parsed JSON as one message of JSON-RPC. Raises InvalidRequest."""
+    """Parse JSON as one JSON-RPC message. Raises InvalidRequest."""
     try:
         message = jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
@@ -91,9 +93,9 @@ def message_of(content: object) -> JSONRPCMessage:
 
 
 class HttpSessions(StreamableHTTPSessionManager):
-    """The SDK's manager, which also tells which sessions there are, and ends unused ones.
+    """The SDK's manager, with counts of sessions and the means to end idle ones.
 
-    It leans on what the SDK keeps for itself: look here first when another ``mcp`` is pinned.
+    It uses private attributes of the SDK: check this class first when another ``mcp`` is pinned.
     """
 
     def __contains__(self, session_id: str) -> bool:
@@ -103,16 +105,16 @@ class HttpSessions(StreamableHTTPSessionManager):
         return len(self._server_instances)
 
     async def handle_buffered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request whose body was read already: the manager would read it once more."""
+        """Serve a request whose body was read and checked: the manager would read it again."""
         await self._handle_request(scope, receive, send)
 
     @property
     def tenants(self) -> Counter[str]:
-        """How many sessions each tenant has."""
+        """Number of sessions of each tenant."""
         return Counter(map(self._tenant_of, self._server_instances))
 
     @property
-    def unused(self) -> Sequence[IdleSession]:
+    def idle(self) -> Sequence[IdleSession]:
         """The sessions that no request and no stream uses now."""
         return [
             IdleSession(
@@ -128,7 +130,7 @@ class HttpSessions(StreamableHTTPSessionManager):
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read already to who reads it next."""
+    """Return a ``receive`` that yields a body that was read already, then what follows it."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -138,7 +140,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def send_204_instead_of_200(send: Send) -> Send:
-    """Answer 204 instead of 200: a session that was ended has nothing to say (F-05)."""
+    """Return a ``send`` with status 204 for 200: a deleted session has no content (F-05)."""
     ended = False
 
     async def sending(message: Message) -> None:

@@ -1,4 +1,7 @@
-"""Plain requests that are POSTs: one JSON body is the whole answer."""
+"""Stateless requests over HTTP: a POST whose response is one JSON body.
+
+This is the fast path of most MCP traffic: it skips the SDK's session manager and models.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -15,7 +18,7 @@ from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_statel
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 
 MIRRORED = b"mcp-param-"
-"""How the headers begin that mirror arguments."""
+"""Prefix of header parameters, see header_parameters.py."""
 
 _ROUTING = {
     name.encode(): name
@@ -31,7 +34,8 @@ async def answer_stateless_post(
     receive: Receive,
     send: Send,
 ) -> bool:
-    """Answer a POST whose body is ``content`` if that is plain; tell whether it was.
+    """Answer a POST whose body is ``content`` if that is a stateless request; return whether it
+    was.
 
     Raises ClientDisconnect.
     """
@@ -46,9 +50,10 @@ async def answer_stateless_post(
 def _stateless_post(
     server: GatewayMcpServer, content: object, raw: Iterable[tuple[bytes, bytes]]
 ) -> StatelessRequest | None:
-    """Take a POST as a plain request, None for any other: one whose call mirrors arguments, say.
+    """Parse a POST as a stateless request; None if the SDK has to serve it.
 
-    Who sends it is in ``CURRENT_CALLER``, for what depends on the tools that they see.
+    That includes calls of tools with header parameters, whose headers the SDK checks; which tools
+    have them depends on ``CURRENT_CALLER``.
     """
     headers = _routing_headers(raw)
     if headers is None:
@@ -72,7 +77,10 @@ async def _send(message: Json, send: Send) -> None:
 
 
 def _routing_headers(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
-    """Give what a plain request says in its headers; None where there is more to look at."""
+    """Return the headers that route a stateless request; None if the SDK has to check them.
+
+    That is so for repeated headers, header parameters, and other content types than JSON.
+    """
     found: dict[str, str] = {}
     for key, value in raw:
         name = _ROUTING.get(key)
@@ -88,6 +96,6 @@ def _routing_headers(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str] | 
 
 @lru_cache(maxsize=256)
 def accepts_json(accept: str) -> bool:
-    """Return whether a request that says so of what it accepts takes JSON."""
+    """Return whether an ``Accept`` header allows JSON."""
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     return not kinds.isdisjoint(("*/*", "application/*", "application/json"))

@@ -1,7 +1,7 @@
-"""Who is connected, and what each of them sees: told of a change of it, and of nothing else.
+"""Notifies each connected client when a list that this client sees has changed, and only then.
 
-A registry is replaced whenever anything changes anywhere. Whether a client is told depends on its
-own lists alone: those of its agent, with or without a tenant.
+A registry is replaced whenever anything changes anywhere, so a new registry says little. The lists
+of a client depend on its agent and on whether it has a tenant; their entity tags are compared.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class ListKind(Enum):
-    """The lists that MCP tells the changes of; templates are resources."""
+    """The lists that have a ``list_changed`` notification; templates belong to resources."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -29,13 +29,14 @@ class ListKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListVersions:
-    """The tags of what somebody saw in ``registry``; none while nothing can be listed."""
+    """Entity tags of a caller's lists in ``registry``; empty while nothing can be listed."""
 
     registry: Registry | None = None
-    tags: Mapping[ListKind, str] = field(default_factory=dict)
+    etags: Mapping[ListKind, str] = field(default_factory=dict)
 
 
 OnChange = Callable[[frozenset[ListKind]], Awaitable[None]]
+"""Notifies one client of the lists that have changed."""
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class _Watcher:
 
 
 class ListChangeMonitor:
-    """Those who want to be told when their lists change; ``run`` tells them."""
+    """Compares the lists of all subscribed clients after each change of the registry."""
 
     def __init__(self, registry: RegistryHolder, delivery: Delivery) -> None:
         self._registry = registry
@@ -58,37 +59,39 @@ class ListChangeMonitor:
         return len(self._watchers)
 
     async def snapshot(self, caller: Caller) -> ListVersions:
-        """Give what ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
+        """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
         return await _snapshot(self._registry.current, caller)
 
     def subscribe(
         self, caller: Caller, versions: ListVersions, send: OnChange
     ) -> Callable[[], None]:
-        """Have ``send`` called when ``caller`` sees something else than ``versions``.
+        """Call ``send`` whenever the lists of ``caller`` differ from those before, first
+        ``versions``.
 
-        Ends when what is returned is called.
+        Returns a function that ends the subscription. A change between snapshot and subscription is
+        not lost.
         """
         key = object()
         self._watchers[key] = _Watcher(caller, versions, Subscriber(send))
-        if versions.registry is not self._registry.current:  # it was replaced meanwhile
+        if versions.registry is not self._registry.current:  # replaced since the snapshot
             self._changed.set()
 
-        def leave() -> None:
+        def cancel() -> None:
             self._watchers.pop(key, None)
 
-        return leave
+        return cancel
 
     async def run(self) -> None:
-        """Follow the registry until cancelled."""
-        stop_listening = self._registry.subscribe(self._changed.set)
-        self._changed.set()  # whoever joined before is compared now
+        """Compare after each change of the registry, until cancelled."""
+        unsubscribe = self._registry.subscribe(self._changed.set)
+        self._changed.set()  # clients that subscribed before are compared now
         try:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
                 await self._compare(self._registry.current)
         finally:
-            stop_listening()
+            unsubscribe()
 
     async def _compare(self, registry: Registry) -> None:
         current: dict[tuple[str | None, bool], ListVersions] = {}
@@ -98,7 +101,7 @@ class ListChangeMonitor:
                 current[view] = await _snapshot_or_empty(registry, watcher.caller)
             now = current[view]
             changed = [
-                kind for kind in ListKind if watcher.versions.tags.get(kind) != now.tags.get(kind)
+                kind for kind in ListKind if watcher.versions.etags.get(kind) != now.etags.get(kind)
             ]
             watcher.versions = now
             self._delivery.enqueue(watcher.subscriber, changed)
@@ -109,18 +112,18 @@ async def _snapshot(registry: Registry, caller: Caller) -> ListVersions:
     prompts = await registry.mcp_prompts(caller)
     resources = await registry.mcp_resources(caller)
     templates = await registry.mcp_templates(caller)
-    tags = {
+    etags = {
         ListKind.TOOLS: tools.etag,
         ListKind.PROMPTS: prompts.etag,
         ListKind.RESOURCES: resources.etag + templates.etag,
     }
-    return ListVersions(registry, tags)
+    return ListVersions(registry, etags)
 
 
 async def _snapshot_or_empty(registry: Registry, caller: Caller) -> ListVersions:
     try:
         return await _snapshot(registry, caller)
-    except ProxyError:  # its agent is gone: there is nothing to list any more
+    except ProxyError:  # its agent was removed: nothing can be listed any more
         return ListVersions(registry)
     except Exception:
         log.exception("facade.look_crashed")

@@ -1,4 +1,4 @@
-"""The newer era's streams of changes: ``subscriptions/listen`` (MCP 2026-07-28)."""
+"""Serves ``subscriptions/listen``: the newer era's change notifications (MCP 2026-07-28)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -30,17 +30,17 @@ from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
 
 LISTEN = "subscriptions/listen"
-"""The method."""
+"""The method that opens a stream of change notifications."""
 
 MAX_RESOURCES = 100
-"""How many resources one client follows at once."""
+"""Resource subscriptions of one client; more are left out of the filter that it gets back."""
 
 COALESCE_S = 0.05
-"""How long what changed again and again is collected: a server may say it a thousand times."""
+"""Seconds for which repeated events are merged: a server may send a thousand updates at once."""
 
 MAX_WAITING_EVENTS = 2 * MAX_RESOURCES
-"""How many events a stream holds for a client that does not read; then it is ended. All that a
-client follows may change at once."""
+"""Events that a stream buffers for a client that does not read, before the stream is ended. Twice
+MAX_RESOURCES, as all subscribed resources may change at once."""
 
 _EVENTS: dict[ListKind, ServerEvent] = {
     ListKind.TOOLS: ToolsListChanged(),
@@ -50,7 +50,11 @@ _EVENTS: dict[ListKind, ServerEvent] = {
 
 
 class _CallerEventBus:
-    """The SDK's bus for one stream: the changes of what its caller sees, and of its resources."""
+    """The event bus that the SDK expects, for one stream: list changes and resource updates.
+
+    The SDK's own bus sends every event to all streams; here a caller gets only events of what that
+    caller may see.
+    """
 
     def __init__(
         self,
@@ -61,21 +65,21 @@ class _CallerEventBus:
     ) -> None:
         self._list_changes = list_changes
         self._delivery = delivery
-        self._subscriber: Subscriber[ServerEvent] = Subscriber(self._pass_on)
+        self._subscriber: Subscriber[ServerEvent] = Subscriber(self._publish_batch)
         self._caller = caller
         self._versions = versions
         self._listener: Callable[[ServerEvent], None] | None = None
 
     async def publish(self, event: ServerEvent) -> None:
-        """Tell the stream of a change."""
+        """Send an event to the stream; part of the SDK's interface."""
         self.send(event)
 
     def send(self, event: ServerEvent) -> None:
-        """Tell the stream of a change, once it is open."""
+        """Send an event to the stream, merged with others; dropped until the stream is open."""
         self._delivery.enqueue(self._subscriber, [event])
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Have ``listener`` told of changes, until what is returned is called."""
+        """Send events to ``listener`` until the returned function is called."""
         self._listener = listener
 
         async def send(changed: frozenset[ListKind]) -> None:
@@ -85,7 +89,7 @@ class _CallerEventBus:
 
         return self._list_changes.subscribe(self._caller, self._versions, send)
 
-    async def _pass_on(self, events: frozenset[ServerEvent]) -> None:
+    async def _publish_batch(self, events: frozenset[ServerEvent]) -> None:
         if self._listener is not None:
             for event in events:
                 self._listener(event)
@@ -93,7 +97,7 @@ class _CallerEventBus:
 
 
 class ListenStreams:
-    """The open streams; at most ``max_streams``, of one tenant ``max_streams_of_tenant``."""
+    """The open streams: at most ``max_streams``, and ``max_streams_of_tenant`` of one tenant."""
 
     def __init__(
         self,
@@ -110,7 +114,7 @@ class ListenStreams:
         self._max_streams = max_streams
         self._max_streams_of_tenant = max_streams_of_tenant
         self._open: dict[ListenHandler, str] = {}
-        """Each with the tenant whose it is."""
+        """Handlers of the open streams, each with its tenant id."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -138,11 +142,11 @@ class ListenStreams:
             del self._open[handler]
 
     def _check_capacity(self, tenant_id: str) -> None:
-        """Raise CapacityExceeded when there is no room for one more stream of this tenant."""
+        """Raise CapacityExceeded if one more stream of this tenant would be too many."""
         if len(self._open) >= self._max_streams:
             raise CapacityExceeded(f"{self._max_streams} streams are open; try again later")
         limit = self._max_streams_of_tenant
-        if len(self._open) < limit:  # so that most need not be counted
+        if len(self._open) < limit:  # the usual case costs no count
             return
         if sum(tenant == tenant_id for tenant in self._open.values()) >= limit:
             raise tenant_capacity_exceeded(limit)
@@ -151,7 +155,7 @@ class ListenStreams:
     async def _subscribed_resources(
         self, request: McpRequest, wanted: SubscriptionFilter, changes: _CallerEventBus
     ) -> AsyncIterator[SubscriptionFilter]:
-        """Follow the resources that are ``wanted``; give the filter with those that can be."""
+        """Subscribe to the ``wanted`` resources; yield the filter without those that failed."""
         followed: list[str] = []
         with ExitStack() as stack:
             for uri in (wanted.resource_subscriptions or ())[:MAX_RESOURCES]:
@@ -163,6 +167,6 @@ class ListenStreams:
             yield wanted.model_copy(update={"resource_subscriptions": followed or None})
 
     def close(self) -> None:
-        """End every stream in the protocol's own way."""
+        """End every stream with the result that the protocol has for it."""
         for handler in tuple(self._open):
             handler.close()

@@ -1,4 +1,7 @@
-"""What lives as long as a session of the older eras: its log level, what it is told of."""
+"""State of a session of the older eras: its log level and its subscriptions.
+
+It is kept in the SDK's connection state, and so ends with the session.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -19,36 +22,36 @@ from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
 
 LEVEL = "level"
-"""Where a connection's state has the least severe log line that its client wants."""
+"""Key in the connection's state: lowest severity of the log messages that the client wants."""
 
 SUBSCRIPTIONS = "followed"
-"""Where it has its ``_SessionSubscriptions``."""
+"""Key in the connection's state: its ``_SessionSubscriptions``."""
 
 WATCHED = "watched"
-"""Where it has whether it is told of changes of its lists."""
+"""Key in the connection's state: True once the session gets list changes."""
 
 
 @dataclass(slots=True)
 class _SessionSubscriptions:
-    """What one session follows: how to stop it, by URI, and how many more are being asked for."""
+    """The resource subscriptions of one session, and how many more are being confirmed."""
 
-    stops: dict[str, Callable[[], None]] = field(default_factory=dict)
+    cancel_by_uri: dict[str, Callable[[], None]] = field(default_factory=dict)
     pending: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether it may follow no more."""
-        return len(self.stops) + self.pending >= MAX_RESOURCES
+        """Whether the session may subscribe to no more resources."""
+        return len(self.cancel_by_uri) + self.pending >= MAX_RESOURCES
 
-    def stop_all(self) -> None:
-        """Follow nothing any more."""
-        for stop in self.stops.values():
-            stop()
-        self.stops.clear()
+    def cancel_all(self) -> None:
+        """Cancel every subscription."""
+        for cancel in self.cancel_by_uri.values():
+            cancel()
+        self.cancel_by_uri.clear()
 
 
 class SessionState:
-    """Serves what clients of the older eras ask of their session."""
+    """Handles the requests of older eras that change the state of a session."""
 
     def __init__(
         self, list_changes: ListChangeMonitor, subscriptions: Subscriptions, delivery: Delivery
@@ -58,9 +61,9 @@ class SessionState:
         self._delivery = delivery
 
     async def watch(self, context: Context, caller: Caller) -> None:
-        """Tell a session of changes of its lists from now on, until it ends.
+        """Send list changes to a session from now on, until it ends.
 
-        Once is enough: a client may say as often as it likes that it is ready.
+        Repeated calls do nothing: a client may send ``notifications/initialized`` many times.
         """
         session, connection = context.session, _connection_of(context)
         if connection.state.get(WATCHED):
@@ -68,7 +71,7 @@ class SessionState:
         connection.state[WATCHED] = True
         try:
             versions = await self._list_changes.snapshot(caller)
-        except ProxyError:  # it is told what is wrong when it asks for a list
+        except ProxyError:  # the client gets this error when it requests a list
             versions = ListVersions()
 
         async def send(changed: frozenset[ListKind]) -> None:
@@ -77,50 +80,50 @@ class SessionState:
         connection.exit_stack.callback(self._list_changes.subscribe(caller, versions, send))
 
     async def subscribe(self, context: Context, request: McpRequest, uri: str) -> EmptyResult:
-        """Tell a session of updates of a resource, until it unsubscribes or ends. Raises MCPError.
+        """Send updates of a resource to a session until it unsubscribes or ends. Raises MCPError.
 
         Subscribing twice is the same as once.
         """
-        followed = _subscriptions_of(context)
-        if uri in followed.stops:
+        subscriptions = _subscriptions_of(context)
+        if uri in subscriptions.cancel_by_uri:
             return EmptyResult()
-        if followed.is_full:
+        if subscriptions.is_full:
             raise MCPError(
                 INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
             )
         subscriber: Subscriber[str] = Subscriber(_send_updates_to(context.session))
-        followed.pending += 1
+        subscriptions.pending += 1
         try:
-            stop = await self._subscriptions.subscribe(
+            cancel = await self._subscriptions.subscribe(
                 request.to_call(Kind.RESOURCE, uri, {}),
                 lambda: self._delivery.enqueue(subscriber, [uri]),
             )
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
         finally:
-            followed.pending -= 1
-        if uri in followed.stops:  # it was asked for twice at once
-            stop()
+            subscriptions.pending -= 1
+        if uri in subscriptions.cancel_by_uri:  # two such requests ran at the same time
+            cancel()
         else:
-            followed.stops[uri] = stop
+            subscriptions.cancel_by_uri[uri] = cancel
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, uri: str) -> EmptyResult:
-        """Stop telling a session of a resource; one that it does not follow is no error."""
-        stop = _subscriptions_of(context).stops.pop(uri, None)
-        if stop is not None:
-            stop()
+        """Cancel a subscription; one that does not exist is no error."""
+        cancel = _subscriptions_of(context).cancel_by_uri.pop(uri, None)
+        if cancel is not None:
+            cancel()
         return EmptyResult()
 
 
 def level_of(context: Context) -> str | None:
-    """Give what a session wants of log lines: all, until it says otherwise."""
+    """Return the log level of a session: the lowest, until the client sets another one."""
     level = _connection_of(context).state.get(LEVEL, LEVELS[0])
     return level if isinstance(level, str) else None
 
 
 async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
-    """Take what a session wants of log lines."""
+    """Set the log level of a session (``logging/setLevel``)."""
     _connection_of(context).state[LEVEL] = params.level
     return EmptyResult()
 
@@ -143,15 +146,15 @@ async def _send_list_changed(session: ServerSession, changed: frozenset[ListKind
 
 
 def _subscriptions_of(context: Context) -> _SessionSubscriptions:
-    """Give what a session follows; when the session ends, it follows nothing."""
+    """Return the subscriptions of a session; created on first use, cancelled when it ends."""
     connection = _connection_of(context)
-    followed: _SessionSubscriptions | None = connection.state.get(SUBSCRIPTIONS)
-    if followed is None:
-        connection.state[SUBSCRIPTIONS] = followed = _SessionSubscriptions()
-        connection.exit_stack.callback(followed.stop_all)
-    return followed
+    subscriptions: _SessionSubscriptions | None = connection.state.get(SUBSCRIPTIONS)
+    if subscriptions is None:
+        connection.state[SUBSCRIPTIONS] = subscriptions = _SessionSubscriptions()
+        connection.exit_stack.callback(subscriptions.cancel_all)
+    return subscriptions
 
 
 def _connection_of(context: Context) -> Connection:
-    """Give what lives as long as the client's connection; the SDK shows no other way to it."""
+    """Return the SDK's state of the client's connection, which has no public accessor."""
     return context.session._connection  # noqa: SLF001
