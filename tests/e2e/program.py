@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.bounds import BOUND_S
+from tests.e2e.launch import Process, launch
 
 UNLIMITED = {
     f"MCP_PROXY_RATE_LIMIT_{name}": "0"
@@ -25,7 +25,7 @@ UNLIMITED = {
 class Program:
     """A running ``mcp-tools-proxy serve``."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: Process, port: int, log: Path) -> None:
         self.process = process
         self.port = port
         self._log = log
@@ -43,23 +43,23 @@ class Program:
 
 @contextmanager
 def started(
-    folder: Path, environment: Mapping[str, str] | None = None, *, output: int | None = None
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    output: int | None = None,
+    fresh: bool = False,
 ) -> Iterator[Program]:
     """Start the program in ``folder`` and wait until it answers; it is gone afterwards.
 
-    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log.
+    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log. ``fresh``
+    is as in ``launch``.
     """
     port = free_port()
     log = folder / "service.log"
-    command = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "serve", "--port", str(port)]
     with log.open("wb") as out:
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            command,
-            cwd=folder,
-            env={"PATH": "/usr/bin:/bin", **(environment or {})},
-            stdout=out if output is None else output,
-            stderr=output,
-        )
+        streams = (subprocess.DEVNULL, out.fileno() if output is None else output, output)
+        arguments = ["serve", "--port", str(port)]
+        process = launch(arguments, folder, environment, streams=streams, fresh=fresh)
     program = Program(process, port, log)
     try:
         _wait_until_it_answers(program)

@@ -13,12 +13,15 @@ from queue import Empty, Queue
 from typing import Any
 
 from tests.bounds import BOUND_S
+from tests.e2e.fork_server import PROGRAM
+from tests.e2e.launch import Process, launch
 from tests.e2e.program import UNLIMITED
 
 Json = dict[str, Any]
 
 
-COMMAND = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1"]
+ARGUMENTS = ["stdio", "--tenant", "tenant_1"]
+COMMAND = [sys.executable, "-m", PROGRAM, *ARGUMENTS]
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -28,7 +31,7 @@ MODERN = {
 class StdioProgram:
     """A running program; what it prints is kept."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: Process, log: Path) -> None:
         self.process = process
         self.printed: list[bytes] = []
         self._log = log
@@ -105,21 +108,18 @@ def stdio_program(
     *,
     stdin: int = subprocess.PIPE,
     stderr: int | None = None,
+    fresh: bool = False,
 ) -> Iterator[StdioProgram]:
     """Start the program in ``folder``; it is gone afterwards.
 
-    ``stderr`` is a descriptor for its stderr, instead of a file for its log.
+    ``stderr`` is a descriptor for its stderr, instead of a file for its log. ``fresh`` is as in
+    ``launch``.
     """
     log = folder / "stdio.log"
     with log.open("wb") as err:
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            COMMAND,
-            cwd=folder,
-            env={"PATH": "/usr/bin:/bin", **UNLIMITED, **(environment or {})},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=err if stderr is None else stderr,
-        )
+        streams = (stdin, subprocess.PIPE, err.fileno() if stderr is None else stderr)
+        settings = {**UNLIMITED, **(environment or {})}
+        process = launch(ARGUMENTS, folder, settings, streams=streams, fresh=fresh)
     program = StdioProgram(process, log)
     try:
         yield program

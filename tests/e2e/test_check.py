@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.bounds import BOUND_S
 from tests.configuration import Config, Json, make_preset
+from tests.e2e.launch import launch, run
 from tests.mcp_servers.programs import raw_entry
 
 pytestmark = pytest.mark.e2e
@@ -20,16 +20,11 @@ DEAD: Json = {"url": "http://127.0.0.1:9/mcp"}
 ECHO = make_preset("echo", tools=[("s1", "echo")])
 
 
-def check(*options: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+def check(
+    *options: str, environment: Mapping[str, str] | None = None, fresh: bool = False
+) -> tuple[int, str, str]:
     """Run the command in the test's own folder; give its exit code, stdout and stderr."""
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "mcp_tools_proxy.cli.main", "check", *options],
-        env={"PATH": "/usr/bin:/bin", **(environment or {})},
-        capture_output=True,
-        timeout=BOUND_S,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return run(Path.cwd(), "check", *options, fresh=fresh, **(environment or {}))
 
 
 def write(folder: Path, *presets: Json, **servers: Json) -> None:
@@ -38,7 +33,7 @@ def write(folder: Path, *presets: Json, **servers: Json) -> None:
 
 def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo", "meta"]))
-    code, out, err = check()
+    code, out, err = check(fresh=True)
     servers, presets = out.split("Presets")
     assert (code, err) == (0, "")
     offers = "2 tools, 2 prompts, 1 resource, 1 resource template"
@@ -217,7 +212,7 @@ def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
 def test_bad_usage_and_bad_settings_exit_2_in_one_line(
     options: list[str], environment: dict[str, str]
 ) -> None:
-    code, out, err = check(*options, environment=environment)
+    code, out, err = check(*options, environment=environment, fresh=True)
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
@@ -226,15 +221,17 @@ def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals
     pid_file = tmp_path / "pid"
     script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcp_tools_proxy.cli.main", "check"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        wait_for(pid_file)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=BOUND_S)
-    assert (process.returncode, b"Traceback" in err) == (128 + number, False)
+    with (tmp_path / "stderr.txt").open("w+b") as err:
+        streams = (None, subprocess.DEVNULL, err.fileno())
+        process = launch(["check"], tmp_path, streams=streams, fresh=True)
+        try:
+            wait_for(pid_file)
+            process.send_signal(number)
+            code = process.wait(BOUND_S)
+        finally:
+            process.kill()
+        err.seek(0)
+        assert (code, b"Traceback" in err.read()) == (128 + number, False)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
 

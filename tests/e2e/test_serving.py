@@ -42,7 +42,7 @@ def environment(retrieval: HangingRetrieval, **more: str) -> dict[str, str]:
 
 
 def test_it_answers_calls_and_logs_one_json_line_for_each(tmp_path: Path) -> None:
-    with started(tmp_path) as program:
+    with started(tmp_path, fresh=True) as program:
         answer = program.http.post(EXECUTE, json=SECTION | {"trace_id": "t-1"}).json()
         program.stop()
         lines = [line for line in program.log_lines() if line["event"] == "tool.call"]
@@ -51,7 +51,7 @@ def test_it_answers_calls_and_logs_one_json_line_for_each(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it(tmp_path: Path, sig: int) -> None:
-    with started(tmp_path) as program:
+    with started(tmp_path, fresh=True) as program:
         assert program.stop(sig) in {0, 143, -sig, 128 + sig}
 
 

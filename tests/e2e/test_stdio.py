@@ -31,6 +31,7 @@ def behind(
     environment: dict[str, str] | None = None,
     *,
     call_timeout_s: float = 60,
+    fresh: bool = False,
     **options: object,
 ) -> Iterator[StdioProgram]:
     """Start the program with a server over stdio behind it."""
@@ -39,7 +40,7 @@ def behind(
     servers = {"s1": telling_its_pid(entry, folder / "server.pid")}
     more = {"requestTimeoutSeconds": call_timeout_s}
     Config(servers=servers, presets=[preset], more=more).write(folder / "config")
-    with stdio_program(folder, environment) as program:
+    with stdio_program(folder, environment, fresh=fresh) as program:
         yield program
 
 
@@ -60,7 +61,7 @@ def messages(program: StdioProgram) -> list[object]:
 
 
 def test_a_client_calls_a_servers_tool_and_reads_a_document(tmp_path: Path) -> None:
-    with behind(tmp_path) as program:
+    with behind(tmp_path, fresh=True) as program:
         program.call(1, "s1:echo", text="hé")
         program.call(2, "read_doc_metadata", doc_id="doc_1")
         echoed, read = program.answer(1), program.answer(2)
@@ -156,7 +157,7 @@ def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn:
 def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
     tmp_path: Path, sig: int
 ) -> None:
-    with behind(tmp_path, stubborn=True) as program:
+    with behind(tmp_path, fresh=True, stubborn=True) as program:
         program.call(1, "s1:echo")
         program.answer(1)
         code = program.stop(sig)
