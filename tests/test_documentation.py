@@ -132,6 +132,29 @@ def test_documentation_links_to_its_own_pages_only() -> None:
     assert outside == []
 
 
+_NAMED = re.compile(r"`([\w./-]+\.py)(?:::(\w+))?`(?! \(new)")
+_BASES = (ROOT, ROOT / "services/mcp_tools_proxy")
+FOR_CONTRIBUTORS = [
+    page for page in PAGES if page.parent.name in {"contributing", "decisions", "reference"}
+]
+
+
+def is_lost(file: str, test: str) -> bool:
+    """Tell whether there is no such file in the repository, or no such test in the file."""
+    found = [base / file for base in _BASES if (base / file).is_file()]
+    if not found and "/" not in file:
+        found = list((ROOT / "services").rglob(file))
+    return not found or f"def {test}(" * bool(test) not in text_of(found[0])
+
+
+def test_files_and_tests_that_are_named_are_there() -> None:
+    """A recipe that names a file which was renamed since is worse than none."""
+    named = [(page, *found) for page in FOR_CONTRIBUTORS for found in _NAMED.findall(text_of(page))]
+    assert named
+    lost = {f"{name_of(page)}: {file} {test}" for page, file, test in named if is_lost(file, test)}
+    assert sorted(lost) == []
+
+
 def test_the_index_of_decisions_lists_every_page() -> None:
     pages = {page.name for page in DECISIONS.glob("*.md")} - {"index.md"}
     assert pages
