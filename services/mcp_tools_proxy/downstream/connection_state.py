@@ -65,9 +65,7 @@ class ConnectionState:
         self._decided.set()
 
     def unavailable_until(self, retry_at: float) -> None:
-        """Fail calls at once until ``retry_at`` on the clock, the time of the next
-        attempt.
-        """
+        """Fail calls at once until the next attempt at ``retry_at``, a time on the clock."""
         self._retry_at = retry_at
         self._decided.set()
 

@@ -1,1 +1,1 @@
-"""Tools, prompts and resources of downstream servers as components of the gateway."""
+"""Tools, prompts and resources of downstream servers, as components that the gateway calls."""

@@ -1,4 +1,4 @@
-"""Makes the components of a view: what callers list and use."""
+"""Builds the components of a view: what callers list and call."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ComponentT = TypeVar("ComponentT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Everything remote that can be used, in the view's order; several may share a key (P-13)."""
+    """All remote components, in the view's order; several may share a key (P-13)."""
 
     tools: tuple[Tool, ...] = ()
     prompts: tuple[Prompt, ...] = ()
@@ -27,10 +27,10 @@ class Components:
 
 
 def build_components(view: View, pool: Pool, *, max_text_bytes: int) -> Components:
-    """Make a component of each item of ``view``, bound to its server's session of now.
+    """Build a component for each item of ``view``, bound to the present session of its server.
 
-    An item whose server left meanwhile is left out: another view is on its way. Calls of the
-    components end on the session they were made with.
+    An item whose server was removed meanwhile is left out: another view follows. Calls of a
+    component end on the session that it is bound to.
     """
     return Components(
         tools=_build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes),

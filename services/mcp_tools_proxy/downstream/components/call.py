@@ -1,7 +1,8 @@
-"""One use of a component on its server: what is sent along, what is counted, what is logged.
+"""One call of a component at its server: the ``_meta`` sent along, metrics, debug log, errors.
 
-The debug lines are two links of F-20's chain: ``facade_to_downstream.request``, and
-``downstream.response`` or ``.error``. They tell names, sizes and types (contract §7).
+The debug events are two steps of F-20's chain: ``facade_to_downstream.request``, and
+``downstream.response`` or ``.error``. They contain names, sizes and types, no content (contract
+§7).
 """
 
 import asyncio
@@ -29,13 +30,13 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 
 BLOCKS = ("content", "messages", "contents")
-"""The fields that have the parts of a tool's, a prompt's and a resource's answer."""
+"""The fields that hold the parts of a tool's, a prompt's and a resource's result."""
 
 LEAST_BLOCK_BYTES = 20
-"""``{"type":"x","y":""},`` is the least that a part takes as JSON."""
+"""``{"type":"x","y":""},`` is the smallest part as JSON."""
 
 MAX_DATA_BYTES = 8192
-"""Largest ``data`` of a server's error that is passed on, as JSON."""
+"""The largest ``data`` of a server's error that is passed on, as JSON."""
 
 _JSON_TYPES: Mapping[type, str] = {
     NoneType: "null",
@@ -50,14 +51,14 @@ _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """One component's way to its server; ``name`` is what the server calls the component."""
+    """One component at its server; ``name`` is the server's own name for it."""
 
     session: Session
     spec: ComponentSpec
     name: str
     _log: Any = field(
         init=False, repr=False, default_factory=lambda: structlog.get_logger().bind()
-    )  # bound once: the lazy one binds at each look
+    )  # bound once: structlog's lazy logger binds at each attribute access
 
     async def call(
         self,
@@ -68,12 +69,12 @@ class RemoteTarget:
         read: Callable[[Any], Result],
         refuse: Callable[[JsonRpcError], ProxyError],
     ) -> Result:
-        """Send one request for ``call`` and return what ``read`` makes of the raw answer.
+        """Send one request for ``call`` and return what ``read`` converts the raw result to.
 
-        It may be as large as its server's results may. ``refuse`` makes our error of the server's.
-        An answer that asks for input is given as it came to a client that
-        ``supports_input_required``. Raises those errors, ``read``'s and the session's, and
-        ToolFailed for input that cannot be given.
+        ``refuse`` converts a JSON-RPC error of the server. An ``input_required`` result is returned
+        unchanged to a client that supports it. Raises these errors, those of ``read`` and of the
+        session, and ToolFailed for input that cannot be supplied. The server's ``max_result_bytes``
+        applies.
         """
         params["_meta"] = meta_of(call)
         debug_enabled = self._log.is_enabled_for(logging.DEBUG)
@@ -112,7 +113,10 @@ class RemoteTarget:
         return result
 
     def _input_required_result(self, raw: dict[str, Any], call: Call) -> Result:
-        """Give a question to the client that will come back with the answers. Raises ToolFailed."""
+        """Return an ``input_required`` result, for a client that supports all of it.
+
+        Raises ToolFailed for any other client.
+        """
         if not (call.client.supports_input_required and supports_all(call.client, raw)):
             name, kind = quote(self.spec.name), call.kind.value
             raise ToolFailed(
@@ -141,7 +145,7 @@ class RemoteTarget:
 
 
 def _check_count(raw: object, max_bytes: int) -> None:
-    """Raise ResultTooLarge for more blocks than can fit, before each is looked at."""
+    """Raise ResultTooLarge for more parts than fit into ``max_bytes``, before they are parsed."""
     blocks = _blocks_of(raw) if isinstance(raw, dict) else None
     if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
         raise ResultTooLarge(
@@ -152,10 +156,10 @@ def _check_count(raw: object, max_bytes: int) -> None:
 
 
 def meta_of(call: Call) -> dict[str, object]:
-    """Make the ``_meta`` of a request: the caller's own (W-12), our trace id, W3C trace context.
+    """Build the ``_meta`` of a request: the caller's own (W-12), our trace id, W3C trace context.
 
-    Ours wins, and what MCP reserves never comes from a caller. Without a ``traceparent`` from the
-    caller one is made of a trace id that W3C would accept.
+    Ours wins, and a caller cannot set keys that MCP reserves. Without a ``traceparent`` from the
+    caller one is derived from the trace id, if W3C's format accepts that id.
     """
     meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **call.trace_context}
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
@@ -166,7 +170,7 @@ def meta_of(call: Call) -> dict[str, object]:
 
 
 def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
-    """Make the error of a server that answered with one; its own words are quoted and cut."""
+    """Build the error for a server's JSON-RPC error; the server's own words are quoted and cut."""
     message = quote(error.message, MESSAGE_CHARS)
     details: dict[str, object] = {"code": error.code}
     if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
@@ -177,19 +181,22 @@ def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
 
 
 def require_valid(result: Result | None, name: str, expected: str) -> Result:
-    """Give what an answer was brought into. Raises ToolFailed when it is not what is expected."""
+    """Return ``result``.
+
+    Raises ToolFailed if it is None: the server's answer was not as ``expected``.
+    """
     if result is None:
         raise ToolFailed(f"{name} failed: its server's answer is not {expected}")
     return result
 
 
 def type_of(raw: object) -> str:
-    """Name the JSON type of a value."""
+    """Return the name of a value's JSON type."""
     return _JSON_TYPES.get(type(raw), "a number")
 
 
 def shape_of(raw: object) -> dict[str, object]:
-    """Tell sizes and types of an answer, no text of it."""
+    """Return the sizes and types of a result for the log, none of its text."""
     if not isinstance(raw, dict):
         return {"type": type_of(raw)}
     blocks = _blocks_of(raw)

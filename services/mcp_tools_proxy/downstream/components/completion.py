@@ -1,4 +1,4 @@
-"""Completing an argument of a prompt, or of a resource template, as a component."""
+"""Completes an argument of a prompt, or a variable of a resource template, as a component."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 CAPABILITY = "completions"
 MAX_VALUES = 100
-"""The most that one answer may have (MCP)."""
+"""MCP's limit of values in one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion(NamesNoDocument):
-    """Has a server complete an argument of what ``ref`` names; it may be asked again."""
+    """Has a server complete an argument of the component that ``ref`` names; repeatable."""
 
     spec: ComponentSpec
     target: RemoteTarget
     ref: JsonObject
-    """MCP's reference, by the name that the server knows."""
+    """MCP's reference to the component, by the server's own name."""
 
     def parse(self, arguments: JsonObject) -> dict[str, Any]:
-        """Take ``{"argument": {"name", "value"}, "context"?: {"arguments"?: {…}}}``.
+        """Accept ``{"argument": {"name", "value"}, "context"?: {"arguments"?: {…}}}``.
 
         Raises InvalidArguments.
         """
@@ -41,9 +41,9 @@ class Completion(NamesNoDocument):
         return {"argument": argument, "context": context}
 
     async def call(self, parsed: Any, call: Call) -> Result:
-        """Give ``completion``: ``values``, ``total``?, ``hasMore``?. Raises ToolFailed.
+        """Return ``completion``: ``values``, ``total``?, ``hasMore``?. Raises ToolFailed.
 
-        There are no values where the server completes nothing.
+        There are no values if the server does not offer completion.
         """
         if not self.target.session.connection_state.offers(CAPABILITY):
             return Result(value={"completion": {"values": []}}, tokens=0)

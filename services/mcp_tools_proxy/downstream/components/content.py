@@ -1,4 +1,4 @@
-"""Content blocks of MCP results: their types, what is valid, how they are cut."""
+"""Content blocks of MCP results: inferring their type, validating and cutting them."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -8,13 +8,13 @@ from pydantic_core import to_json
 from mcp_tools_proxy.wire.text import cut_utf8, utf8_len
 
 MAX_DEPTH = 100
-"""Levels of nesting that are shown of an answer that cannot be encoded as it is."""
+"""Levels of nesting that are kept of an answer that cannot be encoded as it is."""
 
 Block = dict[str, Any]
 
 
 class TextBudget:
-    """Cuts the texts of one result together to ``max_bytes`` of UTF-8 (contract §2)."""
+    """Cuts the texts of one result to ``max_bytes`` of UTF-8 in all (contract §2)."""
 
     def __init__(self, max_bytes: int) -> None:
         self.chars = 0
@@ -23,7 +23,7 @@ class TextBudget:
         self._left_bytes = max_bytes
 
     def cut(self, text: str) -> str:
-        """Give as much of ``text`` as there is room for; after the first cut, nothing."""
+        """Return as much of ``text`` as the budget allows; after the first cut, nothing."""
         kept = cut_utf8(text, self._left_bytes)
         self.chars += len(kept)
         if len(kept) < len(text):
@@ -34,7 +34,7 @@ class TextBudget:
         return kept
 
     def cut_text_of(self, holder: Block) -> Block:
-        """Cut ``holder["text"]``, if there is one; a holder that needs no cut comes back as is."""
+        """Cut ``holder["text"]``, if present; return ``holder`` itself if nothing was cut."""
         text = holder.get("text")
         if not isinstance(text, str):
             return holder
@@ -42,7 +42,7 @@ class TextBudget:
         return holder if kept is text or kept == text else {**holder, "text": kept}
 
     def cut_block(self, block: Block) -> Block:
-        """Cut a content block: a text, or the text of an embedded resource."""
+        """Cut a content block: the text of a text block or of an embedded resource."""
         if block["type"] == "text":
             return self.cut_text_of(block)
         if block["type"] == "resource":
@@ -52,9 +52,9 @@ class TextBudget:
 
 
 def encodable(value: object) -> Any:
-    """Give ``value`` itself if it can be encoded as JSON, else a copy that can.
+    """Return ``value`` itself if it can be encoded as JSON, else a copy that can.
 
-    Half characters become U+FFFD, and what is nested too deeply a remark.
+    Lone surrogates become U+FFFD, and values nested too deeply become a short text.
     """
     try:
         to_json(value)
@@ -78,7 +78,7 @@ def _mended(value: object, depth: int) -> object:
 
 
 def with_type(block: object) -> object:
-    """Add a content block's missing ``type``, where its other fields tell it (F-18)."""
+    """Add a content block's missing ``type``, where the other fields imply one (F-18)."""
     if not isinstance(block, dict) or block.get("type") is not None:
         return block
     kind = _inferred(block)
@@ -95,14 +95,17 @@ def _inferred(block: Block) -> str | None:
 
 
 def as_blocks(items: list[object]) -> list[Block] | None:
-    """Give content blocks, their missing types inferred; None when one is not valid."""
+    """Return content blocks with missing types inferred; None if one is invalid."""
     typed = [with_type(item) for item in items]
     blocks = [block for block in typed if is_block(block)]
     return blocks if len(blocks) == len(typed) else None
 
 
 def is_block(block: object) -> TypeGuard[Block]:
-    """Tell whether ``block`` is a valid content block; of types unknown here nothing is asked."""
+    """Return whether ``block`` is a valid content block.
+
+    Blocks of unknown types are not checked further.
+    """
     if not isinstance(block, dict):
         return False
     match block.get("type"):
@@ -119,7 +122,7 @@ def is_block(block: object) -> TypeGuard[Block]:
 
 
 def is_resource_contents(contents: object) -> bool:
-    """Tell whether ``contents`` is a resource's text or blob, with its URI."""
+    """Return whether ``contents`` is a resource's text or blob with a URI."""
     if not isinstance(contents, dict):
         return False
     return _has_text(contents, "uri") and (
@@ -128,7 +131,7 @@ def is_resource_contents(contents: object) -> bool:
 
 
 def as_text_block(item: object) -> Block:
-    """Show an invalid content block as text: its own text, else its JSON (F-19)."""
+    """Convert an invalid content block to text: its own text, else its JSON (F-19)."""
     if isinstance(item, dict) and "text" in item:
         item = item["text"]
     return {"type": "text", "text": item if isinstance(item, str) else to_json(item).decode()}

@@ -1,4 +1,4 @@
-"""What servers answer, brought into the shape of the envelope: pure functions on raw JSON."""
+"""Converts servers' results to the values of the envelope: pure functions on raw JSON."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +20,10 @@ from mcp_tools_proxy.downstream.components.content import (
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 MESSAGE_CHARS = 500
-"""What a message shows of a server's own words."""
+"""How many characters of a server's own words an error message contains."""
 
 INPUT_REQUIRED = "input_required"
-"""The ``resultType`` by which a server asks for input before it goes on (MCP 2026-07-28)."""
+"""The ``resultType`` of a server that needs input before it can go on (MCP 2026-07-28)."""
 
 _SHAPED = frozenset(
     {
@@ -33,15 +33,15 @@ _SHAPED = frozenset(
         *("tokens", "truncated"),
     }
 )
-"""The fields of answers that mean something here, and those that are added; others are kept."""
+"""The fields of results that are read or added here; all others are passed on unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """A tools/call result: ``content``, ``structured_content``?, ``meta``?, tokens, truncated.
 
-    Content blocks, and fields that nobody knows here, are as on the MCP wire. ``decode_failed``
-    says that it was no valid result.
+    Content blocks and unknown fields are as on the MCP wire. ``decode_failed`` means that the
+    result was not valid.
     """
 
     value: dict[str, Any]
@@ -51,11 +51,11 @@ class ToolAnswer:
 
 
 def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
-    """Bring a tools/call result into shape.
+    """Convert a tools/call result.
 
-    A valid one is passed on (F-17), missing block types are inferred (F-18), and what is no result
-    at all becomes text and a structured object (F-19). Texts are cut together to
-    ``max_text_bytes``; a text block that nothing is left of is left out.
+    A valid one is passed on (F-17), missing block types are inferred (F-18), and an invalid one
+    becomes text and a structured object (F-19). All texts together are cut to ``max_text_bytes``; a
+    text block that became empty is left out.
     """
     raw = encodable(raw)
     content = _valid_content(raw)
@@ -84,7 +84,7 @@ def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
 
 
 def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
-    """Make the error of an answer that says ``isError``; its content is kept in ``details``."""
+    """Build the error for a result with ``isError``; ``details`` keeps its content."""
     texts = (b["text"] for b in answer.value["content"] if b.get("type") == "text")
     text = next((stripped for each in texts if (stripped := each.strip())), "")
     message = quote(text, MESSAGE_CHARS) if text else "it gave no text"
@@ -93,15 +93,15 @@ def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
 
 
 def input_required(raw: object) -> bool:
-    """Tell whether an answer asks for input instead of being a result."""
+    """Return whether an answer requires input instead of being a result."""
     return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 
 
 def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | None:
-    """Bring a prompts/get result into shape: messages, description?, meta?, tokens, truncated.
+    """Convert a prompts/get result: messages, description?, meta?, tokens, truncated.
 
-    Missing block types are inferred (F-18), unknown fields are kept (W-14). None when it cannot be
-    decoded.
+    Missing block types are inferred (F-18), unknown fields are kept (W-14). None if the result is
+    invalid.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
@@ -117,10 +117,10 @@ def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | Non
 
 
 def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | None:
-    """Bring a resources/read result into shape: contents, meta?, tokens, truncated.
+    """Convert a resources/read result: contents, meta?, tokens, truncated.
 
-    Nothing is added, no media type either, and unknown fields are kept (W-14). None when it cannot
-    be decoded.
+    Nothing is added, not even a media type, and unknown fields are kept (W-14). None if the result
+    is invalid.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict):
@@ -134,7 +134,7 @@ def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | N
 
 
 def _valid_content(raw: object) -> list[Block] | None:
-    """Give the content of a valid result, types inferred; None when it is not valid."""
+    """Return the content of a valid result, types inferred; None if the result is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), list):
         return None
     if not isinstance(raw.get("isError", False), bool):
@@ -143,7 +143,7 @@ def _valid_content(raw: object) -> list[Block] | None:
 
 
 def _content_of_anything(raw: object) -> list[Block]:
-    """Give the items of ``content``, invalid ones as text; without any, all of ``raw`` as text."""
+    """Return the items of ``content``, invalid ones as text; without items, ``raw`` as text."""
     items = raw.get("content") if isinstance(raw, dict) else None
     blocks = [with_type(item) for item in items] if isinstance(items, list) else []
     shown = [block if is_block(block) else as_text_block(block) for block in blocks]
@@ -169,7 +169,7 @@ def _cut(content: list[Block], budget: TextBudget) -> list[Block]:
 
 
 def _unknown(raw: Block) -> Block:
-    """Give the fields of an answer that nobody knows here: MCP lets servers add some."""
+    """Return the fields of an answer that are not read here: MCP allows servers to add fields."""
     return {key: field for key, field in raw.items() if key not in _SHAPED}
 
 
@@ -180,7 +180,7 @@ def _result(value: dict[str, Any], raw: Block, budget: TextBudget) -> Result:
 
 
 def _finish(value: dict[str, Any], budget: TextBudget) -> int:
-    """Add ``tokens`` and ``truncated``; give the tokens."""
+    """Add ``tokens`` and ``truncated``; return the tokens."""
     size = budget.chars or len(to_json(value))
     value["tokens"] = tokens = estimate_tokens(size)
     value["truncated"] = budget.truncated

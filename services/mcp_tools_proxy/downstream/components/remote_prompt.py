@@ -17,12 +17,12 @@ from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
 
 MAX_NAMES = 20
-"""How many names of declared arguments one message tells."""
+"""How many names of declared arguments an error message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePrompt(NamesNoDocument):
-    """Fetches one prompt of one server; fetching changes nothing, so it may be sent again."""
+    """Fetches one prompt of one server. Fetching has no effect, so the request may be repeated."""
 
     spec: PromptSpec
     target: RemoteTarget
@@ -30,7 +30,7 @@ class RemotePrompt(NamesNoDocument):
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
-        """Make the prompt that ``route`` leads to."""
+        """Build the prompt of a route."""
         listed = cast("list[Mapping[str, Any]]", route.descriptor.get("arguments") or [])
         spec = PromptSpec(
             name=route.name,
@@ -42,7 +42,7 @@ class RemotePrompt(NamesNoDocument):
         return cls(spec, RemoteTarget(session, spec, route.name), max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
-        """Accept strings for the declared arguments, the required ones at least.
+        """Accept strings for declared arguments; all required ones must be present.
 
         Raises InvalidArguments.
         """
@@ -57,12 +57,12 @@ class RemotePrompt(NamesNoDocument):
 
     @property
     def completion(self) -> Completion:
-        """What completes its arguments."""
+        """The component that completes the prompt's arguments."""
         ref = {"type": "ref/prompt", "name": self.target.name}
         return Completion(self.spec, self.target, ref)
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Have the server fill it in; gives ``messages`` and perhaps ``description``."""
+        """Fetch the prompt with its arguments filled in: ``messages``, ``description``?."""
         return await self.target.call(
             call,
             "prompts/get",

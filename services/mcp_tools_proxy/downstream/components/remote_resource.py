@@ -1,4 +1,4 @@
-"""A resource of a downstream server, and a template of many, as components."""
+"""A resource of a downstream server, and a template of resources, as components."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,12 +23,12 @@ from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
-"""How servers say that they have no such resource, of old and since MCP 2026-07-28."""
+"""The JSON-RPC codes for an unknown resource: before and since MCP 2026-07-28."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteResource(NamesNoDocument):
-    """Reads ``uri`` from one server; reading may be sent again."""
+    """Reads ``uri`` from one server; the request may be repeated."""
 
     spec: ResourceSpec
     target: RemoteTarget
@@ -37,17 +37,17 @@ class RemoteResource(NamesNoDocument):
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
-        """Make the resource that ``route`` leads to."""
+        """Build the resource of a route."""
         spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
         return cls(spec, RemoteTarget(session, spec, route.name), route.name, max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> None:
-        """Accept no arguments: a URI says it all. Raises InvalidArguments."""
+        """Accept no arguments: the URI identifies all. Raises InvalidArguments."""
         if arguments:
             raise InvalidArguments("a resource takes no arguments, only its uri")
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Have the server read it. Raises ResourceNotFound, ToolFailed."""
+        """Read the resource. Raises ResourceNotFound, ToolFailed."""
         return await self.target.call(
             call,
             "resources/read",
@@ -59,7 +59,10 @@ class RemoteResource(NamesNoDocument):
     async def watch(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
-        """Subscribe to it at its server, once for all who do. Raises ProxyError."""
+        """Subscribe to the resource; all listeners share one subscription at the server.
+
+        Returns the function that unsubscribes. Raises ProxyError.
+        """
         try:
             return await self.target.session.watch(self.uri, on_update, tenant_id)
         except JsonRpcError as error:
@@ -82,32 +85,33 @@ class RemoteResource(NamesNoDocument):
 
 @dataclass(frozen=True, slots=True)
 class RemoteTemplate:
-    """Stands for every URI that its template matches."""
+    """Represents every URI that its template matches."""
 
     resource: RemoteResource
     template: UriTemplate
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
-        """Make the template that ``route`` leads to; discovery has seen that it parses."""
+        """Build the template of a route; discovery has checked that the template parses."""
         resource = RemoteResource.build(route, session, max_text_bytes)
         return cls(resource, UriTemplate.parse(route.name))
 
     @property
     def spec(self) -> ResourceSpec:
-        """Describe the template."""
+        """The description of the template."""
         return self.resource.spec
 
     @property
     def completion(self) -> Completion:
-        """What completes its variables."""
+        """The component that completes the template's variables."""
         ref = {"type": "ref/resource", "uri": self.resource.uri}
         return Completion(self.spec, self.resource.target, ref)
 
     def at(self, uri: str) -> RemoteResource | None:
-        """Give the resource at ``uri``, None when it is not one of the template's.
+        """Return the resource at ``uri``; None if the template does not match.
 
-        One that is too long or has ``..`` never is.
+        A URI that is too long or contains ``..`` never matches: ``..`` could leave the template's
+        folder.
         """
         matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
         if matched is None or not is_normalized_path(uri):

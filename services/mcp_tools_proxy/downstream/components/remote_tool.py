@@ -1,4 +1,4 @@
-"""A tool of a downstream server, as one of ours."""
+"""A tool of a downstream server, as a component."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
-"""The fields of a descriptor that have one in ToolSpec; the others are its ``extra``."""
+"""The fields of a descriptor that ToolSpec has fields for; all others become its ``extra``."""
 
 _IDEMPOTENT_HINTS = ("readOnlyHint", "idempotentHint")
 
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RemoteTool(NamesNoDocument):
-    """Runs one tool of one server."""
+    """Calls one tool of one server."""
 
     spec: ToolSpec
     target: RemoteTarget
@@ -43,7 +43,7 @@ class RemoteTool(NamesNoDocument):
 
     @classmethod
     def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
-        """Make the tool that ``route`` leads to."""
+        """Build the tool of a route."""
         spec = _spec_of(route)
         return cls(
             spec=spec,
@@ -53,12 +53,12 @@ class RemoteTool(NamesNoDocument):
         )
 
     def parse(self, arguments: JsonObject) -> JsonObject:
-        """Check the arguments against the tool's own schema, and give them unchanged (F-06)."""
+        """Check the arguments against the tool's own schema, and return them unchanged (F-06)."""
         self.check(arguments)
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Have the server run it. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
+        """Call the tool. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
         return await self.target.call(
             call,
             "tools/call",
@@ -68,8 +68,11 @@ class RemoteTool(NamesNoDocument):
         )
 
     def _read(self, raw: object, call: Call) -> Result:
-        """Bring an answer into shape. Raises ToolFailed for ``isError``, and for what is no object
-        where the tool promises one."""
+        """Convert the raw result.
+
+        Raises ToolFailed for ``isError``, and for a result that is no object although the tool
+        declares an output schema.
+        """
         answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
         if answer.decode_failed:
             log.warning(
@@ -90,7 +93,7 @@ class RemoteTool(NamesNoDocument):
         return Result(value=answer.value, tokens=answer.tokens)
 
     def _bounded(self, failure: ToolFailed) -> ProxyError:
-        """Hold the content that an error keeps to the size of a result."""
+        """Return ``failure``; ResultTooLarge if its content is larger than a result may be."""
         size, limit = len(to_json(failure.details)), self.target.session.config.max_result_bytes
         if size <= limit:
             return failure
@@ -104,11 +107,11 @@ class RemoteTool(NamesNoDocument):
 
 
 def _spec_of(route: Route) -> ToolSpec:
-    """Describe a tool as its server does; its schema is one of objects, as clients expect."""
+    """Build the tool's spec; its schema gets type ``object``, as clients expect."""
     descriptor = route.descriptor
     annotations = cast("JsonObject", descriptor.get("annotations") or {})
     input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
-    if input_schema.get("type") != "object":  # none, or several
+    if input_schema.get("type") != "object":  # no type, or several
         input_schema = {**input_schema, "type": "object"}
     output_schema = descriptor.get("outputSchema")
     return ToolSpec(
@@ -125,7 +128,7 @@ def _spec_of(route: Route) -> ToolSpec:
 
 
 def _check_of(route: Route, session: Session) -> Check:
-    """Give the check compiled at discovery, or compile it if the snapshot is another one now."""
+    """Return the check compiled at discovery; compile it if the snapshot was replaced meanwhile."""
     snapshot = session.snapshot
     if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:
         return snapshot.checks[route.name]

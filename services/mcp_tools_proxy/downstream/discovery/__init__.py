@@ -1,1 +1,1 @@
-"""Lists what a server offers, and checks each item of it."""
+"""Discovery: lists what a server offers, and keeps the usable items."""

@@ -1,4 +1,4 @@
-"""The four categories of what a server offers, and what an item must be to be usable."""
+"""The four categories of what a server offers, and the rules for a usable item."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,10 +26,10 @@ from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 MAX_NAME_CHARS = 1_024
 
 MAX_MATCHED = 100
-"""How many templates that begin as it does a URI is matched with, only to log why it is refused."""
+"""How many templates with a matching beginning a URI is compared with: only a log line needs it."""
 
 NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
-"""The input schema of a tool that came without one: any object."""
+"""The input schema of a tool without one: any object."""
 
 
 NEEDS_TASK = (
@@ -39,19 +39,19 @@ NEEDS_TASK = (
 
 
 class UnusableItem(Exception):
-    """An item cannot be used; its text says why."""
+    """An item cannot be used; the message is the reason."""
 
 
 class NeedsTask(UnusableItem):
-    """A tool is as it should be, and can only be run in a way that is not ours."""
+    """A valid tool that can only be run as a task, which the gateway does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A usable item: its key, and for a tool the check of its arguments.
 
-    ``listed`` is its descriptor as it is passed on, without the fields that are ``ignored``: those
-    that are not of their type.
+    ``listed`` is its descriptor as passed on, without the fields of the wrong type; ``ignored``
+    names these.
     """
 
     key: str
@@ -64,9 +64,9 @@ class Item:
 class Category:
     """One list of a server.
 
-    ``method`` lists it, ``field`` of the answer has the items, ``capability`` announces it. ``key``
-    names it in counts and logs. ``read`` gives what an item is, or raises UnusableItem.
-    ``optional`` are the fields that an item can do without.
+    ``method`` lists the category, ``field`` of the answer holds its items, ``capability`` announces
+    it. ``key`` names the category in counts and logs. ``read`` returns an item or raises
+    UnusableItem. ``optional`` are the fields that an item need not have.
     """
 
     key: str
@@ -79,7 +79,7 @@ class Category:
 
 
 def check_of(tool: JsonObject) -> Check:
-    """Compile the check of a tool's arguments; cached. Raises UnusableItem."""
+    """Return the compiled check of a tool's arguments; cached. Raises UnusableItem."""
     schema = tool.get("inputSchema")
     if schema is None:
         schema = NO_ARGUMENTS_SCHEMA
@@ -94,7 +94,7 @@ def check_of(tool: JsonObject) -> Check:
 
 
 def read_item(category: Category, listed: object) -> Item:
-    """Read one item of a list. Raises UnusableItem."""
+    """Check one item of a list. Raises UnusableItem."""
     if not isinstance(listed, dict):
         raise UnusableItem("it is not an object")
     sound, ignored = with_sound_fields(listed, category.optional)
@@ -107,7 +107,7 @@ def read_item(category: Category, listed: object) -> Item:
 
 
 def is_template(listed: JsonObject) -> bool:
-    """Tell whether a resource's URI has variables, so that it stands for many (W-10)."""
+    """Return whether a resource's URI has variables, which makes it a template (W-10)."""
     uri = listed.get("uri")
     if not isinstance(uri, str) or "{" not in uri:
         return False
@@ -118,13 +118,13 @@ def is_template(listed: JsonObject) -> bool:
 
 
 class Matcher:
-    """Tells whether one of several templates stands for a URI, which is looked at in bounds."""
+    """Returns whether one of several templates matches a URI, in bounded time."""
 
     def __init__(self, templates: Iterable[str]) -> None:
         self._templates = [(key.partition("{")[0], key) for key in templates]
 
     def __call__(self, uri: str) -> bool:
-        """Tell whether one of the templates stands for ``uri``."""
+        """Return whether one of the templates matches ``uri``."""
         likely = (key for beginning, key in self._templates if uri.startswith(beginning))
         return any(
             UriTemplate.parse(key).match(uri, max_uri_length=MAX_URI_CHARS) is not None
@@ -133,16 +133,13 @@ class Matcher:
 
 
 def as_template(listed: JsonObject) -> JsonObject:
-    """Return a resource whose URI has variables as the template that it is."""
+    """Convert a resource whose URI has variables to a template."""
     kept = {key: value for key, value in listed.items() if key not in ("uri", "size")}
     return {"uriTemplate": listed["uri"], **kept}
 
 
 def _read_tool(tool: JsonObject) -> Item:
-    """Check a tool.
-
-    What its ``outputSchema`` says is not checked: results are passed on as they come.
-    """
+    """Check a tool. Its ``outputSchema`` is not checked, since results are passed on unchanged."""
     key = _text(tool, "name", MAX_NAME_CHARS)
     check = check_of(tool)
     if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
@@ -158,7 +155,7 @@ def _read_prompt(prompt: JsonObject) -> Item:
 
 
 def _read_resource(resource: JsonObject) -> Item:
-    """Key it by its URI, else its name (P-12)."""
+    """Key a resource by its URI, else by its name (P-12)."""
     if resource.get("uri") is None:
         return Item(_text(resource, "name", MAX_NAME_CHARS))
     return _named_by("uri", resource)
@@ -174,7 +171,7 @@ def _read_template(template: JsonObject) -> Item:
 
 
 def _named_by(field_: str, listed: JsonObject) -> Item:
-    """Key an item by its URI, which is its name, too, where it has none: MCP asks for one."""
+    """Key an item by its URI, which replaces a missing name, too: MCP requires one."""
     key = _text(listed, field_, MAX_URI_CHARS)
     return Item(key, listed=listed if listed.get("name") else {**listed, "name": key})
 

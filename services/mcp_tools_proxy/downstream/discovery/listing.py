@@ -1,4 +1,4 @@
-"""Listing one server: every page of what it offers, kept as it came, checked item by item."""
+"""Lists what one server offers: every page of every list, each item checked."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,20 +27,20 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 20_000
-"""Of one list; a server that offers more has a fault, or means harm."""
+"""Upper bounds of one list's pages and items; a server beyond them is broken or hostile."""
 
 ITEMS_AT_ONCE = 25
-"""How many items are looked at before calls may go on."""
+"""How many items are checked before other tasks may run."""
 
 LARGE_ITEM_CHARS = 20_000
-"""How long an item is that is looked at in a thread: its schema takes milliseconds to compile."""
+"""A longer item is checked in a thread: compiling its schema takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """What became of one list: its usable items by key, the others, why it could not be had.
+    """The outcome of one list: usable items by key, the others, and why the list failed if it did.
 
-    ``checks`` has the checks of arguments, of the items that are tools.
+    ``checks`` holds the argument checks of tools.
     """
 
     items: Mapping[str, JsonObject]
@@ -56,9 +56,9 @@ async def discover(
 ) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
-    A category that the server did not declare is not asked for. Each list takes at most
-    ``timeout_s`` seconds, all its pages together. A list that fails keeps its items of
-    ``previous``, and ``failed_lists`` says why. Raises ConnectionFailure when every list failed.
+    Only declared categories are listed. Each list takes at most ``timeout_s``, all pages together.
+    A failed list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
+    ConnectionFailure when every list failed.
     """
     declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
@@ -75,7 +75,8 @@ async def discover(
     resources, templates = _move_misplaced_templates(
         items["resources"], items["resource_templates"]
     )
-    if "resources" in failed:  # those that came as resources are known from the last time only
+    # templates that are listed among the resources are missing now: keep the previous ones
+    if "resources" in failed:
         templates = {**known.templates, **templates}
     found = tuple(listings.values())
     return Snapshot(
@@ -95,7 +96,7 @@ async def discover(
 def _move_misplaced_templates(
     resources: Mapping[str, JsonObject], templates: Mapping[str, JsonObject]
 ) -> tuple[Mapping[str, JsonObject], Mapping[str, JsonObject]]:
-    """Return resources and templates, those among the resources that have variables included."""
+    """Return resources and templates, moving resources whose URI has variables to the templates."""
     misplaced = {key: as_template(it) for key, it in resources.items() if is_template(it)}
     if not misplaced:
         return resources, templates
@@ -119,7 +120,7 @@ async def _list_category(
 
 
 async def _list_pages(connection: Connection, category: Category, timeout_s: float) -> list[object]:
-    """Fetch all pages of one list. Raises ConnectionFailure for a list without sense or end."""
+    """Fetch all pages of one list. Raises ConnectionFailure for a malformed or endless list."""
     items: list[object] = []
     cursors: set[str] = set()
     params: dict[str, Any] = {}
@@ -143,9 +144,9 @@ async def _list_pages(connection: Connection, category: Category, timeout_s: flo
 
 
 async def _partition(category: Category, items: list[object]) -> _Listing:
-    """Tell usable items from the others; of two with one key the first counts.
+    """Separate usable items from the others; of two with one key the first counts.
 
-    Lets calls go on between the items of a long list, and while a large one is looked at.
+    Yields to other tasks between items of a long list, and while a large item is checked.
     """
     found = _Found(category)
     for number, listed in enumerate(items, start=1):
@@ -173,7 +174,7 @@ class _Found:
         self._need_task: set[str] = set()
 
     def add(self, listed: object, number: int, item: Item) -> None:
-        """Take an item that can be used. Raises UnusableItem for a second one of its key."""
+        """Add a usable item. Raises UnusableItem if its key is taken."""
         if item.key in self._items:
             raise UnusableItem("another one of the same name comes first")
         self._items[item.key] = item.listed
@@ -184,7 +185,7 @@ class _Found:
             self._ignored.append(Ignored(kind=self._category.kind, name=name, fields=item.ignored))
 
     def drop(self, listed: object, number: int, unusable: UnusableItem) -> None:
-        """Note an item that cannot be used, and why."""
+        """Record an unusable item with the reason."""
         needs_task = isinstance(unusable, NeedsTask)
         if needs_task:
             self._need_task.add(str(cast("JsonObject", listed)["name"]))
@@ -198,7 +199,7 @@ class _Found:
         )
 
     def listing(self) -> _Listing:
-        """Return what was found."""
+        """Return the collected items."""
         return _Listing(
             items=self._items,
             checks=self._checks,
@@ -221,7 +222,7 @@ def _keep_previous(known: Snapshot, category: Category, reason: str) -> _Listing
 
 
 def _log_name(item: object, number: int) -> str:
-    """Name an unusable item for a log line: ASCII, cut."""
+    """Return the name of an unusable item for the log: ASCII, cut."""
     if isinstance(item, dict):
         for field in ("name", "uri", "uriTemplate"):
             if isinstance(name := item.get(field), str) and name:

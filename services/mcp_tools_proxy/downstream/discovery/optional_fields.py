@@ -1,7 +1,7 @@
-"""The optional fields of what servers list: one that is not of its type is left out of its item.
+"""Removes optional fields of the wrong type from what servers list.
 
-Clients check a list as a whole: one odd field of one item, and they refuse everything beside it.
-What MCP does not know is kept as it came (W-14).
+Clients validate a list as a whole: because of one wrong field of one item they reject all items.
+Fields unknown to MCP are kept unchanged (W-14).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.domain.components import JsonObject
 
 MAX_NAMED = 10
-"""How many fields of one item are named; an array may have thousands of odd members."""
+"""How many fields of one item are named; an array may have thousands of wrong members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a value should be: one of ``types``, and of ``choices`` where there are any.
+    """The expected shape of a value: one of ``types``, and one of ``choices`` if there are any.
 
-    Of an object, ``fields`` are the optional ones and ``needs`` the texts that it cannot do
-    without; of an array, ``members`` is what each should be. ``between`` bounds a number.
+    For an object, ``fields`` are the optional fields and ``needs`` the required texts. For an
+    array, ``members`` is the shape of each member. ``between`` bounds a number.
     """
 
     types: tuple[type, ...]
@@ -29,7 +29,7 @@ class Shape:
     members: "Shape | None" = None
 
     def fits(self, value: object) -> bool:
-        """Tell whether a value is of this shape, whatever its optional fields and members are."""
+        """Return whether a value has this shape, regardless of its optional fields and members."""
         if not isinstance(value, self.types) or (isinstance(value, bool) and self.types != (bool,)):
             return False
         match value:
@@ -49,7 +49,7 @@ TEXTS = Shape(types=(list,), members=TEXT)
 
 
 def one_of(*choices: str) -> Shape:
-    """Build the shape of a text that is one of these."""
+    """Build the shape of a text that is one of ``choices``."""
     return Shape(types=(str,), choices=frozenset(choices))
 
 
@@ -100,10 +100,10 @@ OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
 def with_sound_fields(
     item: JsonObject, fields: Mapping[str, Shape]
 ) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return an item without the optional fields that are not of their type, and name these.
+    """Return an item without the optional fields of the wrong type, and the names of these.
 
-    An item without any is returned itself. A null means that the field is absent: it is left out,
-    too, and not named.
+    An item without any is returned itself. A null field counts as absent: it is removed but not
+    named.
     """
     odd = _Odd()
     sound = odd.without(item, fields, "")
@@ -111,7 +111,7 @@ def with_sound_fields(
 
 
 class _Odd:
-    """Collects the places of odd fields, as ``icons[2].src``, while they are left out."""
+    """Removes wrong fields and collects their places, such as ``icons[2].src``."""
 
     def __init__(self) -> None:
         self._places: list[str] = []
@@ -123,7 +123,7 @@ class _Odd:
         return (*self._places, *more)
 
     def without(self, item: JsonObject, fields: Mapping[str, Shape], place: str) -> JsonObject:
-        """Return an object without its odd fields; one that has none is returned itself."""
+        """Return an object without its wrong fields; the object itself if it has none."""
         changed = dict(self._changes(item, fields, place))
         if not changed:
             return item
@@ -133,7 +133,7 @@ class _Odd:
     def _changes(
         self, item: JsonObject, fields: Mapping[str, Shape], place: str
     ) -> Iterator[tuple[str, object]]:
-        """Yield what becomes of each field that does not stay as it is; None is left out."""
+        """Yield each field that changes with its new value; None means removed."""
         for key, shape in fields.items():
             if key in item:
                 value = item[key]
@@ -142,7 +142,7 @@ class _Odd:
                     yield key, sound
 
     def _sound(self, value: object, shape: Shape, place: str) -> object:
-        """Return a value, or a copy without what is odd in it; None for one that is odd itself."""
+        """Return a value, or a copy without its wrong parts; None if the value itself is wrong."""
         if not shape.fits(value):
             self._add(place)
             return None
@@ -166,7 +166,7 @@ class _Odd:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text has no half characters, which no JSON can be made of."""
+    """Return whether a text has no lone surrogates, which JSON cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,1 +1,4 @@
-"""What passes between a server and the client of a call while the call runs."""
+"""What passes between a server and a call's client while the call runs.
+
+Progress and log messages, and the server's requests to the client (elicitation, sampling, roots).
+"""

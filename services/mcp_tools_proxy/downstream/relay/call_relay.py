@@ -1,4 +1,7 @@
-"""What the client of one call hears of it, and is asked, while the server works on it."""
+"""Relays a running call's progress, log messages and client requests to the call's client.
+
+A client request is a request of the server to the client: elicitation, sampling, roots.
+"""
 
 import asyncio
 import itertools
@@ -30,20 +33,23 @@ PROGRESS = "notifications/progress"
 LOG_MESSAGE = "notifications/message"
 
 MAX_PENDING_NOTIFICATIONS = 64
-"""Notes that wait for a client; of more, the latest progress counts, and log lines are dropped."""
+"""Upper bound of notifications that wait for a slow client.
+
+Beyond it newer progress replaces older progress, and log messages are dropped.
+"""
 
 MAX_NOTIFICATION_BYTES = 64 * 1024
-"""What a note may have as JSON; a larger one is dropped."""
+"""The largest notification that is relayed, as JSON; a larger one is dropped."""
 
 MAX_OPEN_CLIENT_REQUESTS = 8
 MAX_CLIENT_REQUESTS_PER_CALL = 100
-"""How many questions one call may ask at once, and in all."""
+"""Upper bounds of the client requests of one call: open at once, and in all."""
 
 MAX_CLIENT_WAIT_S = 600.0
-"""How long a call may wait for its client's answers in all, from the first question on."""
+"""How long a call may wait for its client's answers in all, counted from the first request."""
 
 FLUSH_GRACE_S = 1.0
-"""How long a result waits for the notes before it to reach the client."""
+"""How long a result waits until the notifications before it have reached the client."""
 
 _tokens = itertools.count(1)
 
@@ -51,18 +57,19 @@ log = structlog.get_logger()
 
 
 class CallRelay:
-    """The client of one call, as the links see it; ``owner`` is the user that the call is for.
+    """The client of one call, as the connection sees it; ``owner`` is the user that the call is
+    for.
 
-    Notes are handed on in order, by a task of ``tasks`` while there are any.
+    Notifications are delivered in order, by one task of ``tasks`` as long as there are any.
     """
 
     def __init__(self, client: Client, owner: object, tasks: asyncio.TaskGroup) -> None:
         self.owner = owner
         self.token = next(_tokens)
-        """The progress token of its requests: one of a kind in this process."""
+        """The progress token of the call's requests, unique in this process."""
         self.capabilities = relay_capabilities(client.capabilities)
         self.request_count = 0
-        """How many were asked so far."""
+        """How many requests the client was sent so far."""
         self._client = client
         self._tasks = tasks
         self._notifications: deque[tuple[str, Mapping[str, object]]] = deque()
@@ -75,10 +82,10 @@ class CallRelay:
     def __repr__(self) -> str:
         return f"<CallRelay notifications={len(self._notifications)} requests={len(self._open)}>"
 
-    # For the conversation
+    # Called by the connection
 
     def meta(self, *, modern: bool) -> dict[str, object]:
-        """Give what a request's ``_meta`` says of the client, in the way of the era."""
+        """Build the part of a request's ``_meta`` that describes the client, as the era has it."""
         meta: dict[str, object] = {}
         if self._client.wants_progress:
             meta["progressToken"] = self.token
@@ -90,9 +97,10 @@ class CallRelay:
 
     @contextmanager
     def attached(self, timeout: asyncio.Timeout, *, allows_requests: bool) -> Iterator[None]:
-        """Hear of one request while it runs; ``allows_requests`` lets the server ask meanwhile.
+        """Relay messages for one request while the context is open.
 
-        ``timeout`` is the request's own. At the end what is still being asked is asked no more.
+        ``timeout`` is that of the request. With ``allows_requests`` the server may send client
+        requests meanwhile, as in the older eras; those still open at the end are cancelled.
         """
         self._time_limit, self._allows_requests = PausableTimeout(timeout), allows_requests
         try:
@@ -103,24 +111,29 @@ class CallRelay:
             for scope in self._open:
                 scope.cancel()
 
-    # For the links
+    # Called by the transports
 
     def on_progress(self, params: Mapping[str, Any], size: int) -> None:
-        """Pass on progress, of which there may be any amount; what is garbage is dropped."""
+        """Relay progress; drop it if it is malformed or the client wants none."""
         progress = params.get("progress")
         if self._client.wants_progress and _is_number(progress):
-            note = {"progress": progress}
-            note |= {"total": total} if _is_number(total := params.get("total")) else {}
-            note |= {"message": text} if isinstance(text := params.get("message"), str) else {}
-            self._enqueue(PROGRESS, note, size)
+            notification = {"progress": progress}
+            notification |= {"total": total} if _is_number(total := params.get("total")) else {}
+            notification |= (
+                {"message": text} if isinstance(text := params.get("message"), str) else {}
+            )
+            self._enqueue(PROGRESS, notification, size)
 
     def on_log(self, params: Mapping[str, Any], size: int) -> None:
-        """Pass on a log line; what is garbage is dropped."""
+        """Relay a log message; drop a malformed one."""
         if isinstance(params.get("level"), str) and "data" in params:
             self._enqueue(LOG_MESSAGE, params, size)
 
     async def on_request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
-        """Ask what the server asks while the request runs. Raises ClientRequestFailed."""
+        """Send a client request of the older eras to the client.
+
+        The request's time-out does not run meanwhile. Raises ClientRequestFailed.
+        """
         limit = self._time_limit
         if limit is None or not self._allows_requests:
             raise ClientRequestFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
@@ -138,17 +151,20 @@ class CallRelay:
         finally:
             limit.resume()
 
-    # For whoever asks in its own way
+    # Called by input_rounds, which reads the server's requests from results
 
     @property
     def deadline(self) -> float:
-        """When no question is waited for any more, on the loop's clock; set by the first one."""
+        """When the client's answers are awaited no more, on the loop's clock.
+
+        The first use sets it.
+        """
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
         return self._deadline
 
     def refusal(self, method: object, params: Mapping[str, Any]) -> ClientRequestFailed | None:
-        """Say why the client cannot be asked this now; None when it can."""
+        """Return the error for a request that the client cannot be sent; None if it can."""
         if (
             len(self._open) >= MAX_OPEN_CLIENT_REQUESTS
             or self.request_count >= MAX_CLIENT_REQUESTS_PER_CALL
@@ -157,9 +173,9 @@ class CallRelay:
         return unsupported_reason(method, params, self.capabilities)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
-        """Ask the client what ``refusal`` has nothing against; give its raw result.
+        """Send the client a request that ``refusal`` accepts; return the raw result.
 
-        Raises ClientRequestFailed, also when the request ends meanwhile.
+        Raises ClientRequestFailed, also when the call ends meanwhile.
         """
         self.request_count += 1
         with anyio.CancelScope() as scope:
@@ -177,10 +193,10 @@ class CallRelay:
                 self._open.discard(scope)
         raise ClientRequestFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
 
-    # For the exchange
+    # Called at the end of the call
 
     async def flush(self) -> None:
-        """Wait until the client has all notes, at most FLUSH_GRACE_S; then drop what is left."""
+        """Wait until all notifications are delivered, at most FLUSH_GRACE_S; then drop the rest."""
         if self._delivery is not None and not self._delivery.done():
             await asyncio.wait([self._delivery], timeout=FLUSH_GRACE_S)
             self._delivery.cancel()
@@ -195,10 +211,20 @@ class CallRelay:
             self._delivery = self._tasks.create_task(self._deliver())
 
     def _make_space(self, method: str) -> bool:
-        """Take the last progress that waits, or else the oldest note, out for newer progress."""
+        """Remove the last progress in the queue, else its oldest notification.
+
+        A log message gets no space: returns False.
+        """
         if method != PROGRESS:
             return False
-        last = next((note for note in reversed(self._notifications) if note[0] == PROGRESS), None)
+        last = next(
+            (
+                notification
+                for notification in reversed(self._notifications)
+                if notification[0] == PROGRESS
+            ),
+            None,
+        )
         self._notifications.remove(last or self._notifications[0])
         return True
 
@@ -209,7 +235,7 @@ class CallRelay:
 
 @asynccontextmanager
 async def call_relay(client: Client, owner: object) -> AsyncIterator[CallRelay]:
-    """Let ``client`` hear of one call of ``owner``; at the end it has heard what came before."""
+    """Yield the relay of one call to ``client``; at the end flush it."""
     with first_cause():
         async with asyncio.TaskGroup() as tasks:
             relay = CallRelay(client, owner, tasks)

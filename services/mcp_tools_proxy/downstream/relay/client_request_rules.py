@@ -1,4 +1,4 @@
-"""What a server may ask of a call's client, and whom it may ask: pure functions."""
+"""Which requests a server may send to a call's client: pure functions."""
 
 from collections.abc import Mapping
 
@@ -12,25 +12,25 @@ SAMPLING = "sampling/createMessage"
 ROOTS = "roots/list"
 
 CAPABILITY_OF = {ELICITATION: "elicitation", SAMPLING: "sampling", ROOTS: "roots"}
-"""What a client declares that takes the question."""
+"""The capability that a client must declare to be sent each request."""
 
 CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
 MAX_CLIENT_REQUEST_BYTES = 1024 * 1024
-"""What one question may have as JSON."""
+"""The largest params of one client request, as JSON."""
 
 
 def relay_capabilities(capabilities: Mapping[str, object]) -> dict[str, object]:
-    """Give what of a client's capabilities concerns questions."""
+    """Return those of a client's capabilities that concern client requests."""
     return {name: capabilities[name] for name in CAPABILITY_OF.values() if name in capabilities}
 
 
 def unsupported_reason(
     method: object, params: Mapping[str, object], capabilities: Mapping[str, object]
 ) -> ClientRequestFailed | None:
-    """Say why a client with these ``capabilities`` cannot be asked; None when it can.
+    """Return why a client with these ``capabilities`` cannot be sent a request; None if it can.
 
-    The codes are those that MCP gives the cases.
+    The error codes are those that MCP assigns to the cases.
     """
     name = CAPABILITY_OF.get(method) if isinstance(method, str) else None
     if name is None:
@@ -56,11 +56,12 @@ def unsupported_reason(
 
 
 def _missing_part(name: str, params: Mapping[str, object], value: object) -> str | None:
-    """Name the part of a capability that a question needs and the client has not declared."""
+    """Return the part of a capability that a request needs and the client has not declared."""
     parts = value if isinstance(value, Mapping) else {}
     if name == "elicitation":
         mode = "url" if params.get("mode") == "url" else "form"
-        if mode not in parts and (mode == "url" or "url" in parts):  # an empty one means forms
+        # MCP: an empty capability declares forms
+        if mode not in parts and (mode == "url" or "url" in parts):
             return f"elicitation.{mode}"
     if (
         name == "sampling"

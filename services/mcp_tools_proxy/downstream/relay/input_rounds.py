@@ -1,8 +1,8 @@
-"""One request of a call and its client: asking in rounds (MCP 2026-07-28), for clients that cannot.
+"""Sends a call's request in rounds (MCP 2026-07-28): request, input required, request with answers.
 
-A server of that era asks by an answer, ``input_required``, and is sent the request again with the
-client's answers. A client that does the same itself gets the server's question as it came; any
-other one is asked here.
+A server of that era answers ``input_required`` and expects the request again, with the client's
+answers. A client that handles rounds itself gets that answer unchanged; for any other client the
+rounds are driven here.
 """
 
 import asyncio
@@ -24,25 +24,27 @@ from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ROUNDS = 10
-"""How often one call may ask its client in rounds."""
+"""Upper bound of the rounds of one call."""
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.25
-"""How long a server that asks for nothing but its state waits for it: doubled each time, as in the
-SDK's client."""
+"""The pause before a round without client requests, doubled each time as in the SDK's client.
+
+A server that returns only its state would else be sent the request in a tight loop.
+"""
 
 _ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
-"""Method and params of each question of one answer, by its key."""
+"""Method and params of each client request of one answer, by its key."""
 
 
 async def send_with_rounds(
     call: Call, session: Session, method: str, params: dict[str, Any], *, idempotent: bool
 ) -> Any:
-    """Send a call's request, and return the raw result; ``params`` is what it has of its own.
+    """Send a call's request and return the raw result; ``params`` are those of the method alone.
 
-    An ``idempotent`` one is sent once more when nothing came back. The result ``input_required``
-    only where the call's client ``supports_input_required``, or cannot be asked. Raises what
-    ``Session.request`` raises; ToolFailed, ToolTimeout when the client did not answer.
+    An ``idempotent`` request is repeated once when no answer came. The result is ``input_required``
+    only if the call's client supports that, or cannot be sent the server's requests. Raises as
+    ``Session.request``; ToolFailed, ToolTimeout when the client did not answer.
     """
     client, input_responses = call.client, call.input_responses
     request = _Request(
@@ -55,10 +57,8 @@ async def send_with_rounds(
     )
     if client is NULL_CLIENT and input_responses is None:
         return await request.send(client, None, repeatable=idempotent)
-    legacy, resume_key = (
-        session.connection_state.is_legacy,
-        _resume_key(call, session, method, params),
-    )
+    legacy = session.connection_state.is_legacy
+    resume_key = _resume_key(call, session, method, params)
     if input_responses is not None:
         if legacy or (input_responses.state or "").startswith(STATE_PREFIX):
             return await session.suspended_calls.resume(call, input_responses, resume_key)
@@ -77,7 +77,7 @@ async def send_with_rounds(
 
 @dataclass(slots=True)
 class _Request:
-    """The request of one call, in as many rounds as its server asks for."""
+    """The request of one call, in as many rounds as its server requires."""
 
     session: Session
     method: str
@@ -85,10 +85,10 @@ class _Request:
     idempotent: bool = field(kw_only=True)
     tenant_id: str = field(kw_only=True)
     waited_s: float = field(kw_only=True)
-    """How much of the time of its first round is over already."""
+    """How much of the first round's time-out is spent already."""
 
     async def send(self, client: Client, relay: CallRelay | None, *, repeatable: bool) -> Any:
-        """Send it until it has a result, or one that asks what ``client`` has to be given."""
+        """Send it until the result is final, or requires input that only the caller can supply."""
         raw = await self.session.request(
             self.method,
             self.params,
@@ -120,7 +120,11 @@ class _Request:
     async def _send_next_round(
         self, input_responses: InputResponses, relay: CallRelay | None
     ) -> Any:
-        """Send the next round. What fails now fails after the server had the first one."""
+        """Send the next round.
+
+        The server has seen the first round, so a failure is not retryable unless the call is
+        idempotent.
+        """
         params = {**self.params, **_response_fields(input_responses)}
         try:
             return await self.session.request(
@@ -137,7 +141,7 @@ class _Request:
 
 
 def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
-    """Give what has to be the same for a call to be taken up again."""
+    """Return what must be equal in a resumed call: the same caller, server and request."""
     caller = call.caller
     fields = {key: value for key, value in params.items() if key != "_meta"}
     owner = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
@@ -145,7 +149,7 @@ def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, 
 
 
 def _response_fields(input_responses: InputResponses) -> dict[str, Any]:
-    """Make the fields of a request that is sent again with answers."""
+    """Build the fields that a request carries in a round after the first."""
     fields: dict[str, Any] = {}
     if input_responses.responses:
         fields["inputResponses"] = input_responses.responses
@@ -155,7 +159,7 @@ def _response_fields(input_responses: InputResponses) -> dict[str, Any]:
 
 
 def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
-    """Give method and params of each question, by its key; None when one is none."""
+    """Return method and params of each client request, by its key; None if any is malformed."""
     requests = raw.get("inputRequests") or {}
     if not isinstance(requests, Mapping):
         return None
@@ -169,7 +173,7 @@ def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
 
 
 def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
-    """Tell whether a client declared everything that a server's answer asks for."""
+    """Return whether a client declared the capabilities for everything that an answer requests."""
     requests, capabilities = _client_requests_of(raw), relay_capabilities(client.capabilities)
     return requests is not None and all(
         unsupported_reason(method, params, capabilities) is None
@@ -180,9 +184,9 @@ def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
 def _can_continue(
     requests: _ClientRequests | None, state: str | None, relay: CallRelay | None
 ) -> bool:
-    """Tell whether the next round has something to bring: answers, or at least the state.
+    """Return whether the next round has something new: answers, or at least the server's state.
 
-    The same request without either could do its work twice.
+    The same request without either could execute its work twice.
     """
     if requests is None or not (requests or state is not None):
         return False
@@ -192,7 +196,10 @@ def _can_continue(
 
 
 async def _collect_responses(requests: _ClientRequests, relay: CallRelay) -> dict[str, object]:
-    """Ask the client one question after the other. Raises ToolFailed, ToolTimeout."""
+    """Send the client one request after the other; return the results by key.
+
+    Raises ToolFailed, ToolTimeout.
+    """
     responses: dict[str, object] = {}
     try:
         async with asyncio.timeout_at(relay.deadline):

@@ -1,8 +1,8 @@
-"""Calls that wait for their client's answers, while the client is not there.
+"""Calls that continue at their server while their client is away to get input.
 
-A server of the older eras asks in the midst of a call, and a client of MCP 2026-07-28 can only be
-asked by the call's answer. So the call goes on by itself, its client is given the question and a
-handle, and comes back with the answer to both.
+A server of the older eras sends its request in the midst of a call; a client of MCP 2026-07-28 can
+only be sent it as the answer to the call. So the call goes on in a task of its own. Its client is
+answered ``input_required`` with a handle as ``requestState``, and resumes the call with both.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ from mcp_tools_proxy.downstream.components.normalize import INPUT_REQUIRED
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
-"""What a ``requestState`` of ours begins with; none of these is ever sent to a server."""
+"""The beginning of our own ``requestState`` values, none of which is ever sent to a server."""
 
 MAX_SUSPENDED = 1000
 MAX_SUSPENDED_PER_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
-"""Each is a call in flight at its server, for minutes: one tenant leaves most of them to others."""
+"""Each is a call in flight at its server for minutes: a tenant leaves most slots to others."""
 
 SendRequest = Callable[[Client], Awaitable[Any]]
-"""Makes the whole request for a client that can be asked at any time; gives the raw result."""
+"""Sends the whole request for a client that accepts client requests; returns the raw result."""
 
 
 class SuspendedCall:
-    """A call that runs by itself: the Client of its request, whoever is there for it now.
+    """A call in a task of its own. To the relay it is the Client, whichever real client is present.
 
-    ``resume_key`` is what has to be the same for whoever comes back: caller, server, request.
+    ``resume_key`` must be equal in the call that resumes: caller, server, request.
     """
 
     supports_input_required = False
@@ -45,11 +45,11 @@ class SuspendedCall:
         self.wants_progress = client.wants_progress
         self.log_level = client.log_level
         self.expires_at = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
-        """When nobody waits for its client any more, on the loop's clock."""
+        """When the call is cancelled unless its client came back, on the loop's clock."""
         self.task: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self.result: Any = None
-        """The raw result, once ``wait`` said that it is there; it may be null."""
+        """The raw result, once ``wait`` returned True; it may be null."""
         self._is_done = False
         self._error: Exception | None = None
         self._requests: dict[str, tuple[str, Mapping[str, object]]] = {}
@@ -58,12 +58,15 @@ class SuspendedCall:
         self._changed = asyncio.Event()
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Tell the client, if it is there."""
+        """Notify the client that waits now, if any."""
         if self._client is not None:
             await self._client.notify(method, params)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Wait for the answer that the client comes back with. Raises ClientRequestFailed."""
+        """Wait for the answer with which the client resumes the call.
+
+        Raises ClientRequestFailed.
+        """
         self._count += 1
         key = f"question-{self._count}"
         self._requests[key] = (method, params)
@@ -76,19 +79,23 @@ class SuspendedCall:
             del self._responses[key]
 
     async def execute(self, send: SendRequest) -> None:
-        """Make the request, and keep what becomes of it; raises nothing but cancellation."""
+        """Send the request and store its result or error for ``wait``.
+
+        Only CancelledError propagates.
+        """
         try:
             self.result, self._is_done = await send(self), True
         except asyncio.CancelledError:
             self._error = ShuttingDown("the service stopped before this call was done")
             raise
-        except Exception as error:  # noqa: BLE001 - it is raised to whoever waits for the call
+        except Exception as error:  # noqa: BLE001 - `wait` raises it to the caller
             self._error = error
         finally:
             self._changed.set()
 
     async def wait(self, client: Client) -> bool:
-        """Wait for the result; return False when there is a question. Raises what the request does.
+        """Wait for the result; return False when client requests are open. Raises the request's
+        error.
 
         Cancelling it cancels the request.
         """
@@ -107,12 +114,12 @@ class SuspendedCall:
         return self._is_done
 
     def input_required_result(self, handle: str) -> dict[str, Any]:
-        """Make the answer that asks."""
+        """Build the ``input_required`` result with the open client requests."""
         requests = {k: {"method": m, "params": dict(p)} for k, (m, p) in self._requests.items()}
         return {"resultType": INPUT_REQUIRED, "inputRequests": requests, "requestState": handle}
 
     def respond(self, responses: Mapping[str, object]) -> None:
-        """Hand the client's answers to the server; those to no question are dropped."""
+        """Pass the client's answers on to the server; drop those to no open request."""
         for key, future in self._responses.items():
             response = responses.get(key)
             if isinstance(response, Mapping) and not future.done():
@@ -120,7 +127,7 @@ class SuspendedCall:
                 self._requests.pop(key, None)
 
     def refuse_requests(self) -> None:
-        """Refuse all questions to the server."""
+        """Answer all open client requests with an error."""
         for future in self._responses.values():
             if not future.done():
                 future.set_exception(
@@ -131,13 +138,13 @@ class SuspendedCall:
         self._requests.clear()
 
     def cancel(self) -> None:
-        """Give the call up."""
+        """Cancel the call."""
         if self.task is not None:
             self.task.cancel()
 
 
 class SuspendedCalls:
-    """The calls that wait for their clients to come back, each under a handle for one use."""
+    """The calls that wait for their clients to resume them, each under a handle valid once."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
@@ -147,11 +154,12 @@ class SuspendedCalls:
         return f"<SuspendedCalls {len(self._suspended)} calls>"
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Run calls in ``tasks`` from now on."""
+        """Start calls in ``tasks`` from now on."""
         self._tasks = tasks
 
     async def start(self, call: Call, resume_key: object, send: SendRequest) -> Any:
-        """Make a request that may be parked; return its raw result, or one that asks for input.
+        """Send a request that may be suspended; return its raw result, or one that is
+        ``input_required``.
 
         Raises what the request raises.
         """
@@ -162,7 +170,10 @@ class SuspendedCalls:
         return await self._outcome(suspended, call.client)
 
     async def resume(self, call: Call, input_responses: InputResponses, resume_key: object) -> Any:
-        """Go on with a call. Raises ToolFailed when nothing waits, and as ``run`` does."""
+        """Resume a suspended call.
+
+        Raises ToolFailed for an unknown handle, and as ``start`` does.
+        """
         self._expire()
         handle = input_responses.state or ""
         suspended = self._suspended.get(handle)
@@ -189,7 +200,7 @@ class SuspendedCalls:
         return len(self._suspended) < MAX_SUSPENDED and theirs < MAX_SUSPENDED_PER_TENANT
 
     def _expire(self) -> None:
-        """Give up calls whose clients did not come back in time."""
+        """Cancel the calls that were not resumed in time."""
         now = asyncio.get_running_loop().time()
         for handle, suspended in tuple(self._suspended.items()):
             if suspended.expires_at <= now:

@@ -1,1 +1,1 @@
-"""Which resources of a server are subscribed to, and by whom."""
+"""Subscriptions to resources: which resources have listeners, and how a server is kept informed."""

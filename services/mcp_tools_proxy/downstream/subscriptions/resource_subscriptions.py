@@ -1,4 +1,4 @@
-"""Which resources of a server somebody wants to hear of, whatever link there is to it."""
+"""The listeners to the resources of one server, independent of its present connection."""
 
 import asyncio
 from collections import Counter
@@ -8,46 +8,46 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 MAX_SUBSCRIBED = 1000
-"""Resources of one server that are watched at once."""
+"""Upper bound of subscribed resources of one server."""
 
 MAX_SUBSCRIBED_BY_TENANT = tenant_share(MAX_SUBSCRIBED)
-"""As many as one tenant may watch."""
+"""One tenant's share of MAX_SUBSCRIBED."""
 
 OnUpdate = Callable[[], None]
-"""Called on the event loop when a resource changed, or may have; it must not raise or wait."""
+"""Called on the event loop when a resource changed, or may have; must neither raise nor block."""
 
 
 @dataclass(eq=False, slots=True)
 class _Subscription:
-    """One resource: who listens, and once ``decided`` how the server took it."""
+    """The listeners to one resource, and the server's answer once ``decided`` is set."""
 
     listeners: dict[object, OnUpdate] = field(default_factory=dict)
     tenants: Counter[str] = field(default_factory=Counter)
-    """How many of the listeners are each tenant's."""
+    """How many of the listeners belong to each tenant."""
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: Exception | None = None
 
 
 class ResourceSubscriptions:
-    """The listeners to one server's resources, by URI; each link subscribes to what is here."""
+    """The listeners to one server's resources, by URI. Each connection subscribes to these URIs."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        """Set when ``uris`` changes the next time; another one is in its place then."""
+        """Set at the next change of ``uris``, when a fresh event replaces it."""
         self._subscriptions: dict[str, _Subscription] = {}
         self._of_tenant: Counter[str] = Counter()
-        """How many resources each tenant watches."""
+        """How many resources each tenant has subscribed to."""
 
     def __repr__(self) -> str:
         return f"<ResourceSubscriptions {len(self._subscriptions)} resources>"
 
     @property
     def uris(self) -> frozenset[str]:
-        """What somebody listens to."""
+        """The URIs that have listeners."""
         return frozenset(self._subscriptions)
 
     def has_capacity(self, uri: str, tenant_id: str) -> bool:
-        """Return whether a tenant may watch a resource; one that it watches already it may."""
+        """Return whether a tenant may subscribe; a second listener to a resource costs nothing."""
         watch = self._subscriptions.get(uri)
         if watch is not None and watch.tenants[tenant_id]:
             return True
@@ -56,9 +56,9 @@ class ResourceSubscriptions:
         return watch is not None or len(self._subscriptions) < MAX_SUBSCRIBED
 
     async def subscribe(self, uri: str, listener: OnUpdate, tenant_id: str) -> Callable[[], None]:
-        """Listen until what is returned is called; give it once the server has agreed.
+        """Add a listener; return the function that removes it, once the server has confirmed.
 
-        Raises the server's refusal; how long it takes is not bounded.
+        Raises the server's refusal. The wait is not bounded in time.
         """
         watch, key = self._subscriptions.get(uri), object()
         if watch is None:
@@ -74,7 +74,7 @@ class ResourceSubscriptions:
             watch.tenants[tenant_id] -= 1
             if not watch.tenants[tenant_id]:
                 self._of_tenant[tenant_id] -= 1
-                self._of_tenant += Counter()  # drops who watches nothing
+                self._of_tenant += Counter()  # drops tenants without any
             if not watch.listeners:
                 del self._subscriptions[uri]
                 self._change()
@@ -94,24 +94,27 @@ class ResourceSubscriptions:
         previous.set()
 
     def confirm(self, uri: str, refusal: Exception | None = None) -> None:
-        """The server has taken the subscription, or refused it."""
+        """Record that the server accepted a subscription, or refused it with ``refusal``."""
         watch = self._subscriptions.get(uri)
         if watch is not None:
             watch.refusal = refusal
             watch.decided.set()
 
     def confirmed(self) -> frozenset[str]:
-        """Give what the server has taken before: who listens may have missed something since."""
+        """Return the URIs that the server accepted before.
+
+        After a reconnect their listeners may have missed updates.
+        """
         return frozenset(
             uri for uri, watch in self._subscriptions.items() if watch.decided.is_set()
         )
 
     def on_updated(self, uri: str | None) -> None:
-        """Tell who listens to this resource, or to one that it is a part of; None is any."""
+        """Notify the listeners to a resource, and to those it is a part of; None stands for all."""
         self.notify(known for known in self._subscriptions if uri is None or _is_part(uri, known))
 
     def notify(self, uris: Iterable[str]) -> None:
-        """Tell who listens to these resources."""
+        """Call the listeners to these resources."""
         for uri in tuple(uris):
             if (watch := self._subscriptions.get(uri)) is not None:
                 for listener in tuple(watch.listeners.values()):

@@ -1,4 +1,4 @@
-"""Keeping a link subscribed to the resources that are watched, in the way of its era."""
+"""Keeps a connection subscribed to the resources with listeners, by requests or by a stream."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,19 +17,19 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 
 SUBSCRIBE_TIMEOUT_S = 10.0
-"""How long a server may take to subscribe."""
+"""How long a server may take to accept a subscription."""
 
 RETRY_S = 5.0
-"""The pause before what got no answer is asked again."""
+"""The pause before a subscription that got no answer is requested again."""
 
 COALESCE_S = 0.05
-"""How long changes are collected before another stream is opened for them."""
+"""How long changes are collected before another stream is opened for all of them."""
 
 _NOT_ACCEPTED = JsonRpcError(INVALID_PARAMS, "the server does not tell of this resource's updates")
 
 
 async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscriptions) -> None:
-    """Subscribe and unsubscribe one by one (up to 2025-11-25), until cancelled."""
+    """Subscribe and unsubscribe by one request each (up to 2025-11-25), until cancelled."""
     missed = subscriptions.confirmed()
     subscribed: set[str] = set()
     while True:
@@ -59,9 +59,9 @@ async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscr
 
 
 async def sync_by_stream(session: ClientSession, subscriptions: ResourceSubscriptions) -> None:
-    """Hold one stream of updates open (2026-07-28), another one for each change; until cancelled.
+    """Keep one stream of updates open (2026-07-28), replaced at each change; until cancelled.
 
-    The next one is open before the one before is closed, so that nothing is missed.
+    The next stream is open before the previous one is closed, so that no update is missed.
     """
     missed = subscriptions.confirmed()
     async with anyio.create_task_group() as tasks:
@@ -84,7 +84,7 @@ async def sync_by_stream(session: ClientSession, subscriptions: ResourceSubscrip
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A stream of the updates of ``uris``; ``decided`` is called once the server has answered."""
+    """A stream of the updates of ``uris``; ``on_answer`` is called once the server has answered."""
 
     session: ClientSession
     subscriptions: ResourceSubscriptions
@@ -93,14 +93,18 @@ class _Stream:
     on_answer: Callable[[], None]
 
     async def keep(self) -> None:
-        """Hold it open until its scope is cancelled, or the server refuses it."""
+        """Keep the stream open until its scope is cancelled, or the server has no such method."""
         with self.scope:
             await reconnect_forever(
                 self._run_once, on_gap=lambda: self.subscriptions.notify(self.uris)
             )
 
     async def _run_once(self, opened: Callable[[], None]) -> bool:
-        """Live one life of it. The updates themselves are heard where they arrive."""
+        """Open the stream once and consume it until it ends.
+
+        The transport dispatches the updates, not this method. Returns False if the server does not
+        support the method.
+        """
         try:
             async with listen(self.session, resource_subscriptions=self.uris) as subscription:
                 accepted = subscription.honored.resource_subscriptions or ()

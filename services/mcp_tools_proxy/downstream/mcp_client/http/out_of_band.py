@@ -110,7 +110,7 @@ class _RequestContext:
 async def respond_to(
     on_request: OnRequest, request_id: int | str, method: str, params: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Have the SDK's session answer a request of the server; return the response as a message."""
+    """Pass a request of the server to the SDK's session; return the response as a message."""
     context = cast("DispatchContext[TransportContext]", _RequestContext(request_id))
     try:
         return {"id": request_id, "result": await on_request(context, method, params)}
