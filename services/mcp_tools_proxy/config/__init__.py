@@ -1,5 +1,6 @@
-"""Configuration files: mcp.json, agents.json, preset_<id>.json read, checked, watched, edited.
+"""Configuration files: mcp.json, agents.json, preset_<id>.json read, validated, watched, edited.
 
-One schema (``schema``), enforced here and published as JSON Schema files for editors. What leaves
-this room is domain: Configuration, Agents, Preset, or InvalidConfig with every problem of the file.
+``schema`` has the models that validate the files and are published as JSON Schema for editors.
+Other packages get domain values only: Configuration, Agents, Preset, or InvalidConfig with every
+problem of a file.
 """

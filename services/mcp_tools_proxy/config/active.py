@@ -1,19 +1,20 @@
-"""Which configuration and which preset are in force, as the files have it.
+"""Which configuration and which preset are active, by the files.
 
-The rules of choice (contract §6):
+A preset is first chosen, then active once its file can be loaded. The rules of choice (contract
+§6), the first that applies:
 
-- The preset that the environment pins is the chosen one, always.
-- Else a ``defaultPresetId`` that differs from the one seen before is chosen, at the start and while
-  running; one that goes away chooses nothing.
-- Else, when mcp.json is read for the first time and nothing was chosen yet, the only preset there
-  is, be its file good or bad. Without one nothing is chosen, and the empty preset is in force.
-- Else what was chosen stays chosen; ``switch`` chooses as well.
+- The preset that the environment pins is chosen, always.
+- A ``defaultPresetId`` that differs from the previous one is chosen, at the start and while
+  running. Removing the key chooses nothing.
+- When mcp.json is read for the first time and nothing was chosen yet, the only preset is chosen,
+  valid or not. With none or several nothing is chosen, and the empty preset is active.
+- Else the chosen preset stays chosen.
 
-Nothing else chooses: saving a file that is not the chosen one's never puts it in force. Each look
-loads the chosen preset anew. While that fails, what was in force stays (at the start: the empty
-one), and follows its own file as long as that can be loaded; once the chosen one's file is there
-and good, it is in force. In the same way the last good mcp.json and agents.json outlive their
-files, and the last good entry of a server one that is wrong.
+``Reloader.switch`` chooses as well. Nothing else does: saving the file of another preset never
+activates it. Each load reads the chosen preset again. While that fails, the previous preset stays
+active (at the start: the empty one) and follows its own file; as soon as the chosen preset can be
+loaded, it is active. In the same way the last good mcp.json and agents.json outlive their files,
+and the last good entry of a server an invalid one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -56,12 +57,12 @@ from mcp_tools_proxy.wire.text import quote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveConfig:
-    """What holds now: the last good of each file, and what is wrong with the present ones."""
+    """The last good version of each file, and the problems of the present files."""
 
     configuration: Configuration | None = None
-    """None until mcp.json was read for the first time, or found not to be there."""
+    """None until mcp.json was read for the first time or found to be absent."""
     chosen: str | None = None
-    """The id of the preset that should be in force; ``preset`` is another one while it cannot."""
+    """The id of the preset that should be active; ``preset`` differs while it cannot be loaded."""
     preset: Preset = EMPTY_PRESET
     config_problems: tuple[Problem, ...] = ()
     preset_problems: tuple[Problem, ...] = ()
@@ -70,35 +71,35 @@ class ActiveConfig:
 
     @property
     def agents(self) -> Agents | None:
-        """The last good agents.json; None until it was read, or found not to be there."""
+        """The last good agents.json; None until it was read or found to be absent."""
         return self.agent_policies.agents
 
     @property
     def visibilities(self) -> Mapping[str, Visibility]:
-        """What each agent may use, by its name; the same objects as long as the files say so."""
+        """What each agent may use, by agent name; the same objects while the files are the same."""
         return self.agent_policies.visibilities
 
     @property
     def has_profiles(self) -> bool:
-        """Whether a caller without an agent could be one who leaves it out to see more.
+        """Whether a caller could see more by leaving its agent out.
 
-        So it is with any profile, and as long as agents.json is there and never could be read.
+        True with any profile, and while agents.json exists and could never be loaded.
         """
         return self.agents is None or bool(self.agents.profiles)
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
-        """The servers that mcp.json asks for; none while it could never be read."""
+        """The servers of mcp.json by id; none while the file could never be loaded."""
         return self.configuration.servers if self.configuration else {}
 
     @property
     def server_ids(self) -> frozenset[str]:
-        """The ids of all servers of mcp.json, also of those whose entry is wrong."""
+        """The ids of all servers of mcp.json, also of those whose entry is invalid."""
         return self.configuration.server_ids if self.configuration else frozenset()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the files as they are now."""
+        """The problems of the files as they are now."""
         entries = self.configuration.invalid.values() if self.configuration else ()
         return unique_problems(
             self.config_problems,
@@ -109,17 +110,19 @@ class ActiveConfig:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is odd in the files in force."""
+        """The oddities of the active files that do no harm."""
         configuration_warnings = self.configuration.warnings if self.configuration else ()
         return unique_problems(
             configuration_warnings, self.preset_warnings, self.agent_policies.warnings
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":
-        """Give what holds once somebody chose this preset, and wrote so to mcp.json or not."""
+        """Return the state after a switch to this preset; ``persisted``: mcp.json has it, too."""
         preset_id = loaded.preset.preset_id
         configuration = self.configuration
-        if persisted and configuration is not None:  # our own change is no news when it is read
+        if persisted and configuration is not None:
+            # The next load must not take our own edit for a changed default, which would be chosen
+            # again and undo a later switch that was not persisted.
             configuration = replace(configuration, default_preset_id=preset_id)
         return replace(
             self,
@@ -132,7 +135,7 @@ class ActiveConfig:
 
 
 class ConfigFolder:
-    """What can be asked of the configuration folder. Blocks: call it in a thread."""
+    """Reads and writes the configuration folder. Every method blocks: call it in a thread."""
 
     def __init__(
         self,
@@ -143,7 +146,10 @@ class ConfigFolder:
         write_default: Callable[[Path, str], None] = set_default_preset,
         naming: ToolNaming = ANY_NAMES,
     ) -> None:
-        """A preset whose tools ``naming`` cannot name is an invalid one."""
+        """Create a folder; a preset whose tools ``naming`` cannot name is invalid.
+
+        ``pinned`` is the preset of the environment, which no caller can switch.
+        """
         self.path = path
         self._naming = naming
         self._load_configuration = load_configuration
@@ -155,7 +161,7 @@ class ConfigFolder:
         return self.listing().presets
 
     def listing(self) -> PresetListing:
-        """List the presets, and why other files are none that can be chosen."""
+        """List the presets that can be chosen, and the problems of the other files."""
         return list_presets(self.path, naming=self._naming)
 
     def load_preset(self, preset_id: str) -> LoadedPreset:
@@ -163,7 +169,7 @@ class ConfigFolder:
         return load_preset(self.path, preset_id, naming=self._naming)
 
     def choose(self, preset_id: str, *, persist: bool) -> LoadedPreset:
-        """Load a preset for its chooser, and with ``persist`` make it the default (P-20).
+        """Load a preset to switch to, and with ``persist`` make it the default (P-20).
 
         Raises PresetPinned, PresetNotFound, ConfigReadOnly; then nothing is written.
         """
@@ -198,7 +204,7 @@ class ConfigFolder:
             ) from error
 
     def load_active(self, before: ActiveConfig) -> ActiveConfig:
-        """Give what holds after ``before``, by the files as they are now."""
+        """Load all files, and return the state that follows ``before`` even if some are invalid."""
         configuration, config_problems = load_or_keep_last_good(
             self._load_configuration,
             before.configuration,
@@ -223,9 +229,9 @@ class ConfigFolder:
         if configuration is None:
             return before.chosen
         first = before.configuration is None
-        seen = before.configuration.default_preset_id if before.configuration else None
+        previous = before.configuration.default_preset_id if before.configuration else None
         default = configuration.default_preset_id
-        if default is not None and default != seen:
+        if default is not None and default != previous:
             return default
         if first and before.chosen is None:
             return _only_preset(self.listing())
@@ -235,20 +241,20 @@ class ConfigFolder:
         try:
             loaded = self.load_preset(chosen)
         except (PresetMissing, InvalidConfig) as error:
-            in_force = before.preset.preset_id
+            active = before.preset.preset_id
             return replace(
                 before,
-                preset=self._as_its_file_is(before.preset),
+                preset=self._reload(before.preset),
                 preset_problems=inactive_preset_problems(
-                    chosen, error, LAST_GOOD if in_force == chosen else quote(in_force)
+                    chosen, error, LAST_GOOD if active == chosen else quote(active)
                 ),
             )
         return replace(
             before, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
         )
 
-    def _as_its_file_is(self, preset: Preset) -> Preset:
-        """Follow the file of a preset that is only in force until the chosen one can be."""
+    def _reload(self, preset: Preset) -> Preset:
+        """Return the present version of a preset, or the given one if it cannot be loaded."""
         try:
             return self.load_preset(preset.preset_id).preset
         except (PresetMissing, InvalidConfig):
@@ -267,5 +273,5 @@ def _only_preset(listing: PresetListing) -> str | None:
 
 
 def unique_problems(*problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Join lists of problems: a preset may be both the active one and an agent's."""
+    """Join lists of problems without duplicates: a preset may be active and an agent's as well."""
     return tuple(dict.fromkeys(chain.from_iterable(problems)))

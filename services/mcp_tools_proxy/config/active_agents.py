@@ -1,8 +1,9 @@
-"""What each agent may use, as agents.json and the presets that its profiles name have it.
+"""What each agent may use, compiled from agents.json and the presets that its profiles name.
 
-The last good version of each of these files outlives it. A preset that never could be loaded counts
-as the empty one, so its agents see nothing of any server: a mistake never widens an agent. What a
-look finds unchanged it passes on as it is, and agents that may use the same share one Visibility.
+The last good version of each file stays active. A preset that could never be loaded counts as the
+empty one, so its agents see nothing of any server: a mistake never widens an agent's rights. What
+did not change between two loads stays the same object, and agents with equal rights share one
+``Visibility``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,14 +52,14 @@ _NO_AGENT_IS_KNOWN = Problem(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPreset:
-    """The last good version of a preset that profiles name, compiled once for all of them."""
+    """The last good version of a preset, compiled once for all profiles that name it."""
 
     loaded: LoadedPreset
     scope: PresetScope = field(compare=False)
 
     @classmethod
     def of(cls, loaded: LoadedPreset, before: Self | None) -> Self:
-        """Compile a preset, unless ``before`` has it."""
+        """Compile a preset, or take the scope of ``before`` if the preset is unchanged."""
         if before is not None and before.loaded.preset == loaded.preset:
             return cls(loaded=loaded, scope=before.scope)
         return cls(loaded=loaded, scope=PresetScope.of(loaded.preset))
@@ -66,12 +67,12 @@ class CompiledPreset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveAgents:
-    """What holds for agents now. What is compiled follows from the rest, and is not compared."""
+    """The active agents. Compiled values follow from the other fields and are not compared."""
 
     agents: Agents | None = None
-    """None until agents.json was read for the first time, or found not to be there."""
+    """None until agents.json was read for the first time or found to be absent."""
     presets: Mapping[str, CompiledPreset] = field(default_factory=dict)
-    """By id; one that never could be loaded is left out."""
+    """By id; a preset that could never be loaded is left out."""
     visibilities: Mapping[str, Visibility] = field(default_factory=dict, compare=False)
     """By the agent's name."""
     problems: tuple[Problem, ...] = ()
@@ -84,10 +85,10 @@ def load_agent_policies(
     configuration: Configuration | None,
     naming: ToolNaming,
 ) -> ActiveAgents:
-    """Give what holds for agents after ``before``, by the files as they are now. Blocks.
+    """Load agents.json and its presets, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` is what mcp.json says, None while it never could be read. A preset whose tools
-    ``naming`` cannot name is an invalid one.
+    ``configuration`` is that of mcp.json, None while it could never be loaded. A preset whose tools
+    ``naming`` cannot name is invalid.
     """
     agents, problems = load_or_keep_last_good(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
@@ -111,7 +112,7 @@ def load_agent_policies(
 def _presets(
     folder: Path, agents: Agents, before: Mapping[str, CompiledPreset], naming: ToolNaming
 ) -> tuple[Mapping[str, CompiledPreset], tuple[Problem, ...]]:
-    """Load each preset that a profile names."""
+    """Load each preset that a profile names; return those that are active, and the problems."""
     presets: dict[str, CompiledPreset] = {}
     problems: list[Problem] = []
     for preset_id, users in _users(agents).items():
@@ -135,7 +136,7 @@ def _presets(
 
 
 def _users(agents: Agents) -> Mapping[str, list[int]]:
-    """Give each preset's id, and the places of the agents that name it."""
+    """Return the indexes of the agents that name a preset, by preset id."""
     users: dict[str, list[int]] = {}
     for index, profile in enumerate(agents.profiles.values()):
         if profile.preset_id is not None:
@@ -147,8 +148,10 @@ def _never_loaded(
     preset_id: str, error: PresetMissing | InvalidConfig, users: list[int]
 ) -> Iterator[Problem]:
     is_broken = isinstance(error, InvalidConfig)
-    todo = "has problems: mend it" if is_broken else "is not there: make it, or name another preset"
-    message = f"{preset_file(preset_id)} {todo}; until then the agent sees nothing of any server"
+    reason = (
+        "has problems: mend it" if is_broken else "is not there: make it, or name another preset"
+    )
+    message = f"{preset_file(preset_id)} {reason}; until then the agent sees nothing of any server"
     yield from limit_problems(
         AGENTS_FILE,
         [
@@ -163,7 +166,7 @@ def _never_loaded(
 def _visibilities(
     agents: Agents, presets: Mapping[str, CompiledPreset], before: ActiveAgents
 ) -> Mapping[str, Visibility]:
-    """Compile the profiles; what ``before`` has compiled already is taken from there."""
+    """Compile the profiles, reusing what ``before`` has compiled already."""
     known = before.agents.profiles if before.agents else {}
     compiled = {_nameless(profile): before.visibilities[name] for name, profile in known.items()}
     visibilities: dict[str, Visibility] = {}
@@ -178,7 +181,7 @@ def _visibilities(
 
 
 def _nameless(profile: AgentProfile) -> AgentProfile:
-    """Make profiles that differ only in their names equal: they let the same through."""
+    """Return a profile without its name: a key under which profiles of equal rights are equal."""
     return replace(profile, name="")
 
 
@@ -190,7 +193,7 @@ def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> Pres
 
 
 def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tuple[Problem, ...]:
-    """Tell of each server that a profile allows and mcp.json does not have (A-15)."""
+    """Return a warning for each server that a profile allows and mcp.json does not have (A-15)."""
     if configuration is None:
         return ()
     known = configuration.server_ids
@@ -200,10 +203,10 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
             if server_id not in known:
                 unknown.setdefault(server_id, []).append(("agents", index, "client_ids", place))
 
-    def tell(it: tuple[str, list[Location]]) -> Problem:
+    def warning(it: tuple[str, list[Location]]) -> Problem:
         server_id, (first, *others) = it
         hint = did_you_mean(closest_match(server_id, known), ", so it has no effect")
         message = f"{quote(server_id)} is no server of mcp.json{hint}{also_at(others)}"
         return Problem(file=AGENTS_FILE, path=json_path(first), message=message)
 
-    return first_problems(AGENTS_FILE, list(unknown.items()), tell)
+    return first_problems(AGENTS_FILE, list(unknown.items()), warning)

@@ -1,4 +1,4 @@
-"""Turns checked files into domain values, and tells what is odd about them. Pure."""
+"""Converts validated files to domain values, and finds their oddities. Pure: no I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -46,9 +46,10 @@ def build_configuration(
     invalid: Mapping[str, tuple[Problem, ...]],
     order: Iterable[str],
 ) -> Configuration:
-    """Make the domain's configuration; the limits hold where the file says nothing.
+    """Build the configuration; the two limits apply where the file sets none.
 
-    ``invalid`` has the servers that ``file`` lacks, ``order`` the ids of all.
+    ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
+    ``order`` the ids of all servers.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -91,7 +92,7 @@ def build_configuration(
 
 
 def build_preset(file: PresetFile) -> Preset:
-    """Make the domain's preset (P-01, P-02)."""
+    """Build a preset (P-01, P-02)."""
     return Preset(
         preset_id=file.id,
         name=file.name,
@@ -102,7 +103,7 @@ def build_preset(file: PresetFile) -> Preset:
 
 
 def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
-    """Make the domain's agents, whose names are all different (A-04, A-07)."""
+    """Build the agents, whose names must be unique (A-04, A-07): see ``duplicate_names``."""
     return Agents(
         profiles={
             entry.name: AgentProfile(
@@ -118,7 +119,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
 
 
 def duplicate_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
-    """Tell which agents have the name of one before them."""
+    """Return a problem for each agent with the name of an earlier one."""
     first: dict[str, int] = {}
     problems = []
     for index, entry in enumerate(file.agents):
@@ -133,9 +134,9 @@ def duplicate_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
 def conflicting_tool_names(
     file_name: str, preset: Preset, naming: ToolNaming
 ) -> tuple[Problem, ...]:
-    """Tell which tools of a preset have a name that is not theirs alone, where it has to be."""
+    """Return a problem for each tool of a preset whose name is not unique as ``naming`` needs."""
     return first_problems(
-        file_name, list(naming.conflicts(preset.tools)), partial(_clash_problem, file_name)
+        file_name, list(naming.conflicts(preset.tools)), partial(_conflict_problem, file_name)
     )
 
 
@@ -145,9 +146,10 @@ def configuration_warnings(
     written: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> tuple[Problem, ...]:
-    """Tell what is odd in mcp.json; ``written`` is the parsed file, variables and all.
+    """Return the oddities of mcp.json.
 
-    It has the same entries as ``file``.
+    ``written`` is the parsed file before variables are replaced; it must have the same entries as
+    ``file``, the validated one.
     """
     oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
     if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
@@ -161,24 +163,24 @@ def configuration_warnings(
 
 
 def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
-    """Tell what is odd in agents.json: the keys that nothing reads."""
+    """Return the oddities of agents.json: the keys that nothing reads."""
     return _warnings(file_name, unknown_keys(AGENTS, written))
 
 
 def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
-    """Tell what is odd in a preset's file: the keys that nothing reads."""
+    """Return the oddities of a preset's file: the keys that nothing reads."""
     return _warnings(file_name, unknown_keys(PRESET, written))
 
 
-def _clash_problem(file_name: str, clash: NameConflict) -> Problem:
-    whose = "a tool of the gateway"
-    if clash.other is not None:
-        whose = f"what $.tools[{clash.other}] goes by"
+def _conflict_problem(file_name: str, conflict: NameConflict) -> Problem:
+    owner = "a tool of the gateway"
+    if conflict.other is not None:
+        owner = f"what $.tools[{conflict.other}] goes by"
     return Problem(
         file=file_name,
-        path=json_path(("tools", clash.place, "toolName")),
+        path=json_path(("tools", conflict.place, "toolName")),
         message=(
-            f"{quote(clash.name)} is also {whose}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
+            f"{quote(conflict.name)} is also {owner}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
             "disable one of the two, or choose another style"
         ),
     )
@@ -202,16 +204,16 @@ def _entry_oddities(
     for key in ("command", "cwd"):
         if "${" in (written.get(key) or ""):
             yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
-    for place, text in _fillable(written):
+    for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):
             yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
         unset = unset_variables(text, environment)
-        if unset:  # an enabled server would have been refused
+        if unset:  # only a disabled server gets here: an enabled one would be invalid
             yield place, f"{not_set(unset)} before you enable the server"
 
 
-def _fillable(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Give the texts of an entry in which variables are replaced."""
+def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yield the texts of an entry in which variables are replaced, with their places."""
     for index, text in enumerate(written.get("args", ())):
         yield ("args", index), text
     for key in ("env", "headers"):

@@ -1,14 +1,14 @@
 """Variables in values of mcp.json: ``${NAME}``, ``${NAME:-default}``, ``$${`` for a plain ``${``.
 
-What was filled in is never looked at again, so a secret may hold anything. No message here holds a
-value.
+A replaced value is not scanned again, so a secret may contain ``${``. No error message here quotes
+a value.
 """
 
 import re
 from collections.abc import Mapping
 
 PATTERN = r"^(?:[^$\u0000]|\$(?!\$?\{)|\$\$\{|\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^{}\u0000]*)?\})*$"
-"""A well-formed value as JSON Schema says it: plain characters, escapes and variables in a row."""
+"""A well-formed value as a pattern of JSON Schema: plain characters, escapes and variables."""
 
 _ESCAPE_OR_VARIABLE = re.compile(
     r"(?P<escape>\$\$\{)"
@@ -20,11 +20,11 @@ _PLAIN_BRACES = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class BadVariable(ValueError):
-    """A value that cannot be filled in; the message says which variable and what to do."""
+    """A value whose variables cannot be replaced; the message names the variable and the remedy."""
 
 
 def check_variables(text: str) -> None:
-    """Raise BadVariable where a ``${`` begins nothing that is known."""
+    """Raise BadVariable if a ``${`` begins neither a variable nor an escape."""
     for found in _ESCAPE_OR_VARIABLE.finditer(text):
         if found["malformed"]:
             raise BadVariable(
@@ -34,9 +34,9 @@ def check_variables(text: str) -> None:
 
 
 def unset_variables(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the variables that ``text`` needs and the environment has not, each once, in order.
+    """Return the variables that ``text`` needs and the environment lacks, each once, in order.
 
-    One that is set and empty counts as set. One with a default is never needed.
+    An empty variable counts as set. A variable with a default is never needed.
     """
     names = (
         found["name"]
@@ -49,8 +49,8 @@ def unset_variables(text: str, environment: Mapping[str, str]) -> tuple[str, ...
 def fill_in(text: str, environment: Mapping[str, str]) -> str:
     """Replace the variables of ``text``, once.
 
-    As in a shell, a default stands in for a variable that is unset or empty. Raises BadVariable for
-    a malformed ``${``, and for variables that are not set, naming all of them.
+    As in a shell, a default replaces a variable that is unset or empty. Raises BadVariable for a
+    malformed ``${``, and for unset variables, naming all of them.
     """
     check_variables(text)
     if unset := unset_variables(text, environment):
@@ -66,16 +66,17 @@ def fill_in(text: str, environment: Mapping[str, str]) -> str:
 
 
 def not_set(names: tuple[str, ...]) -> str:
-    """Say that variables are not set, and what to do."""
+    """Return the message for variables that are not set, with what to do."""
     shown = ", ".join(names)
     return f"needs {shown} from the environment; set it, or write ${{{names[0]}:-default}}"
 
 
 def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the variables that ``text`` holds as ``{NAME}``, which stays so.
+    """Return the variables that ``text`` has as ``{NAME}``, which are not replaced.
 
-    They are those of the environment, and what is in capitals as variables are. broxy's second
-    spelling: it would make every value with braces, such as JSON, a template.
+    These are names of the environment, and names in capitals. ``{NAME}`` is the second variable
+    syntax of broxy. We do not support it, since it would make a template of every value with
+    braces, such as JSON; users of broxy get a warning instead.
     """
     names = (
         name

@@ -1,6 +1,6 @@
-"""The kinds of value in configuration files, each with its rule in Python and as JSON Schema.
+"""The field types of configuration files, each with its rule in Python and as JSON Schema.
 
-The loader and the published schema both take a rule from here, so that they cannot disagree.
+The loader and the published schema both use these types, so that they agree.
 """
 
 import re
@@ -30,7 +30,7 @@ FILE_MODEL = ConfigDict(
     use_attribute_docstrings=True,  # editors show them
 )
 SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
-"""For the files that are ours alone, whose keys are those of our requests."""
+"""For agents.json, a format of our own, whose keys are spelt as in our requests."""
 
 ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'
@@ -38,7 +38,7 @@ HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
 
 _CONTROL = r"\u0000-\u0008\u000a-\u001f\u007f"
-_NOT_UTF8 = r"\ud800-\udfff"  # how Python shows bytes of the environment that are no UTF-8
+_NOT_UTF8 = r"\ud800-\udfff"  # surrogates: Python's form of environment bytes that are no UTF-8
 _NOT_IN_URL = r"\s\u0000-\u001f\u007f"
 _HOST_ON = (
     rf"://(?:[^{_NOT_IN_URL}/?#@]*@)?"
@@ -51,9 +51,9 @@ ANY_URL_PATTERN = f"(?:{HTTP_URL_PATTERN}|{WEBSOCKET_URL_PATTERN})"
 
 
 def environment_for(info: ValidationInfo) -> Mapping[str, str] | None:
-    """Give the environment that a server's variables are taken from, None to leave them alone.
+    """Return the environment for a server's variables; None to leave the variables as they are.
 
-    A disabled server's are left alone: it may lack what it would need.
+    Those of a disabled server are left, since its variables may be unset.
     """
     disabled = info.data.get("enabled") is False or info.data.get("disabled") is True
     environment: Mapping[str, str] | None = info.context
@@ -65,13 +65,13 @@ def check_url(url: str, pattern: str, schemes: str) -> None:
     if not re.fullmatch(pattern, url) or re.search(f"[{_NOT_UTF8}]", url):
         raise ValueError(f"should be a URL with a host, beginning with {schemes}")
     try:
-        urlsplit(url).port  # noqa: B018 - reading it checks it
+        urlsplit(url).port  # noqa: B018 - the property raises ValueError for a bad port
     except ValueError as error:
         raise ValueError("has a host or port that cannot be") from error
 
 
 def key_rule(pattern: str) -> JsonDict:
-    """Say as JSON Schema what the keys of an object look like."""
+    """Return the JSON Schema of an object whose keys match ``pattern``."""
     return {"propertyNames": {"pattern": f"^{pattern}$"}}
 
 
@@ -100,7 +100,7 @@ def _matches(pattern: str, message: str) -> AfterValidator:
 
 
 _VISIBLE = re.compile(r"[^\s\ufeff]")
-"""What is no space in JSON Schema either: there U+FEFF is one, which ``strip`` leaves."""
+"""A character that is no space, in JSON Schema's sense: U+FEFF is a space there, not in Python."""
 
 
 def _not_blank(text: str) -> str:
@@ -112,7 +112,7 @@ def _not_blank(text: str) -> str:
 
 
 def _whole(value: object) -> object:
-    """Take 3.0 as 3, as JSON Schema does."""
+    """Convert 3.0 to 3, since JSON Schema takes both for an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,9 +1,8 @@
-"""Tells when the configuration may have changed.
+"""Watches the configuration folder by polling ``stat`` of its few files, five times a second.
 
-It compares what ``stat`` says of the few files that matter, five times a second. That is less code
-than a kernel watch and misses nothing: a folder that comes later or is replaced, a file changed
-behind a link (as Kubernetes swaps them), a mount that sends no events. One look at 50 files takes
-0.3 ms, in a thread.
+Polling is less code than inotify and misses nothing: a folder that is created later or replaced, a
+file changed behind a symbolic link (as Kubernetes swaps them), a mount that sends no events. One
+poll of 50 files takes 0.3 ms, in a thread.
 """
 
 import asyncio
@@ -15,18 +14,18 @@ from pathlib import Path
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE, PRESET_FILES
 
 POLL_S = 0.2
-"""The pause between two looks while nothing happens, in seconds."""
+"""Seconds between two polls while nothing changes."""
 
 SETTLE_S = 0.1
-"""The pause between two looks after a change, in seconds."""
+"""Seconds between two polls after a change."""
 
 QUIET_POLLS = 3
-"""How many looks in a row see no further change before it is told: editors write in pieces."""
+"""How many polls in a row must see no further change: editors write in pieces."""
 
 MAX_POLLS = 5
-"""How many looks after the first sight of a change it is told in any case."""
+"""After how many polls a change is reported even if the files still change."""
 
-_Stamp = tuple[tuple[str, object], ...]
+_Snapshot = tuple[tuple[str, object], ...]
 
 
 async def changes(
@@ -34,41 +33,43 @@ async def changes(
 ) -> AsyncGenerator[None, None]:
     """Yield when one of the configuration files may have changed, within 0.7 s of the change.
 
-    The first time is at once: something may have changed since it was last read. Changes in quick
-    succession are told together. The folder need not exist; whatever happens to it, this goes on.
+    The first time is at once, since a file may have changed after it was last read. Changes in
+    quick succession are reported together. The folder need not exist. No error ends the iteration.
     """
-    told = await asyncio.to_thread(_snapshot, folder)
+    reported = await asyncio.to_thread(_snapshot, folder)
     yield
     while True:
         await sleep(POLL_S)
-        seen = await asyncio.to_thread(_snapshot, folder)
-        if seen != told:
-            told = await _settled(folder, seen, sleep)
+        current = await asyncio.to_thread(_snapshot, folder)
+        if current != reported:
+            reported = await _wait_settled(folder, current, sleep)
             yield
 
 
-async def _settled(folder: Path, seen: _Stamp, sleep: Callable[[float], Awaitable[None]]) -> _Stamp:
-    """Wait until the files are at rest, not for ever, and give how they are then."""
+async def _wait_settled(
+    folder: Path, current: _Snapshot, sleep: Callable[[float], Awaitable[None]]
+) -> _Snapshot:
+    """Wait until the files are at rest, for at most ``MAX_POLLS``, and return their snapshot."""
     quiet = 0
     for _ in range(MAX_POLLS):
         await sleep(SETTLE_S)
-        before, seen = seen, await asyncio.to_thread(_snapshot, folder)
-        quiet = quiet + 1 if seen == before else 0
+        before, current = current, await asyncio.to_thread(_snapshot, folder)
+        quiet = quiet + 1 if current == before else 0
         if quiet == QUIET_POLLS:
             break
-    return seen
+    return current
 
 
-def _snapshot(folder: Path) -> _Stamp:
-    """Give something that is different whenever a file is; a failure to look is a state as well."""
+def _snapshot(folder: Path) -> _Snapshot:
+    """Return a value that differs whenever a file does; an error is a state as well."""
     try:
-        names = sorted(name for name in os.listdir(folder) if _matters(name))
+        names = sorted(name for name in os.listdir(folder) if _is_watched(name))
     except OSError as error:
         return ((".", error.errno),)
     return tuple((name, _state(folder / name)) for name in names)
 
 
-def _matters(name: str) -> bool:
+def _is_watched(name: str) -> bool:
     return name in (CONFIGURATION_FILE, AGENTS_FILE) or fnmatchcase(name, PRESET_FILES)
 
 

@@ -1,6 +1,7 @@
-"""Changing one key of a JSON file by hand: all else stays as its author wrote it.
+"""Edits one key of a JSON file in place, and replaces files atomically.
 
-Variables and secrets are never touched, since nothing is read but the places of the root's keys.
+All other text stays as its author wrote it, layout and variables included: only the positions of
+the root's keys are read.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """Where one ``"key": value`` of the root object stands, as character offsets."""
+    """The position of one ``"key": value`` of the root object, as character offsets."""
 
     key: str
     key_start: int
@@ -28,29 +29,29 @@ class _Member:
 
 
 def with_key(text: str, key: str, value: str) -> str:
-    """Give ``text``, a valid JSON object, with the root's ``key`` set to ``value``.
+    """Return ``text``, a valid JSON object, with the root's ``key`` set to ``value``.
 
-    A key that is new goes to the end, laid out like the first one.
+    A new key is added at the end, with the indentation of the first one.
     """
     members = list(_members(text))
-    shown = json.dumps(value, ensure_ascii=False)
+    encoded = json.dumps(value, ensure_ascii=False)
     for member in members:
         if member.key == key:
-            return text[: member.value_start] + shown + text[member.value_end :]
+            return text[: member.value_start] + encoded + text[member.value_end :]
     brace = text.index("{")
     if not members:
-        return f"{text[: brace + 1]}{json.dumps(key)}: {shown}{text[brace + 1 :]}"
+        return f"{text[: brace + 1]}{json.dumps(key)}: {encoded}{text[brace + 1 :]}"
     first, last = members[0], members[-1]
     indent = text[brace + 1 : first.key_start]
     colon = text[first.key_end : first.value_start]
-    added = f",{indent}{json.dumps(key)}{colon}{shown}"
+    added = f",{indent}{json.dumps(key)}{colon}{encoded}"
     return text[: last.value_end] + added + text[last.value_end :]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put ``content`` in the place of the file, keeping its mode and, where allowed, its owner.
+    """Replace the content of a file, keeping its mode and, where permitted, its owner.
 
-    A reader sees the old file or the whole new one. Through a symbolic link the file behind it is
+    A reader sees the old file or the whole new one. A symbolic link stays, and its target is
     replaced. Raises OSError.
     """
     target = path.resolve()
@@ -68,7 +69,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _copy_ownership(descriptor: int, original: os.stat_result) -> None:
-    with contextlib.suppress(PermissionError):  # only root gives files away
+    with contextlib.suppress(PermissionError):  # only root may change the owner of a file
         os.fchown(descriptor, original.st_uid, original.st_gid)
     os.fchmod(descriptor, original.st_mode & 0o7777)
 

@@ -1,4 +1,4 @@
-"""One configuration file as JSON: read strictly, and what is wrong with it told by JSON path."""
+"""Reads one configuration file as strict JSON, with problems located by JSON path."""
 
 import json
 import re
@@ -17,31 +17,33 @@ from mcp_tools_proxy.wire.text import quote
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
-"""How deep objects and lists may lie in each other, as in requests (contract §1)."""
+"""How deep objects and lists may be nested, as in requests (contract §1)."""
 
 MAX_PROBLEMS = 100
-"""How many problems of one file are told one by one."""
+"""How many problems of one file are reported one by one."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 Location = tuple[int | str, ...]
-WrongT = TypeVar("WrongT")
+"""The keys and indexes that lead from the root to a value."""
+
+FaultT = TypeVar("FaultT")
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Read the JSON object that a file holds; a byte-order mark is skipped. Blocks.
+    """Read the JSON object of a file; a byte-order mark is skipped. Blocks.
 
-    Raises FileNotFoundError, and InvalidConfig for all else that makes the file unusable: it cannot
-    be read, is too large, is not UTF-8, is not strict JSON, names a key twice in one object.
+    Raises FileNotFoundError; InvalidConfig for a file that cannot be read, is too large, is not
+    UTF-8, is not strict JSON, or has a key twice in one object.
     """
     return parse_json(path.name, read_text(path))
 
 
 def read_text(path: Path) -> str:
-    """Read a file as UTF-8, line ends and byte-order mark kept. Raises like ``read_json``."""
+    """Read a file as UTF-8, keeping line ends and byte-order mark. Raises like ``read_json``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _unusable(path.name, "is not a file")  # reading a pipe would wait for its writer
+            raise _unusable(path.name, "is not a file")  # reading a pipe would block for a writer
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
@@ -62,14 +64,14 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
     if not text.strip():
         raise _unusable(file_name, "is empty; the least it can hold is a JSON object")
     try:
-        parsed = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse_constant)
+        parsed = json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         hint = "; is there a comma too many?" if _is_after_comma(text, error.pos) else ""
         raise _unusable(file_name, f"is not valid JSON: {error.msg} ({where}){hint}") from error
     except RecursionError as error:
         raise _unusable(file_name, _TOO_DEEP) from error
-    except ValueError as error:  # a constant that JSON has not, an integer of thousands of digits
+    except ValueError as error:  # NaN and the like, or an integer of over 4300 digits
         reason = str(error).partition(";")[0]
         raise _unusable(file_name, f"is not valid JSON: {reason}") from error
     if not isinstance(parsed, dict):
@@ -80,40 +82,40 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
 
 
 def json_path(location: Location) -> str:
-    """Spell a place: ``$.mcpServers.notes.args[2]``, ``$.mcpServers["a b"].url``."""
+    """Return the JSON path of a place: ``$.mcpServers.notes.args[2]``, ``$.mcpServers["a b"]``."""
     return "$" + "".join(_step(step) for step in location)
 
 
 def problems_of(file_name: str, error: ValidationError) -> tuple[Problem, ...]:
-    """Tell everything that a model found wrong, without the values."""
+    """Convert all errors of a pydantic model to problems, without the values."""
     errors = error.errors(include_url=False, include_input=False)
     return limit_problems(file_name, [problem_of_error(file_name, it) for it in errors])
 
 
 def problem_of_error(file_name: str, error: ErrorDetails) -> Problem:
-    """Tell one thing that a model found wrong, without the value."""
+    """Convert one error of a pydantic model to a problem, without the value."""
     return Problem(file=file_name, path=json_path(_place(error)), message=_message(error))
 
 
 def limit_problems(file_name: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Keep the first problems of a file that has very many."""
+    """Return the first MAX_PROBLEMS problems of a file, and how many more there are."""
     return first_problems(file_name, problems, lambda problem: problem)
 
 
 def first_problems(
-    file_name: str, wrong: Sequence[WrongT], make: Callable[[WrongT], Problem]
+    file_name: str, faults: Sequence[FaultT], build: Callable[[FaultT], Problem]
 ) -> tuple[Problem, ...]:
-    """Make a problem of each thing that is wrong with a file, of very many only of the first."""
-    problems = tuple(make(it) for it in wrong[:MAX_PROBLEMS])
-    left_out = len(wrong) - len(problems)
+    """Build a problem of each of the first MAX_PROBLEMS faults, and count the others."""
+    problems = tuple(build(it) for it in faults[:MAX_PROBLEMS])
+    left_out = len(faults) - len(problems)
     if not left_out:
         return problems
     rest = Problem(file=file_name, path="$", message=f"has {left_out} more problems")
     return (*problems, rest)
 
 
-class _Object(dict[str, object]):
-    """A JSON object that knows which of its keys were given more than once."""
+class _JsonObject(dict[str, object]):
+    """A JSON object with the keys that its text has more than once."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
@@ -133,7 +135,10 @@ def _refuse_constant(name: str) -> object:
 
 
 def _strictness(file_name: str, value: object, place: Location) -> Iterator[Problem]:
-    """Tell what the json module lets pass: repeated keys, half characters, any depth."""
+    """Yield what the json module accepts and we do not.
+
+    Repeated keys, lone surrogates, and nesting over MAX_DEPTH.
+    """
 
     def problem(message: str) -> Problem:
         return Problem(file=file_name, path=json_path(place), message=message)
@@ -141,20 +146,20 @@ def _strictness(file_name: str, value: object, place: Location) -> Iterator[Prob
     if len(place) >= MAX_DEPTH and isinstance(value, dict | list):
         yield problem(_TOO_DEEP)
         return
-    if isinstance(value, str) and _has_half_character(value):
+    if isinstance(value, str) and _has_lone_surrogate(value):
         yield problem("holds half of a surrogate pair, which is no character")
-    if isinstance(value, _Object):
+    if isinstance(value, _JsonObject):
         for key in value.repeated:
             yield problem(f"names {quote(key)} twice; keep one of them")
-    for step, part in parts_of(value):
-        if isinstance(step, str) and _has_half_character(step):
+    for step, part in children_of(value):
+        if isinstance(step, str) and _has_lone_surrogate(step):
             yield problem("has a key with half of a surrogate pair, which is no character")
         else:
             yield from _strictness(file_name, part, (*place, step))
 
 
-def parts_of(value: object) -> Iterable[tuple[int | str, object]]:
-    """Return what an object or a list holds, each with its key or index; nothing for the rest."""
+def children_of(value: object) -> Iterable[tuple[int | str, object]]:
+    """Return the values of an object or a list with their keys or indexes; () for other values."""
     match value:
         case dict():
             return value.items()
@@ -163,7 +168,7 @@ def parts_of(value: object) -> Iterable[tuple[int | str, object]]:
     return ()
 
 
-def _has_half_character(text: str) -> bool:
+def _has_lone_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -174,7 +179,7 @@ def _step(step: int | str) -> str:
 
 
 def _place(error: ErrorDetails) -> Location:
-    """Give the place of an error; what is wrong with a key is told at the entry of that key."""
+    """Return the place of an error; an invalid key is located at the key's own entry."""
     location = error["loc"]
     return location[:-1] if location and location[-1] == "[key]" else location
 

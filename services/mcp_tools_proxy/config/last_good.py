@@ -1,4 +1,4 @@
-"""The last good version of a file stays active; what is wrong with the present one is reported."""
+"""Keeps the last good version of a file active, and reports the problems of the present one."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,9 +19,10 @@ LAST_GOOD = "its last good version"
 def load_or_keep_last_good(
     load: Callable[[], T], before: T | None, *, absent: T, file: str
 ) -> tuple[T | None, tuple[Problem, ...]]:
-    """Read a file that need not be there; ``before`` is its last good version, None without one.
+    """Load an optional file; return its active version, and the problems of the present file.
 
-    ``load`` gives ``absent``, that very object, when there is no file.
+    ``before`` is the last good version, None if there was none. ``load`` must return ``absent``,
+    this very object, if the file does not exist.
     """
     try:
         found = load()
@@ -34,14 +35,14 @@ def load_or_keep_last_good(
 
 
 def preset_file(preset_id: str) -> str:
-    """Name the file of a preset, whatever its id."""
+    """Return the file name of a preset, cut short, since the id may be any text."""
     return f"preset_{preset_id[:QUOTE_CHARS]}.json"
 
 
 def inactive_preset_problems(
     preset_id: str, error: PresetMissing | InvalidConfig, instead: str
 ) -> tuple[Problem, ...]:
-    """Say that a preset is not in force as its file is now, and what is ``instead``."""
+    """Return the problems of a preset whose file cannot be used, and what is active ``instead``."""
     reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
     first = Problem(
         file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is in force"

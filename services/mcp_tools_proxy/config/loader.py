@@ -1,7 +1,7 @@
-"""The configuration folder: mcp.json, agents.json, preset_<id>.json read, and the choice written.
+"""Loads mcp.json, agents.json and preset_<id>.json, and writes the default preset.
 
-Everything here blocks: call it in a thread. What is wrong with a file is InvalidConfig with every
-problem of that file; no message holds a value of it.
+Every function blocks: call it in a thread. An invalid file raises InvalidConfig with every problem
+of that file; no message quotes a secret value.
 """
 
 import os
@@ -60,26 +60,26 @@ AGENTS_FILE = "agents.json"
 PRESET_FILES = "preset_*.json"
 
 NO_FILE = Configuration()
-"""What ``load_configuration`` gives, this very object, when there is no mcp.json."""
+"""The object that ``load_configuration`` returns without a mcp.json: compare with ``is``."""
 
 NO_AGENTS = Agents()
-"""What ``load_agents`` gives, this very object, when there is no agents.json."""
+"""The object that ``load_agents`` returns without an agents.json: compare with ``is``."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class PresetMissing(LookupError):
-    """No preset of this id has a file."""
+    """There is no file for a preset of this id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPreset:
-    """A preset, and what is odd in its file: keys that nothing reads."""
+    """A preset, and the oddities of its file: keys that nothing reads."""
 
     preset: Preset
     warnings: tuple[Problem, ...] = ()
     digest: bytes = field(default=b"", repr=False, compare=False)
-    """The SHA-256 of the file's text, to tell whether it is still the same."""
+    """The SHA-256 of the file's text, by which an unchanged file is not parsed again."""
 
 
 _BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
@@ -87,25 +87,24 @@ _BUILT_IN = LoadedPreset(preset=EMPTY_PRESET)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetListing:
-    """The presets that could be chosen, oldest first, and why other files could not be."""
+    """The presets that can be chosen, oldest first, and the problems of the other files."""
 
     presets: tuple[PresetSummary, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 def process_environment() -> Mapping[str, str]:
-    """Give a copy of the process's environment, for ``${VAR}``."""
+    """Return a copy of the process's environment, for ``${VAR}``."""
     return dict(os.environ)  # noqa: TID251 - variables of mcp.json are no settings of ours
 
 
 def load_configuration(
     folder: Path, environment: Mapping[str, str], *, call_timeout_s: float, max_result_bytes: int
 ) -> Configuration:
-    """Read mcp.json, with its variables replaced.
+    """Load mcp.json, with its variables replaced; ``NO_FILE`` if there is none, which is normal.
 
-    The two defaults hold where neither the file nor the server's entry says otherwise. Without the
-    file it is ``NO_FILE``, which is normal. A server's entry that is wrong is among the
-    ``invalid``; raises InvalidConfig for all else.
+    The two defaults apply where neither the file nor the server's entry sets a value. The problems
+    of a server's entry are in ``invalid``; all others raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
     written = _read_if_there(path)
@@ -124,15 +123,15 @@ def load_configuration(
 
 
 def load_agents(folder: Path) -> Agents:
-    """Read agents.json. Without the file it is ``NO_AGENTS``, which is normal.
+    """Load agents.json; ``NO_AGENTS`` if there is none, which is normal.
 
-    Raises InvalidConfig, also when two profiles have one name.
+    Raises InvalidConfig, also if two profiles have the same name.
     """
     path = folder / AGENTS_FILE
     written = _read_if_there(path)
     if written is None:
         return NO_AGENTS
-    file = _checked(AgentsFile, AGENTS, path.name, written)
+    file = _validate(AgentsFile, AGENTS, path.name, written)
     if problems := duplicate_names(path.name, file):
         raise InvalidConfig(problems)
     return build_agents(file, warnings=agents_warnings(path.name, written))
@@ -145,11 +144,11 @@ def load_preset(
     naming: ToolNaming = ANY_NAMES,
     known: LoadedPreset | None = None,
 ) -> LoadedPreset:
-    """Read the preset of this id; the empty one is built in and has no file.
+    """Load the preset of this id; the empty one is built in and has no file.
 
-    ``known`` is what this gave before: when the file's text is still the same, so is the answer,
-    and nothing is parsed. Raises PresetMissing when no file has that name, or none ever could;
-    InvalidConfig, also when ``naming`` cannot name its tools.
+    ``known`` is the previous result: it is returned if the file's text is unchanged, without
+    parsing. Raises PresetMissing if there is no such file or the id is malformed; InvalidConfig,
+    also if ``naming`` cannot name its tools.
     """
     if preset_id == EMPTY_PRESET.preset_id:
         return _BUILT_IN
@@ -163,14 +162,14 @@ def load_preset(
     if known is not None and known.digest == digest:
         return known
     written = parse_json(path.name, text)
-    _, preset = _checked_preset(path.name, written, naming)
+    _, preset = _validate_preset(path.name, written, naming)
     return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
 
 
 def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListing:
     """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
 
-    A file's time is when it was last written, as Linux tells Python no time of creation. Broken
+    A file's time is its modification time, since Python has no creation time on Linux. Invalid
     files are among the problems. The built-in empty preset is not listed.
     """
     found: list[tuple[float, str, PresetSummary]] = []
@@ -178,14 +177,14 @@ def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListi
     for path in sorted(folder.glob(PRESET_FILES)):
         try:
             _check_file_name(path.name)
-            file, _ = _checked_preset(path.name, read_json(path), naming)
+            file, _ = _validate_preset(path.name, read_json(path), naming)
             created_ms = file.created_at_epoch_millis
             if created_ms is None:
                 created_ms = path.stat().st_mtime_ns // 1_000_000
         except InvalidConfig as error:
             problems.extend(error.problems)
         except FileNotFoundError:
-            problems.append(_link_to_nothing(path))
+            problems.append(_dangling_link(path))
         else:
             summary = PresetSummary(preset_id=file.id, name=file.name)
             found.append((created_ms, path.name, summary))
@@ -196,10 +195,10 @@ def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListi
 def set_default_preset(
     folder: Path, preset_id: str, *, write: Callable[[Path, bytes], None] = write_atomically
 ) -> None:
-    """Make this preset the default: one key of mcp.json, all else stays byte for byte.
+    """Write the default preset into mcp.json: one key, all other text stays byte for byte.
 
-    Without mcp.json one is made. Raises ConfigReadOnly when it cannot be written, InvalidConfig
-    when the present file is no JSON object that could be edited, PresetMissing for what is no id.
+    Without mcp.json one is created. Raises ConfigReadOnly if the file cannot be written,
+    InvalidConfig if it is no JSON object, PresetMissing for a malformed id.
     """
     _check_id(preset_id)
     path = folder / CONFIGURATION_FILE
@@ -218,20 +217,20 @@ def set_default_preset(
 
 
 def _read_if_there(path: Path) -> dict[str, object] | None:
-    """Read a file that need not be there.
+    """Read an optional file; None if it does not exist. Raises InvalidConfig.
 
-    A link to nothing (a volume that is not mounted yet) is a broken file, not none: without
-    agents.json every caller would be taken. Raises InvalidConfig.
+    A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent
+    one: without agents.json every caller would be admitted without restrictions.
     """
     try:
         return read_json(path)
     except FileNotFoundError:
         if path.is_symlink():
-            raise InvalidConfig((_link_to_nothing(path),)) from None
+            raise InvalidConfig((_dangling_link(path),)) from None
         return None
 
 
-def _link_to_nothing(path: Path) -> Problem:
+def _dangling_link(path: Path) -> Problem:
     return Problem(file=path.name, path="$", message="is a link to nothing")
 
 
@@ -247,10 +246,10 @@ def _check_file_name(name: str) -> None:
         raise InvalidConfig((Problem(file=shown, path="$", message=message),))
 
 
-def _checked_preset(
+def _validate_preset(
     file_name: str, written: object, naming: ToolNaming
 ) -> tuple[PresetFile, Preset]:
-    file = _checked(PresetFile, PRESET, file_name, written)
+    file = _validate(PresetFile, PRESET, file_name, written)
     if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
@@ -260,10 +259,10 @@ def _checked_preset(
     return file, preset
 
 
-def _checked(
+def _validate(
     model: type[ModelT], expected: ExpectedKeys, file_name: str, written: object
 ) -> ModelT:
-    """Check a file as a whole; keys that nothing reads are told beside what is wrong."""
+    """Validate a file as a whole. Raises InvalidConfig, whose problems include unknown keys."""
     try:
         return model.model_validate(written)
     except ValidationError as error:

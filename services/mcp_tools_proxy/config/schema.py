@@ -1,9 +1,10 @@
-"""The one schema of the configuration files: these models check them, and publish JSON Schema.
+"""The one schema of the configuration files: models that validate them and publish JSON Schema.
 
 ``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json``,
-``agents.schema.json`` and ``preset.schema.json`` for editors. What they call valid is what the
-loader takes, but for what JSON Schema cannot say: variables that are not set, keys given twice, two
-agents of one name, a preset's id in its file's name, other misspelt keys of an agent or a server.
+``agents.schema.json`` and ``preset.schema.json`` for editors. The docstrings of models and fields
+are part of these files. The loader accepts what they accept, except for what JSON Schema cannot
+express: unset variables, repeated keys, two agents of one name, a preset's id that differs from its
+file's name, other misspelt keys of an agent or a server.
 """
 
 import json
@@ -145,9 +146,10 @@ MISSPELT = {
     **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
     **dict.fromkeys(("presetId", "preset_id"), "preset"),
 }
-"""Keys that a profile has not, and what is meant: without it the agent would see more.
+"""Wrong spellings of the keys that narrow a profile, and the right ones.
 
-The loader refuses every key that is spelt like one of these three, too.
+They are refused, not just warned about: an agent whose restriction is ignored would see more than
+was meant. The loader refuses every other key that is similar to one of the three as well.
 """
 
 
@@ -182,7 +184,7 @@ class AgentEntry(BaseModel):
 
 
 def meant_key(key: str) -> str | None:
-    """Give the key of a profile that narrows it and that ``key`` is spelt like."""
+    """Return the key of a profile that ``key`` misspells, of those that narrow it; else None."""
     return MISSPELT.get(key) or closest_match(key.casefold(), sorted(set(MISSPELT.values())))
 
 
@@ -201,11 +203,11 @@ PUBLISHED: Mapping[str, type[BaseModel]] = {
     "agents.schema.json": AgentsFile,
     "preset.schema.json": PresetFile,
 }
-"""The files for editors, and the models that they are made of."""
+"""The JSON Schema files for editors, and their models."""
 
 
 def published(model: type[BaseModel]) -> str:
-    """Give the JSON Schema of a file, as text."""
+    """Return the JSON Schema of a model, as text."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""mcp.json checked entry by entry: what is wrong with one server's concerns that server alone."""
+"""Validates mcp.json entry by entry: a fault in one server's entry disables that server alone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,11 +23,12 @@ _SERVERS = "mcpServers"
 _KNOWN = frozenset(info.alias or name for name, info in ServerEntry.model_fields.items())
 
 Written = Mapping[str, object]
+"""The parsed file, before validation and before variables are replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedConfiguration:
-    """The file without the entries that cannot be used, and what is wrong with those, by id."""
+    """The file without the invalid entries, and the problems of those by server id."""
 
     file: ConfigurationFile
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class CheckedConfiguration:
 def check_configuration(
     file_name: str, written: Written, environment: Mapping[str, str]
 ) -> CheckedConfiguration:
-    """Check a parsed mcp.json. Raises InvalidConfig for what is wrong outside of the entries."""
+    """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
     found = _refused_keys(file_name, written)
     try:
         file = ConfigurationFile.model_validate(written, context=environment)
@@ -63,18 +64,18 @@ def check_configuration(
 
 
 def drop_entries(written: Written, server_ids: Mapping[str, object]) -> Written:
-    """Give the file without the entries of these servers."""
+    """Return the file without the entries of these servers."""
     kept = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
     return {**written, _SERVERS: kept}
 
 
 def entry_ids(written: Written) -> Iterable[str]:
-    """Give the ids of all servers, in the file's order."""
+    """Return the ids of all servers, in the file's order."""
     return _entries(written)
 
 
 def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
-    """Find the entries with a misspelt key that was to take something away."""
+    """Return the problems of entries with a misspelt key that was meant to restrict the server."""
     found: dict[str, list[Problem]] = {}
     for server_id, entry in _entries(written).items():
         for key, value in entry.items() if isinstance(entry, Mapping) else ():
@@ -87,13 +88,13 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
 
 
 def _with_unknown_keys(
-    file_name: str, written: Written, server_id: str, wrong: list[Problem]
+    file_name: str, written: Written, server_id: str, problems: list[Problem]
 ) -> list[Problem]:
-    """Add the keys that nothing reads: one of them may be what is said to be missing."""
+    """Add the unknown keys of an entry: one of them may be the misspelt missing key."""
     place = (_SERVERS, server_id)
     odd = group_oddities(file_name, unknown_keys(SERVER, _entries(written)[server_id], place))
-    told = {problem.path for problem in wrong}
-    return wrong + [problem for problem in odd if problem.path not in told]
+    known = {problem.path for problem in problems}
+    return problems + [problem for problem in odd if problem.path not in known]
 
 
 def _entries(written: Written) -> Mapping[str, object]:
@@ -102,7 +103,7 @@ def _entries(written: Written) -> Mapping[str, object]:
 
 
 def _server_of(error: ErrorDetails) -> str | None:
-    """Give the server whose entry is wrong, None for what is wrong elsewhere."""
+    """Return the server whose entry has the error, None for an error elsewhere."""
     match error["loc"]:
         case (first, str(server_id), *_) if first == _SERVERS:
             return server_id

@@ -1,8 +1,8 @@
-"""The model of one entry of ``mcpServers``: what it may hold, and what its keys ask of each other.
+"""The model of one entry of ``mcpServers``: its fields, and the rules between them.
 
-A rule between keys is said twice, side by side: to the loader as a validator, to editors as a piece
-of JSON Schema in ``_BETWEEN_KEYS``. Fields stand in the order in which the rules need each other:
-a validator sees the fields before its own that are right.
+A rule between fields is written twice: for the loader as a validator, for editors as JSON Schema in
+``_BETWEEN_KEYS``. The order of the fields matters: a validator sees only earlier fields, and of
+those only the valid ones. The docstrings of the model and its fields are published.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,14 +39,14 @@ SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.SSE: ("sse",),
     Transport.WEBSOCKET: ("websocket", "ws"),
 }
-"""How files spell a transport, in any case."""
+"""The names of each transport in files, in upper or lower case."""
 
 STDIO_KEYS = ("command", "args", "env", "cwd")
 REMOTE_KEYS = ("url", "headers")
 
 
 def _spelt(words: Iterable[str]) -> dict[str, object]:
-    """Say as JSON Schema: one of these words, in any case."""
+    """Return the JSON Schema for one of these words, in upper or lower case."""
     either = "|".join(
         "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words
     )
@@ -80,7 +80,7 @@ _NoAuth = Annotated[None, BeforeValidator(_refuse_auth), Published({"type": "nul
 
 
 def _given(key: str, like: Mapping[str, object] | None = None) -> dict[str, object]:
-    """Say as JSON Schema: the key is there, is no null, and its value is ``like`` that."""
+    """Return the JSON Schema for a present string under ``key`` that matches ``like``."""
     return {"required": [key], "properties": {key: {"type": "string", **(like or {})}}}
 
 
@@ -90,7 +90,7 @@ def _stated(*transports: Transport) -> dict[str, object]:
 
 
 def _url(pattern: str) -> dict[str, object]:
-    """Say as JSON Schema: a URL that fits, or one that variables are yet to make."""
+    """Return the JSON Schema for a ``url`` that matches, or that has variables and so may match."""
     return _given("url", {"anyOf": [{"pattern": f"^{pattern}$"}, {"pattern": r"\$\{"}]})
 
 
@@ -99,9 +99,10 @@ _NOTHING_STATED = {
     "not": {"anyOf": [_given("transport"), _given("type"), _given("command")]},
 }
 MISSPELT = ("disable", "enable", "exclude_components", "excluded", "excludes")
-"""Keys that an entry has not, and that were to take something away from it.
+"""Wrong spellings of the keys that restrict a server.
 
-The loader refuses every key that is spelt like one that does: ``near_misses``.
+The loader refuses every other key that is similar to such a key as well:
+``unknown_keys.narrowing_key``.
 """
 _BETWEEN_KEYS: dict[str, Any] = {
     "propertyNames": {"not": {"enum": list(MISSPELT)}},
@@ -197,7 +198,7 @@ class ServerEntry(BaseModel):
     @classmethod
     def _fits_transport(cls, value: str | None, info: ValidationInfo) -> str | None:
         if not {"transport", "type", "command"} <= info.data.keys():
-            return value  # one of them is wrong, so which URL fits is unknown
+            return value  # one of them is invalid, so the right kind of URL is unknown
         transport = _transport_stated(info.data)
         if transport is Transport.STDIO or (transport is None and info.data["command"]):
             return value
@@ -209,7 +210,7 @@ class ServerEntry(BaseModel):
 
     @property
     def effective_transport(self) -> Transport:
-        """The transport that is stated, else the one that ``command`` or ``url`` implies."""
+        """The transport that the entry names, else the one that ``command`` or ``url`` implies."""
         stated = self.transport or self.type
         if stated is not None:
             return stated

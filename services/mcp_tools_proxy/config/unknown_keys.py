@@ -1,11 +1,11 @@
-"""Keys that nothing reads, found in a file as it is written: also where the file is refused."""
+"""Finds keys that nothing reads, in the parsed file, so that invalid files get these hints too."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from mcp_tools_proxy.config.json_file import Location, json_path, parts_of
+from mcp_tools_proxy.config.json_file import Location, children_of, json_path
 from mcp_tools_proxy.config.schema import (
     AgentEntry,
     AgentsFile,
@@ -31,7 +31,10 @@ OF_AGENT: Mapping[str, str] = dict.fromkeys(
     ),
     _OF_THE_MODEL,
 )
-"""Of a profile in agents.json. What would narrow one is refused: ``MISSPELT`` in ``schema``."""
+"""Advice for unknown keys of a profile in agents.json.
+
+Misspelt keys that would narrow a profile are refused instead: ``schema.MISSPELT``.
+"""
 
 OF_ROOT: Mapping[str, str] = {
     **dict.fromkeys(
@@ -49,7 +52,7 @@ OF_ROOT: Mapping[str, str] = {
     "inboundSsePort": "has no effect: set MCP_PROXY_PORT",
     "showTrayIcon": "has no effect: there is none",
 }
-"""Of mcp.json itself."""
+"""Advice for unknown keys of the root of mcp.json."""
 
 OF_SERVER: Mapping[str, str] = {
     "server_path": (
@@ -69,10 +72,10 @@ OF_SERVER: Mapping[str, str] = {
     "gcp_secrets": 'has no effect: set variables, and write ${NAME} in "env" or "headers"',
     **dict.fromkeys(("allowedTools", "capabilities", "tools"), _PRESETS),
 }
-"""Of a server's entry in mcp.json."""
+"""Advice for unknown keys of a server's entry in mcp.json."""
 
 NARROWING = ("exclude", "enabled", "disabled")
-"""The keys of a server's entry that take something away."""
+"""The keys of a server's entry that restrict it."""
 
 _EXCLUDING = frozenset(
     (
@@ -80,21 +83,21 @@ _EXCLUDING = frozenset(
         *("exclude_components", "exclude_tools"),
     )
 )
-"""What others call ``exclude``."""
+"""Names of ``exclude`` in other products."""
 
-_NEAR = 0.7
-"""How like the key that is meant another is at least (of 1): two slips in seven letters."""
+_MIN_SIMILARITY = 0.7
+"""Least similarity (of 1) of a misspelt key to the right one: two slips in seven letters."""
 
 
 def narrowing_key(key: str, value: object) -> str | None:
-    """Give the key that takes something away and that ``key`` is meant to be, None if it is not."""
+    """Return the restricting key that ``key`` misspells, None if there is none."""
     if key in _EXCLUDING:
         return "exclude" if value else None
-    return closest_match(key.casefold(), NARROWING, least=_NEAR)
+    return closest_match(key.casefold(), NARROWING, least=_MIN_SIMILARITY)
 
 
 def refusal_text(key: str, meant: str) -> str:
-    """Say why an entry with a key that was to narrow it is not served."""
+    """Return why an entry with a misspelt restricting key is not used."""
     return (
         f"{quote(key)} is no known key; did you mean {quote(meant)}? The entry is not used until "
         "this is mended: it would show more than was meant"
@@ -102,31 +105,31 @@ def refusal_text(key: str, meant: str) -> str:
 
 
 def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str:
-    """Say what becomes of a key that nothing reads, and which one is meant."""
-    told = advice.get(key)
-    if told is not None:
-        return told
-    hint = did_you_mean(closest_match(key, known, least=_NEAR), ", so it has no effect")
+    """Return the message for a key that nothing reads, with the key that may be meant."""
+    known_advice = advice.get(key)
+    if known_advice is not None:
+        return known_advice
+    hint = did_you_mean(closest_match(key, known, least=_MIN_SIMILARITY), ", so it has no effect")
     return f"{quote(key)} is no known key{hint}"
 
 
 MAX_PLACES = 3
-"""How many further places one message tells."""
+"""How many further places one message lists."""
 
 Oddity = tuple[Location, str]
-"""Where something is odd, and what."""
+"""A place in a file, and the message about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedKeys:
-    """What an object may hold: the keys of its model, and below some of them others."""
+    """The keys that an object may have: those of its model, and of the objects below some keys."""
 
     model: type[BaseModel]
     advice: Mapping[str, str] = field(default_factory=dict)
     below: Mapping[str, "ExpectedKeys"] = field(default_factory=dict)
-    """Key → what each item of its list, or each value of its object, is."""
+    """Key → the keys of each item of its list, or of each value of its object."""
     is_reported: Callable[[str], bool] = lambda _: True
-    """Whether a key that nothing reads is told here; False for what the model itself refuses."""
+    """Whether an unknown key is reported here; False for one that the model itself refuses."""
 
 
 SERVER = ExpectedKeys(ServerEntry, OF_SERVER)
@@ -145,7 +148,7 @@ PRESET = ExpectedKeys(
 
 
 def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) -> Iterator[Oddity]:
-    """Tell of each key that nothing reads; what is no object where one should be has none."""
+    """Yield each key that nothing reads; a value that should be an object and is not has none."""
     if not isinstance(written, Mapping):
         return
     known = [info.alias or name for name, info in expected.model.model_fields.items()]
@@ -153,12 +156,12 @@ def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) 
         if key not in known and expected.is_reported(key) and (key != "$schema" or place):
             yield (*place, key), advice_for(key, expected.advice, known)
         if key in known and (below := expected.below.get(key)):
-            for step, part in parts_of(value):
+            for step, part in children_of(value):
                 yield from unknown_keys(below, part, (*place, key, step))
 
 
 def group_oddities(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
-    """Make one problem of all that say the same, with the first places where it is so."""
+    """Build one problem of all oddities with the same message, with the first places."""
     places: dict[str, list[Location]] = {}
     for place, message in oddities:
         places.setdefault(message, []).append(place)
@@ -169,10 +172,10 @@ def group_oddities(file_name: str, oddities: Iterable[Oddity]) -> list[Problem]:
 
 
 def also_at(others: Sequence[Location]) -> str:
-    """Say at which further places the same is so, to stand at the end of a message."""
+    """Return the end of a message that holds at further places as well."""
     if not others:
         return ""
-    told = ", ".join(json_path(place) for place in others[:MAX_PLACES])
+    shown = ", ".join(json_path(place) for place in others[:MAX_PLACES])
     if len(others) <= MAX_PLACES:
-        return f" (also at {told})"
-    return f" (also at {len(others)} more places, such as {told})"
+        return f" (also at {shown})"
+    return f" (also at {len(others)} more places, such as {shown})"

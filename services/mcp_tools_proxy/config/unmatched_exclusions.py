@@ -1,7 +1,7 @@
-"""Which entries of the lists of excluded names name nothing that there is (A-15).
+"""Finds exclusions that match no component (A-15).
 
-Such an entry does no harm, and is most often a mistake: what it was to hide is seen. It is told as
-a warning, with the known spelling that is most like it.
+Such an entry is most often a typing mistake, and what it was meant to hide is visible. It is
+reported as a warning, with the most similar known name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,11 +20,13 @@ from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join
 from mcp_tools_proxy.wire.text import quote
 
 MAX_HINTS = 10
-COMPARED_SPELLINGS = 2_000
-"""For how many entries a known spelling is looked for that is like it, and among how many."""
+"""For how many entries a similar name is searched: comparing is slow (difflib)."""
 
-LENGTH_DIFFERS = 2
-"""By how many characters a mistaken spelling is longer or shorter than what was meant."""
+COMPARED_NAMES = 2_000
+"""Among how many known names it is searched."""
+
+MAX_LENGTH_DIFFERENCE = 2
+"""How many characters longer or shorter than the entry a compared name may be."""
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
@@ -37,23 +39,24 @@ def find_unmatched_exclusions(
     local_tools: Iterable[str],
     certain_only: bool = False,
 ) -> tuple[Problem, ...]:
-    """Tell of the entries that name nothing, at most 100 for each file.
+    """Return a warning for each entry that matches nothing, at most 100 for each file.
 
-    An agent's entry may name what any server of ``snapshots`` offers, seen by the agent or not, and
-    any of ``local_tools``; a server's only what this server offers. A URI that begins as a template
-    does may be one of the template's (A-20). An entry that may be about a server that was not
-    discovered is told as such, or with ``certain_only`` not at all; of a disabled server nothing is
-    known, so nothing is told.
+    - An agent's entry may name anything that a server of ``snapshots`` offers, visible to the agent
+      or not, and any of ``local_tools``; a server's entry only what this server offers.
+    - A URI with the beginning of a template may be one of the template's URIs (A-20).
+    - An entry that may be about an undiscovered server is reported as such, or not at all with
+      ``certain_only``.
+    - An entry about a disabled server is not reported, since its offer is unknown.
     """
-    known = _Known(configuration, snapshots)
-    everything = _KnownOffer(snapshots, tuple(local_tools))
-    of_agents = everything.vain(
+    state = _DiscoveryState(configuration, snapshots)
+    all_names = _KnownNames(snapshots, tuple(local_tools))
+    of_agents = all_names.unmatched(
         (("agents", index, "exclude_components", place), entry)
         for index, profile in enumerate(agents.profiles.values())
         for place, entry in enumerate(profile.exclude_components)
     )
     of_servers = chain.from_iterable(
-        _KnownOffer({server_id: snapshots.get(server_id, EMPTY_SNAPSHOT)}).vain(
+        _KnownNames({server_id: snapshots.get(server_id, EMPTY_SNAPSHOT)}).unmatched(
             (
                 (("mcpServers", server_id, "exclude", place), entry)
                 for place, entry in enumerate(entries)
@@ -64,26 +67,26 @@ def find_unmatched_exclusions(
     )
     hints = _Suggestions()
     return (
-        *_told(AGENTS_FILE, of_agents, known, hints, certain_only=certain_only),
-        *_told(CONFIGURATION_FILE, of_servers, known, hints, certain_only=certain_only),
+        *_warnings(AGENTS_FILE, of_agents, state, hints, certain_only=certain_only),
+        *_warnings(CONFIGURATION_FILE, of_servers, state, hints, certain_only=certain_only),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unmatched:
-    """An entry that names nothing of ``offer``, and where it stands.
+    """An entry that matches none of ``names``, and its place in the file.
 
-    ``owner`` is the server whose list it is in; None for an agent's.
+    ``owner`` is the server whose entry in mcp.json has the list; None for an agent's list.
     """
 
     place: Location
     entry: str
-    offer: "_KnownOffer"
+    names: "_KnownNames"
     owner: str | None
 
 
-class _KnownOffer:
-    """Everything that the entries of one list can name."""
+class _KnownNames:
+    """The names of everything that the entries of one list can match."""
 
     def __init__(
         self, snapshots: Mapping[str, Snapshot], local_tools: tuple[str, ...] = ()
@@ -91,23 +94,23 @@ class _KnownOffer:
         self._snapshots = snapshots
         self._local_tools = local_tools
 
-    def vain(
+    def unmatched(
         self, entries: Iterable[tuple[Location, str]], owner: str | None = None
     ) -> list[_Unmatched]:
-        """Give those that name nothing, in order."""
+        """Return the entries that match nothing, in order."""
         listed = list(entries)
         unknown = {entry for _, entry in listed}
         if unknown:
             unknown.difference_update(self.name_variants())
-        unknown = {entry for entry in unknown if not self._begins_as_a_template(entry)}
+        unknown = {entry for entry in unknown if not self._has_template_prefix(entry)}
         return [
-            _Unmatched(place=place, entry=entry, offer=self, owner=owner)
+            _Unmatched(place=place, entry=entry, names=self, owner=owner)
             for place, entry in listed
             if entry in unknown
         ]
 
     def name_variants(self) -> Iterator[str]:
-        """Give every spelling of everything, what cannot be used because it is broken, too."""
+        """Yield every spelling of every name, invalid items included."""
         for name in self._local_tools:
             yield from name_variants(Kind.TOOL, None, name)
         for server_id, it in self._snapshots.items():
@@ -117,15 +120,15 @@ class _KnownOffer:
             for item in it.dropped:
                 yield from name_variants(item.kind, server_id, item.name)
 
-    def _begins_as_a_template(self, entry: str) -> bool:
+    def _has_template_prefix(self, entry: str) -> bool:
         folded = entry.casefold()
-        return any(folded[:length] in known for length, known in self._beginnings.items())
+        return any(folded[:length] in known for length, known in self._template_prefixes.items())
 
     @cached_property
-    def _beginnings(self) -> Mapping[int, set[str]]:
-        """Every spelling of what the templates have before their first variable, by length.
+    def _template_prefixes(self) -> Mapping[int, set[str]]:
+        """Every spelling of the templates' text before the first variable, by length.
 
-        Case is folded, as an excluded URI hits others that differ in case.
+        Case is folded, since an excluded URI matches URIs that differ in case.
         """
         found: dict[int, set[str]] = {}
         for server_id, it in self._snapshots.items():
@@ -136,39 +139,39 @@ class _KnownOffer:
         return found
 
 
-class _Known:
-    """Of which servers it is known what they offer."""
+class _DiscoveryState:
+    """Which servers are disabled, and of which the offer is not fully known."""
 
     def __init__(self, configuration: Configuration, snapshots: Mapping[str, Snapshot]) -> None:
         self._servers = configuration.server_ids
         self._disabled = {
             server_id for server_id, it in configuration.servers.items() if not it.enabled
         }
-        self._unsure = tuple(
+        self._undiscovered = tuple(
             server_id
             for server_id in (*configuration.servers, *configuration.invalid)
             if server_id not in self._disabled
             and (server_id not in snapshots or snapshots[server_id].failed_lists)
         )
 
-    def about_a_disabled(self, vain: _Unmatched) -> bool:
-        """Tell whether an entry is about a server that is not asked."""
-        server_id = vain.owner or self._named(vain.entry)
+    def is_about_disabled(self, unmatched: _Unmatched) -> bool:
+        """Return whether an entry is about a disabled server, which is never contacted."""
+        server_id = unmatched.owner or self._server_of(unmatched.entry)
         return server_id in self._disabled
 
-    def unsure(self, vain: _Unmatched) -> tuple[str, ...]:
-        """Name the servers that may yet offer what the entry names.
+    def undiscovered(self, unmatched: _Unmatched) -> tuple[str, ...]:
+        """Return the undiscovered servers that may offer what the entry names.
 
-        A URI may be any server's, also where its scheme is the id of one.
+        A URI may be any server's, even if its scheme equals the id of one server.
         """
-        named = None if "://" in vain.entry else self._named(vain.entry)
-        server_id = vain.owner or named
+        named = None if "://" in unmatched.entry else self._server_of(unmatched.entry)
+        server_id = unmatched.owner or named
         if server_id is None:
-            return self._unsure
-        return (server_id,) if server_id in self._unsure else ()
+            return self._undiscovered
+        return (server_id,) if server_id in self._undiscovered else ()
 
-    def _named(self, entry: str) -> str | None:
-        """Give the server that an entry seems to name."""
+    def _server_of(self, entry: str) -> str | None:
+        """Return the server whose id an entry begins with, after a kind; None without one."""
         first, _, rest = entry.partition(":")
         if first in _KINDS and first not in self._servers:
             first = rest.partition(":")[0]
@@ -176,55 +179,60 @@ class _Known:
 
 
 class _Suggestions:
-    """Finds what was meant, for the first entries only, so that many wrong ones cost little."""
+    """Finds similar names for the first MAX_HINTS entries, so that many mistakes cost little."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], str | None] = {}
 
-    def find(self, vain: _Unmatched) -> str | None:
-        """Give the spelling that is most like the entry."""
-        key = (id(vain.offer), vain.entry)
+    def find(self, unmatched: _Unmatched) -> str | None:
+        """Return the known name that is most similar to the entry."""
+        key = (id(unmatched.names), unmatched.entry)
         if key not in self._found and len(self._found) < MAX_HINTS:
-            compared = islice(vain.offer.name_variants(), COMPARED_SPELLINGS)
-            likely = (spelling for spelling in compared if _may_be_meant(vain.entry, spelling))
-            self._found[key] = closest_match(vain.entry, likely)
+            compared = islice(unmatched.names.name_variants(), COMPARED_NAMES)
+            likely = (name for name in compared if _may_be_meant(unmatched.entry, name))
+            self._found[key] = closest_match(unmatched.entry, likely)
         return self._found.get(key)
 
 
-def _may_be_meant(entry: str, spelling: str) -> bool:
-    """Tell quickly what need not be compared: a mistake is seldom at both ends of a name."""
-    if abs(len(spelling) - len(entry)) > LENGTH_DIFFERS:
+def _may_be_meant(entry: str, name: str) -> bool:
+    """Return whether a name is worth the slow comparison by difflib.
+
+    Names whose length differs by more than MAX_LENGTH_DIFFERENCE are skipped, and those that share
+    neither the first nor the last character: a mistake is seldom at both ends of a name.
+    """
+    if abs(len(name) - len(entry)) > MAX_LENGTH_DIFFERENCE:
         return False
-    return spelling[:1] == entry[:1] or spelling[-1:] == entry[-1:]
+    return name[:1] == entry[:1] or name[-1:] == entry[-1:]
 
 
-def _told(
+def _warnings(
     file: str,
     found: Iterable[_Unmatched],
-    known: _Known,
+    state: _DiscoveryState,
     hints: _Suggestions,
     *,
     certain_only: bool,
 ) -> tuple[Problem, ...]:
+    """Build one warning for all equal entries, with the places of all of them."""
     same: dict[tuple[int, str, tuple[str, ...]], list[_Unmatched]] = {}
-    for vain in found:
-        servers = known.unsure(vain)
-        if not (known.about_a_disabled(vain) or (servers and certain_only)):
-            same.setdefault((id(vain.offer), vain.entry, servers), []).append(vain)
+    for it in found:
+        servers = state.undiscovered(it)
+        if not (state.is_about_disabled(it) or (servers and certain_only)):
+            same.setdefault((id(it.names), it.entry, servers), []).append(it)
 
-    def tell(servers: tuple[str, ...], entries: list[_Unmatched]) -> Problem:
+    def warning(servers: tuple[str, ...], entries: list[_Unmatched]) -> Problem:
         first, *others = entries
         what = _may_be_of(servers) if servers else _there_is_no_such(hints.find(first))
         also = also_at([it.place for it in others])
         message = f"{quote(first.entry)} names nothing that {what}{also}"
         return Problem(file=file, path=json_path(first.place), message=message)
 
-    to_tell = [(servers, entries) for (_, _, servers), entries in same.items()]
-    return first_problems(file, to_tell, lambda it: tell(*it))
+    groups = [(servers, entries) for (_, _, servers), entries in same.items()]
+    return first_problems(file, groups, lambda it: warning(*it))
 
 
-def _may_be_of(unsure: tuple[str, ...]) -> str:
-    servers = join_first(unsure, quote)
+def _may_be_of(undiscovered: tuple[str, ...]) -> str:
+    servers = join_first(undiscovered, quote)
     return f"was found; it may be of a server that did not tell all that it offers: {servers}"
 
 

@@ -1,1 +1,1 @@
-"""Watching and writing files."""
+"""Watching files for changes."""

@@ -1,7 +1,7 @@
-"""Tells when one file may have changed, by comparing what ``stat`` says of it.
+"""Watches one file by polling ``stat``.
 
-Like ``config.folder``, and for its reasons: it sees files behind links, replaced or made later, on
-any mount.
+Polling, as in ``config.folder_watch`` and for the same reasons: it sees changes of files behind
+symbolic links, of files that are replaced or created later, and on any mount.
 """
 
 import asyncio
@@ -9,26 +9,26 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 POLL_S = 0.2
-"""The pause between two looks while nothing happens, in seconds."""
+"""Seconds between two polls while nothing changes."""
 
 SETTLE_S = 0.1
-"""The pause between two looks after a change, in seconds."""
+"""Seconds between two polls after a change."""
 
 MAX_POLLS = 4
-"""How many looks after the first sight of a change it is told in any case."""
+"""After how many polls a change is reported even if the file still changes."""
 
 RETRY_S = 1.0
-"""The pause before a file that is there and could not be read is read again, in seconds."""
+"""Seconds before a file that exists and could not be read is read again."""
 
 
 async def follow(file: Path, read: Callable[[], Awaitable[bool]]) -> None:
-    """Call ``read`` at each change until cancelled, and again while it returns False.
+    """Call ``read`` at each change until cancelled, and again while ``read`` returns False.
 
-    A file that could not be read for want of a descriptor does not change when there is one again:
-    every token was refused until somebody touched the file.
+    A file that cannot be read because the process is out of file descriptors does not change when
+    descriptors are free again. Without the retry every token was refused until the next edit.
     """
     async for _ in changes(file):
-        while not await read():  # noqa: ASYNC110 - nobody tells when it can be read
+        while not await read():  # noqa: ASYNC110 - no event reports that a file can be read
             await asyncio.sleep(RETRY_S)
 
 
@@ -37,27 +37,27 @@ async def changes(
 ) -> AsyncGenerator[None, None]:
     """Yield when the file may have changed, within 0.7 s; the first time at once.
 
-    A change is told when the file is at rest, since editors write in pieces, or at the latest after
-    ``MAX_POLLS``. The file need not exist; whatever happens to it, this goes on.
+    Editors write in pieces, so a change is reported when the file is at rest, or after
+    ``MAX_POLLS``. The file need not exist. No error ends the iteration.
     """
-    told = await asyncio.to_thread(_snapshot, file)
+    reported = await asyncio.to_thread(_snapshot, file)
     yield
     while True:
         await sleep(POLL_S)
-        seen = await asyncio.to_thread(_snapshot, file)
-        if seen == told:
+        current = await asyncio.to_thread(_snapshot, file)
+        if current == reported:
             continue
         for _ in range(MAX_POLLS):
             await sleep(SETTLE_S)
-            before, seen = seen, await asyncio.to_thread(_snapshot, file)
-            if seen == before:
+            before, current = current, await asyncio.to_thread(_snapshot, file)
+            if current == before:
                 break
-        told = seen
+        reported = current
         yield
 
 
 def _snapshot(file: Path) -> object:
-    """Give something that is different whenever the file is; a failure is a state as well."""
+    """Return a value that differs whenever the file does; an error of ``stat`` is a state too."""
     try:
         status = file.stat()
     except OSError as error:
