@@ -1,5 +1,5 @@
-"""MCP out: many sessions over one WebSocket that is dialled out to a backend.
+"""MCP out: many sessions over one WebSocket that the gateway opens to a remote backend.
 
-What is served knows no WebSocket, and the frames know no MCP: a conversation takes and gives parsed
-JSON, one for each session that the backend names.
+``dialer`` keeps the link up, ``frame_router`` hands its frames to sessions, ``outbox`` buffers what
+the sessions send. A session exchanges parsed JSON and knows no WebSocket; frames know no MCP.
 """

@@ -1,4 +1,4 @@
-"""The connector as one thing: sessions over a link that comes and goes."""
+"""The connector: MCP sessions over a link that may break and be dialled again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,34 +17,37 @@ from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 LEFTOVER_S = 1.0
-"""How long answers may take to go out when the service stops, in seconds."""
+"""Seconds for pending responses to be sent when the service stops."""
 
 STALL_POLL_S = 0.5
-"""How often a link that is not read from, since too much waits to be sent, is looked at."""
+"""Seconds between checks whether a link is still open while it is not read from.
+
+Reading stops while the outbox is full, and a link that is not read reports no loss.
+"""
 
 
 class McpSessions(Protocol):
-    """Where conversations are begun."""
+    """Opens MCP sessions; implemented by ``mcp_server.message_session``."""
 
     def open(self, send: Send) -> McpSession:
-        """Begin one whose messages go to ``send``."""
+        """Open a session that sends its messages by ``send``."""
         ...
 
     def end_streams(self) -> None:
-        """End every stream of changes in the protocol's own way."""
+        """End every ``subscriptions/listen`` stream with its own result."""
         ...
 
     async def run(self) -> None:
-        """Tell them of changes until cancelled."""
+        """Send change notifications until cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorRules:
-    """What one connector keeps to; times are in seconds.
+    """Settings of one connector; times are in seconds.
 
-    ``max_items`` is how many JSON values one frame may hold, ``drop_grace_s`` how long sessions
-    outlive a link, ``retry_max_s`` the longest pause before a link that was lost is dialled again.
+    ``max_items`` bounds the JSON values of one frame. ``drop_grace_s`` is how long sessions outlive
+    a link, ``retry_max_s`` the longest pause before a lost link is dialled again.
     """
 
     server_identifier: str
@@ -57,11 +60,11 @@ class ConnectorRules:
 
 
 class Connector:
-    """Serves ``mcp_sessions`` to a backend while ``run`` runs.
+    """Serves ``mcp_sessions`` to a backend while ``lifespan`` is open.
 
-    Sessions outlive a link by ``drop_grace_s``: their calls go on, and what they say meanwhile goes
-    out over the next link. After that they end, and their calls are cancelled. What a link had
-    taken when it broke may be lost.
+    Sessions outlive a link by ``drop_grace_s``: their calls continue, and messages that they send
+    meanwhile go out over the next link. After that they end, and their calls are cancelled. Frames
+    that a link had accepted when it broke may be lost.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class Connector:
         ready: Callable[[], Awaitable[object]],
         metrics: Metrics,
     ) -> None:
-        """``ready`` is waited for before the backend is dialled for the first time."""
+        """Create a connector; it awaits ``ready`` before it dials for the first time."""
         self._rules = rules
         self._mcp_sessions = mcp_sessions
         self._router = FrameRouter(
@@ -102,7 +105,7 @@ class Connector:
         return f"<Connector {self._dialer.state.value}, {len(self._sessions)} sessions>"
 
     def status(self) -> RemoteStatus:
-        """Tell how it is."""
+        """Return the state of the link and the counts that operators see."""
         url = urlsplit(self._rules.link.url)
         return RemoteStatus(
             state=self._dialer.state,
@@ -120,9 +123,9 @@ class Connector:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Serve until left; then what is being answered may still go out, over a link that is up.
+        """Serve while open; on exit, pending responses are still sent over a link that is up.
 
-        The calls themselves are over by then, or cut off.
+        The calls themselves have finished or were cancelled by then.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -150,14 +153,12 @@ class Connector:
                 await self._outbox.empty()
 
     async def _serve(self, link: Link) -> None:
-        """Take what the backend sends, in order, and send what there is, until the link ends."""
+        """Receive and send frames until the link ends; then start the grace of the sessions."""
         self._stop_waiting()
         try:
             async with asyncio.TaskGroup() as tasks:
-                transfers = {
-                    tasks.create_task(transfer(link))
-                    for transfer in (self._read_from, self._send_to)
-                }
+                directions = (self._read_from(link), self._send_to(link))
+                transfers = {tasks.create_task(direction) for direction in directions}
                 await asyncio.wait(transfers, return_when=asyncio.FIRST_COMPLETED)
                 for transfer in transfers:
                     transfer.cancel()
@@ -167,9 +168,8 @@ class Connector:
 
     async def _read_from(self, link: Link) -> None:
         async for data in link.receive():
-            while not await self._outbox.wait_for_capacity(
-                STALL_POLL_S
-            ):  # who does not read is not heard
+            # back-pressure: stop reading while the outbox is full
+            while not await self._outbox.wait_for_capacity(STALL_POLL_S):
                 if link.closed:
                     return
             await self._router.receive(data)

@@ -1,4 +1,4 @@
-"""Keeps a link to the backend up: dials, lets it be served, and dials again, for ever."""
+"""Keeps a link to the backend up: dials, serves the link until it ends, and dials again."""
 
 import asyncio
 import random
@@ -16,16 +16,17 @@ from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 _STATE_GROUPS = {RemoteState.ONLINE: "up", RemoteState.UNAUTHORIZED: "refused"}
-"""How long the others last is no news: dials and pauses take turns until a link is up."""
+"""States that have a start time of their own. CONNECTING and OFFLINE share one, since dials and
+pauses alternate until a link is up."""
 
 log = structlog.get_logger()
 
 
 class Dialer:
-    """Dials while ``run`` runs; ``state`` and what is beside it tell how that goes.
+    """Dials while ``run`` runs; the other public attributes report its progress.
 
-    ``dial`` opens a link with a token, ``serve`` uses it until it ends; ``ready`` is waited for
-    before the first; ``clock`` is monotonic, in seconds.
+    ``dial`` opens a link with a token, ``serve`` uses that link until it ends. ``ready`` is awaited
+    before the first dial. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Dialer:
 
     @property
     def last_error(self) -> str | None:
-        """Why the last link was lost, or could not be had; None while one is up."""
+        """Why the last link was lost, or could not be opened; None while one is up."""
         if self.state is RemoteState.ONLINE or self._last_fault is None:
             return None
         return str(self._last_fault)
@@ -70,7 +71,7 @@ class Dialer:
         return None if self._next_at is None else max(0.0, self._next_at - self._clock())
 
     async def run(self) -> None:
-        """Dial as soon as there is something to serve, and dial again, until cancelled."""
+        """Dial as soon as ``ready`` returns, and again after each loss, until cancelled."""
         await self._ready()
         while True:
             self._set_state(RemoteState.CONNECTING)
@@ -83,7 +84,7 @@ class Dialer:
                 await self._pause(fault, lived_s)
 
     async def _run_link(self, token: str | None) -> tuple[LinkFault, float]:
-        """Dial and serve until the link ends; give why, and how many seconds it was up."""
+        """Dial and serve until the link ends; return why, and for how many seconds it was up."""
         self.attempts += 1
         if token is None:
             why = f"there is no token to show: its file {self._token.problem}"
@@ -126,13 +127,16 @@ class Dialer:
         self._setbacks = 0 if lived_s >= STEADY_S else self._setbacks + 1
         self._next_at = self._clock() + pause_s
         self._set_state(RemoteState.OFFLINE)
-        write = log.warning if is_new else log.debug
-        write("remote.offline", reason=str(fault), dialled_again_in_s=round(pause_s, 3))
+        log_event = log.warning if is_new else log.debug
+        log_event("remote.offline", reason=str(fault), dialled_again_in_s=round(pause_s, 3))
         await asyncio.sleep(pause_s)
         self._next_at = None
 
     def _record_failure(self, fault: LinkFault) -> bool:
-        """Take in why there is no link; tell whether it is another reason than before."""
+        """Store why there is no link; return whether the reason is another than before.
+
+        A change between accidents and deliberate faults resets the back-off.
+        """
         last, self._last_fault = self._last_fault, fault
         if last is None or last.kind.is_deliberate is not fault.kind.is_deliberate:
             self._setbacks = 0

@@ -1,4 +1,4 @@
-"""What comes in goes to its session, what a session says goes out: each frame checked and told."""
+"""Routes frames between the link and the sessions; checks and logs each of them."""
 
 import logging
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooL
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 INTERNAL_ERROR = -32603
-"""JSON-RPC's code for what went wrong on this side."""
+"""JSON-RPC's code for a failure on this side."""
 
 INVALID_REQUEST = -32600
-"""JSON-RPC's code for what is no request."""
+"""JSON-RPC's code for an invalid request."""
 
 Message = Mapping[str, object]
 
@@ -31,10 +31,10 @@ log = structlog.get_logger()
 
 
 class FrameRouter:
-    """Hands frames that come in to their sessions, and sessions' messages to ``outbox``.
+    """Hands incoming frames to their sessions, and the sessions' messages to ``outbox``.
 
-    ``max_frame_bytes`` holds for what goes out; the link holds it for what comes in. ``max_items``
-    bounds the JSON values of one frame that comes in.
+    ``max_frame_bytes`` bounds outgoing frames; the link bounds incoming ones. ``max_items`` bounds
+    the JSON values of one incoming frame. Links come and go, the router stays.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class FrameRouter:
             {result: metrics.remote_frames.labels(direction, result) for result in results}
             for direction, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
         )
-        self._log = log.bind()  # bound once: the lazy one binds at each line
+        self._log = log.bind()  # bound once: structlog's lazy logger would bind at each line
         self.outbox = Outbox()
         self.sessions = RemoteSessions(
             session_factory, self.send, max_sessions=max_sessions, idle_s=session_idle_s
         )
 
     def __repr__(self) -> str:
-        return f"<Exchange {len(self.sessions)} sessions, {self.outbox}>"
+        return f"<FrameRouter {len(self.sessions)} sessions, {self.outbox}>"
 
     async def receive(self, data: bytes | None) -> None:
-        """Take one frame, whatever it is: none ends the link or disturbs another session."""
+        """Receive one frame, None for a binary one. No frame ends the link or another session."""
         try:
             frame = read_frame(data, max_items=self._max_items)
             self._log_frame("in", frame.session_identifier, frame.message)
@@ -95,19 +95,23 @@ class FrameRouter:
         log.warning("remote.frame_ignored", reason=reason)
 
     async def send(self, session_identifier: str, message: Message) -> None:
-        """Leave one message of a session to be sent; wait while there is no room."""
+        """Queue one message of a session; wait while the outbox is full.
+
+        A response that is too large is replaced by an error. A request that is too large is
+        answered with that error here, since the backend never sees it.
+        """
         data = write_frame(session_identifier, self._server_identifier, message)
         if len(data) > self._max_frame_bytes:
             self._frames_out["too_large"].inc()
             log.warning("remote.frame_too_large", bytes=len(data), summary=summarize(message))
             if "method" in message:
-                if is_request(message):  # whoever asks would wait for ever
+                if is_request(message):  # its session would wait for ever
                     with suppress(InvalidRequest):
                         await self._deliver(session_identifier, self._too_large(message))
                 return
             message = self._too_large(message)
             data = write_frame(session_identifier, self._server_identifier, message)
-            if len(data) > self._max_frame_bytes:  # by the id alone, which the backend chose
+            if len(data) > self._max_frame_bytes:  # the id alone is too large; the backend chose it
                 return
         else:
             self._frames_out["ok"].inc()
@@ -131,7 +135,7 @@ class FrameRouter:
             )
 
     def expire_all(self) -> None:
-        """Give up what nobody came back for: sessions end, their calls are cancelled."""
+        """End all sessions and drop unsent frames: no link was opened again in time."""
         if len(self.sessions) or self.outbox.waiting_bytes:
             log.warning("remote.sessions_ended", sessions=len(self.sessions))
         self.sessions.end_all()
@@ -139,7 +143,7 @@ class FrameRouter:
 
 
 def _error_response(error: ProxyError, message: object) -> Message:
-    """Answer a request, be it the backend's or its session's own, with a JSON-RPC error."""
+    """Build the error response to a request, be it the backend's or its session's own."""
     id_ = message.get("id") if isinstance(message, Mapping) else None
     code = INVALID_REQUEST if isinstance(error, InvalidRequest) else INTERNAL_ERROR
     error_object = {"code": code, "message": error.message, "data": error.as_json}

@@ -43,10 +43,10 @@ Json = dict[str, object]
 
 
 def summarize(message: object) -> str:
-    """Sum up a parsed message, of either direction and of any shape. Never raises.
+    """Return a summary of a parsed message, of either direction and of any shape. Never raises.
 
     ``type= id= method= params=<keys> params{…} result{…} has_result=true error=<message>``, without
-    the parts of which there is nothing to say; at most 8,000 characters.
+    the parts that would be empty; at most 8,000 characters.
     """
     if not isinstance(message, dict):
         return "payload=non-object"
@@ -82,7 +82,7 @@ def _identifier(identifier: object) -> str:
 
 
 def _error(message: Json) -> str:
-    """Give the error's message; what it quotes may be a value, and is left out."""
+    """Return the error's message without quoted parts, which may be values."""
     message_text = _object(message.get("error")).get("message")
     if not isinstance(message_text, str):
         return ""
@@ -146,7 +146,7 @@ _LISTS: dict[str, tuple[str, Callable[[list[Json]], Iterable[str]]]] = {
 
 
 def _fields(tools: list[Json], *spellings: str) -> str:
-    """List the fields of the first schema that has any."""
+    """Return the fields of the first schema that has any."""
     schemas = (_object(tool.get(spelling)) for tool in tools for spelling in spellings)
     fields = (_keys(schema, "properties") for schema in schemas)
     return next(filter(None, fields), "")
@@ -160,7 +160,7 @@ def _content_type(block: Json) -> str:
 
 
 def _key(holder: Json) -> str:
-    """Give the URI, or template of URIs, without what may be values in it; else the name."""
+    """Return the URI or URI template without parts that may be values; else the name."""
     for key in ("uri", "uriTemplate", "uri_template"):
         if isinstance(uri := holder.get(key), str):
             return _text(_VALUES_IN_URI.sub("", uri[:_MOST_READ]))
@@ -185,7 +185,7 @@ def _flag(value: object) -> str:
 
 
 def _few(names: Iterable[str]) -> str:
-    """List the first of ``names`` that are not empty."""
+    """Return the first non-empty ``names``, separated by commas."""
     return _listed(list(islice(filter(None, names), MOST_NAMES + 1)))
 
 
@@ -200,7 +200,7 @@ def _listed(names: Collection[str], most: int = MOST_NAMES) -> str:
 
 
 def _text(value: object, most: int = NAME_CHARS) -> str:
-    """Show a text: one line, printable, at most ``most`` characters; "" if it is none."""
+    """Return a string as one printable line of at most ``most`` characters; "" for other types."""
     if not isinstance(value, str):
         return ""
     text = value if len(value) <= most else f"{value[: most - 1]}…"

@@ -24,9 +24,10 @@ class Frame:
 
 
 class BadFrame(Exception):
-    """A frame that is not taken; the message is one line, without a word of the frame.
+    """A frame that is ignored; the message is one line and quotes nothing of the frame.
 
-    ``frame`` is what it seems to say, where that is known well enough to answer it with ``error``.
+    ``frame`` is set if its session and its request are certain, so that it can be answered with
+    ``error``.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class BadFrame(Exception):
 
 
 def read_frame(data: bytes | None, *, max_items: int) -> Frame:
-    """Read a text frame, as UTF-8, with at most ``max_items`` values; None is a binary one.
+    """Parse a text frame, as UTF-8, with at most ``max_items`` values; None is a binary one.
 
     Raises BadFrame.
     """
@@ -50,12 +51,16 @@ def read_frame(data: bytes | None, *, max_items: int) -> Frame:
         raise _with_repeated_key(error) from None
     except TooManyItems as error:
         raise BadFrame(str(error)) from None
-    except ValueError:  # what it says may quote the frame
+    except ValueError:  # its message may quote the frame
         raise BadFrame("is not valid JSON") from None
 
 
 def _with_repeated_key(error: RepeatedKey) -> BadFrame:
-    """Refuse a frame; which session and which request it is for has to be beyond doubt."""
+    """Build the error for a frame with a repeated key.
+
+    It has a ``frame``, and so an answer, only if the repeated key leaves session and request
+    certain.
+    """
     in_doubt = error.place in (("message",), ("message", "id")) or error.place[0] != "message"
     frame = None if in_doubt else _frame_of(error.value)
     return BadFrame(str(error), frame=frame, error=repeated_key(error))
@@ -84,7 +89,7 @@ def write_frame(
 
 
 def with_meta(message: object) -> object:
-    """Spell ``params.meta`` of seed 002 as MCP does; what is spelt so already comes first."""
+    """Convert ``params.meta`` of seed 002 to MCP's ``params._meta``, whose own keys win."""
     if not isinstance(message, dict) or "method" not in message:
         return message
     params = message.get("params")

@@ -1,4 +1,4 @@
-"""What waits to be sent over the link, in order and bounded in bytes. It outlives a link."""
+"""The frames that wait to be sent, in order and bounded in bytes. The outbox outlives a link."""
 
 import asyncio
 from collections import deque
@@ -8,26 +8,29 @@ from contextlib import suppress
 import structlog
 
 MAX_BYTES = 8 * 1024 * 1024
-"""How much may wait; whoever has more to say waits itself."""
+"""Bytes that may wait; beyond it senders wait."""
 
 MAX_TRIES = 3
-"""Over how many links a frame is begun: one that broke them all would break any, and wait for ever
-with all that is behind it. It may be over a limit of the backend, say."""
+"""Links over which sending one frame is tried.
+
+A frame that breaks every link (it is over a limit of the backend, say) would otherwise block all
+frames behind it for ever.
+"""
 
 log = structlog.get_logger()
 
 
 class Outbox:
-    """Frames on their way out: ``put`` waits for room, ``drain`` gives them to a link."""
+    """A queue of frames: ``put`` waits for capacity, ``drain`` sends them over a link."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._frames: deque[bytes] = deque()
         self._filled, self._emptied, self._has_capacity = (asyncio.Event() for _ in range(3))
         self._turn = asyncio.Lock()
-        """Whose turn it is when there is room: to wake all of a thousand each time takes long."""
+        """Wakes waiting senders one at a time: waking a thousand for each frame takes long."""
         self._tries = 0
-        """How often the first of the frames was begun."""
+        """How often sending the first frame was tried."""
         self.waiting_bytes = 0
         self._update_events()
 
@@ -35,7 +38,7 @@ class Outbox:
         return f"<Outbox {len(self._frames)} frames, {self.waiting_bytes} bytes>"
 
     async def wait_for_capacity(self, within_s: float | None = None) -> bool:
-        """Wait in turn for room for one frame more, whatever its size; tell whether there is some.
+        """Wait in turn for capacity for one more frame of any size; return whether there is some.
 
         ``within_s`` bounds the wait, in seconds.
         """
@@ -48,21 +51,21 @@ class Outbox:
         return False
 
     async def empty(self) -> None:
-        """Wait until everything was handed over."""
+        """Wait until every frame was sent."""
         await self._emptied.wait()
 
     async def put(self, frame: bytes) -> None:
-        """Leave a frame to be sent; wait while there is no room."""
+        """Add a frame; wait while the outbox is full."""
         await self.wait_for_capacity()
         self._frames.append(frame)
         self.waiting_bytes += len(frame)
         self._update_events()
 
     async def drain(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send what there is and what comes, until cancelled or ``send`` raises.
+        """Send frames as they come, until cancelled or ``send`` raises.
 
-        A frame goes out of here only when it was sent: at worst it is sent once more, over the
-        next link. One that was begun ``MAX_TRIES`` times, and never sent, is given up.
+        A frame is removed only when it was sent: at worst the next link sends it once more. A frame
+        that was tried ``MAX_TRIES`` times is logged and dropped.
         """
         while True:
             await self._filled.wait()
@@ -79,7 +82,7 @@ class Outbox:
                 self._update_events()
 
     def clear(self) -> None:
-        """Forget what waits: nobody is there to read it any more."""
+        """Drop all frames: their sessions have ended."""
         self._frames.clear()
         self._tries = 0
         self.waiting_bytes = 0

@@ -1,22 +1,22 @@
-"""How long to wait before the backend is dialled again: pure."""
+"""Computes the pause before the backend is dialled again: exponential back-off with jitter."""
 
 from collections.abc import Callable
 
 from mcp_tools_proxy.connector.websocket_link import LinkFault
 
 STEADY_S = 30.0
-"""A link that lived as long as this is dialled again at once. No sooner: two gateways with one
-identifier would evict each other without a pause."""
+"""A link that was up for so many seconds is dialled again at once, others after a pause: two
+gateways with one identifier evict each other, and would do so in a tight loop."""
 
 SHORTEST_S = 0.25
-"""The first pause where nobody said that we should stay away, in seconds."""
+"""The first pause after an accident, in seconds."""
 
 REFUSED_SHORTEST_S = 1.0
 REFUSED_LONGEST_S = 30.0
-"""The first and the longest pause after a backend said so, in seconds."""
+"""The first and the longest pause after a deliberate fault, in seconds."""
 
 RETRY_AFTER_LONGEST_S = 300.0
-"""The longest pause that a backend may ask for, in seconds."""
+"""The longest ``Retry-After`` that is respected, in seconds."""
 
 
 def pause_before_dialling(
@@ -27,11 +27,11 @@ def pause_before_dialling(
     lived_s: float,
     longest_s: float,
 ) -> float:
-    """Give seconds: exponential, between half of the time and all of it.
+    """Return the pause in seconds: exponential, with a jitter of 50 to 100 %.
 
-    ``setbacks`` counts the accidents in a row, or what was meant in a row, without this one;
-    ``lived_s`` is how long the link was up; ``longest_s`` is for accidents; ``random`` gives 0 … 1.
-    What the backend asked for is the least: one that asks for 0 s is not dialled without a pause.
+    ``setbacks`` counts the faults of the same nature (accident or deliberate) in a row before this
+    one. ``lived_s`` is how long the link was up, ``longest_s`` the longest pause after accidents,
+    ``random`` returns 0 … 1. ``Retry-After`` is a minimum only: 0 s does not mean no pause.
     """
     if lived_s >= STEADY_S:
         return 0.0

@@ -1,4 +1,4 @@
-"""The sessions of the backend: one conversation for each ``session_identifier`` (W-02, W-04)."""
+"""The sessions of the backend: one MCP session for each ``session_identifier`` (W-02, W-04)."""
 
 import asyncio
 import time
@@ -13,11 +13,11 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 SHOWN_CHARS = 8
-"""As much of a session's identifier as log lines show, and at most half of it: who knows all of it
-may speak in it."""
+"""Characters of a session identifier in log lines, and at most half of it: the whole identifier is
+a secret that lets its holder send messages in the session."""
 
 POLL_S = 30.0
-"""The longest pause between two looks for sessions that nothing uses, in seconds."""
+"""The longest pause between two checks for idle sessions, in seconds."""
 
 log = structlog.get_logger()
 
@@ -30,16 +30,16 @@ class McpSession(Protocol):
 
     @property
     def open_requests(self) -> int:
-        """Requests that are not answered yet, streams of changes included."""
+        """Number of pending requests, ``subscriptions/listen`` included."""
         ...
 
     @property
     def has_active_calls(self) -> bool:
-        """Whether a request other than for a stream of changes waits for its answer."""
+        """Whether any pending request is other than ``subscriptions/listen``."""
         ...
 
     async def answered(self) -> None:
-        """Wait until no request waits for its answer."""
+        """Wait until no request is pending."""
         ...
 
     async def run(self) -> None:
@@ -47,16 +47,16 @@ class McpSession(Protocol):
         ...
 
     def close(self) -> None:
-        """End here and now."""
+        """Close at once; pending requests are cancelled."""
         ...
 
     async def receive(self, content: object) -> None:
-        """Take one message. Raises InvalidRequest for what is left without an answer."""
+        """Receive one message. Raises InvalidRequest for a message that cannot be answered."""
         ...
 
 
 SessionFactory = Callable[[Send], McpSession]
-"""Begins a conversation whose messages are sent by its argument."""
+"""Opens an MCP session that sends its messages by the argument."""
 
 
 @dataclass(slots=True)
@@ -66,11 +66,11 @@ class _LiveSession:
 
 
 class RemoteSessions:
-    """Hands each message to its session, in order; a session begins with its first request.
+    """Delivers each message to its session, in order; a session begins with its first request.
 
-    At most ``max_sessions``: for one more the one that was quiet longest ends, of those that no
-    request uses. One that nothing uses ends after ``idle_s`` seconds. ``send`` is told whose
-    message it sends.
+    There are at most ``max_sessions``: for one more, the longest quiet session without active calls
+    is evicted. Idle sessions end after ``idle_s`` seconds. ``send`` gets the identifier of the
+    session with each message.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class RemoteSessions:
 
     @property
     def open_requests(self) -> int:
-        """Requests of all sessions that are not answered yet."""
+        """Number of pending requests of all sessions."""
         return sum(session.mcp.open_requests for session in self._sessions.values())
 
     async def run(self) -> None:
-        """Hold the sessions, and end those that nothing uses, until cancelled."""
+        """Run the sessions, and end idle ones, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._end_idle()
@@ -107,19 +107,22 @@ class RemoteSessions:
             self._tasks = None
 
     async def deliver(self, identifier: str, message: object) -> None:
-        """Hand a message to its session. Raises InvalidRequest for what is left without an answer;
-        CapacityExceeded for the first request of a session that there is no room for."""
+        """Deliver a message to its session, which may be new.
+
+        Raises InvalidRequest for a message that cannot be answered, CapacityExceeded for a new
+        session when all others are in use.
+        """
         session = self._sessions.get(identifier) or self._open(identifier, message)
         self._touch(identifier, session)
         await session.mcp.receive(message)
 
     async def answered(self) -> None:
-        """Wait until no request of any session waits for its answer."""
+        """Wait until no session has a pending request."""
         for session in tuple(self._sessions.values()):
             await session.mcp.answered()
 
     def end_all(self) -> None:
-        """End every session; its calls are cancelled."""
+        """End every session; calls are cancelled."""
         for identifier in tuple(self._sessions):
             self._end(identifier)
 
@@ -162,7 +165,7 @@ class RemoteSessions:
         await self._send(identifier, message)
 
     def _touch(self, identifier: str, session: _LiveSession) -> None:
-        """Make it the one that was quiet shortest."""
+        """Mark a session as just used: the dict is in order of last use."""
         session.quiet_since = self._clock()
         self._sessions[identifier] = self._sessions.pop(identifier, session)
 
@@ -179,7 +182,7 @@ class RemoteSessions:
 
 
 def is_request(message: object) -> bool:
-    """Tell whether somebody waits for an answer to this."""
+    """Return whether a message is a JSON-RPC request, which needs a response."""
     match message:
         case {"id": bool()}:
             return False
@@ -189,5 +192,5 @@ def is_request(message: object) -> bool:
 
 
 def redact(identifier: str) -> str:
-    """Give what log lines show of a session's identifier."""
+    """Return the part of a session identifier that log lines may show."""
     return identifier[: min(SHOWN_CHARS, len(identifier) // 2)]

@@ -1,4 +1,4 @@
-"""The token that the backend is shown: a fixed one, or what a file holds now."""
+"""The bearer token for the backend: fixed in the settings, or read from a file at each dial."""
 
 import asyncio
 from pathlib import Path
@@ -10,30 +10,30 @@ from mcp_tools_proxy.filesystem.watch import RETRY_S, changes
 from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 MAX_BYTES = 64 * 1024
-"""What is larger holds no token."""
+"""Largest token file: a larger one is not a token file."""
 
 log = structlog.get_logger()
 
 
 class Token(Protocol):
-    """Where the token is."""
+    """The source of the token."""
 
     @property
     def problem(self) -> str | None:
-        """Why there was none when it was read last."""
+        """Why the last ``read`` returned None."""
         ...
 
     async def read(self) -> str | None:
-        """Give it; None while there is none."""
+        """Return the token, None while there is none."""
         ...
 
     async def wait_for_change(self, refused: str | None) -> None:
-        """Wait until there is one, and another than ``refused``."""
+        """Wait until there is a token other than ``refused``."""
         ...
 
 
 class FixedToken:
-    """A token of the settings: there will be no other before a restart."""
+    """A token from the settings: it does not change before a restart."""
 
     problem: str | None = None
 
@@ -41,7 +41,7 @@ class FixedToken:
         self._token = token
 
     async def read(self) -> str | None:
-        """Give it."""
+        """Return the token."""
         return self._token
 
     async def wait_for_change(self, refused: str | None) -> None:
@@ -50,19 +50,19 @@ class FixedToken:
 
 
 class FileToken:
-    """A token in a file, which others change; white space around it does not count."""
+    """A token in a file that may change at any time; white space around the token is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problem: str | None = None
-        """Why the file held none when it was read last; it does not name the file."""
+        """Why the last ``read`` returned None; without the path, as callers may see this text."""
         self._is_readable = True
 
     def __repr__(self) -> str:
         return f"<FileToken problem={self.problem!r}>"
 
     async def read(self) -> str | None:
-        """Read the file; None when it holds no token, which is logged once."""
+        """Read the file; return None and log once if it holds no token."""
         token, problem = await asyncio.to_thread(self._load)
         if problem is not None and problem != self.problem:
             log.error("remote.token_unreadable", source=str(self._path), reason=problem)
@@ -70,9 +70,10 @@ class FileToken:
         return token
 
     async def wait_for_change(self, refused: str | None) -> None:
-        """Follow the file until it holds another token: it is read at once, and on each change.
+        """Read the file at once and after each change, until it holds another token.
 
-        While it cannot be read it is read again and again: it does not change when it can be.
+        An unreadable file is retried every RETRY_S seconds: a new permission is no change that
+        the watcher sees.
         """
         async for _ in changes(self._path):
             token = await self.read()

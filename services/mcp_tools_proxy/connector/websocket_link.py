@@ -17,27 +17,27 @@ from mcp_tools_proxy.downstream.mcp_client.streams.websocket import refuse_redir
 
 
 class FaultKind(Enum):
-    """What happened, as metrics count it."""
+    """Why there is no link; the values are labels of a metric."""
 
     UNREACHABLE = "unreachable"
-    """Nobody is there, or nobody behind the proxy that is."""
+    """No server accepts the connection, or a proxy has no backend behind it."""
     LOST = "lost"
-    """The link broke, or ended in a way that means no offence: the backend restarts, say."""
+    """The link broke or ended by accident: the backend restarts, say."""
     CLOSED = "closed"
     """The backend closed the link on purpose: another gateway has its identifier, say."""
     REFUSED = "refused"
-    """The backend does not want this gateway now."""
+    """The backend refused the handshake for another reason than the token."""
     UNAUTHORIZED = "unauthorized"
-    """The backend does not know the token, or it gives no access."""
+    """The backend refused the token: unknown, or without access."""
 
     @property
     def is_deliberate(self) -> bool:
-        """Whether the backend wants it so; others are accidents."""
+        """Whether the backend acted on purpose; other faults are accidents."""
         return self not in (FaultKind.LOST, FaultKind.UNREACHABLE)
 
 
 class LinkFault(Exception):
-    """One line that operators read; ``retry_after_s`` is what the backend asked for."""
+    """Why there is no link, in one line for operators; ``retry_after_s`` is from the backend."""
 
     def __init__(
         self, kind: FaultKind, message: str, *, retry_after_s: float | None = None
@@ -50,20 +50,20 @@ class LinkFault(Exception):
 SUBPROTOCOL = "mcp"
 
 DIAL_S = 5.0
-"""How long a handshake may take, in seconds."""
+"""Seconds for the connection and the WebSocket handshake."""
 
 CLOSE_S = 1.0
-"""How long the backend may take to close as well, in seconds."""
+"""Seconds for the backend to confirm that the link is closed."""
 
 _DELIBERATE_CODES = frozenset({1008, 1013})
-"""Close codes that are no accident: a policy, or try again later; those of applications too."""
+"""Deliberate close codes: policy violation, try again later; and all of applications (3000 ff.)."""
 _FIRST_APPLICATION_CODE = 3000
 
 _PROXY_STATUSES = frozenset({502, 503, 504})
 _ERRORS = (aiohttp.ClientError, OSError, ValueError)
 
 LONGEST_MS = 2**31 - 1
-"""The longest that the system counts, in milliseconds."""
+"""Largest value of TCP_USER_TIMEOUT, in milliseconds."""
 
 SocketFactory = Callable[[AddrInfoType], socket.socket]
 
@@ -72,7 +72,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRules:
-    """What every link keeps to; ``keepalive_s`` is the pause between pings, in seconds."""
+    """Settings of every link; ``keepalive_s`` is the pause between pings, in seconds."""
 
     url: str
     trust: ssl.SSLContext | None
@@ -81,7 +81,7 @@ class LinkRules:
 
 
 class Link:
-    """An open WebSocket; ``fault`` says why once ``receive`` has ended."""
+    """An open WebSocket; once ``receive`` has ended, ``fault`` is the reason."""
 
     def __init__(self, websocket: aiohttp.ClientWebSocketResponse[bool], rules: LinkRules) -> None:
         self._socket = websocket
@@ -100,11 +100,13 @@ class Link:
                 case aiohttp.WSMsgType.BINARY:
                     yield None
                 case aiohttp.WSMsgType.PING:
-                    with suppress(*_ERRORS):  # it may be gone; why it went is still to be read
+                    with suppress(
+                        *_ERRORS
+                    ):  # may be closed already; the close code is still to be read
                         await self._socket.pong(frame.data)
                 case aiohttp.WSMsgType.PONG:
                     pass
-                case _:  # an error: what came is no WebSocket, and the socket is closed
+                case _:  # an error: the data is not WebSocket, and aiohttp has closed the socket
                     self._is_broken = True
                     return
 
@@ -116,19 +118,19 @@ class Link:
             raise LinkFault(FaultKind.LOST, "the connection broke") from None
 
     async def close(self) -> None:
-        """End it: ``receive`` ends as well. However much the backend says, this takes no longer."""
+        """Close; ``receive`` ends too. Takes at most CLOSE_S, whatever the backend sends."""
         with suppress(*_ERRORS):
             async with asyncio.timeout(CLOSE_S):
                 await self._socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing comes or goes any more."""
+        """Whether the WebSocket is closed."""
         return self._socket.closed
 
     @property
     def fault(self) -> LinkFault:
-        """Why it ended."""
+        """Why the link ended."""
         code = self._socket.close_code
         if isinstance(self._socket.exception(), aiohttp.ServerTimeoutError):
             return LinkFault(FaultKind.LOST, "the backend answered no ping")
@@ -146,7 +148,7 @@ class Link:
 
 @asynccontextmanager
 async def open_link(rules: LinkRules, token: str) -> AsyncIterator[Link]:
-    """Dial the backend and yield the link; it is closed at the end. Raises LinkFault."""
+    """Open a link to the backend and yield it; close it at the end. Raises LinkFault."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             socket_factory=_sockets_with_timeout(rules), force_close=True
@@ -170,9 +172,9 @@ async def _dial(
                 rules.url,
                 protocols=(SUBPROTOCOL,),
                 headers={"Authorization": f"Bearer {token}"},
-                max_msg_size=rules.max_frame_bytes + 1,  # the first that is too much
+                max_msg_size=rules.max_frame_bytes + 1,  # aiohttp refuses this size
                 heartbeat=rules.keepalive_s,
-                autoping=False,  # as in ``receive``
+                autoping=False,  # ``receive`` answers pings
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
                 ssl=rules.trust or True,
                 decode_text=False,
@@ -212,36 +214,39 @@ def _handshake_fault(error: aiohttp.WSServerHandshakeError) -> LinkFault:
 
 
 def _certificate_fault(error: Exception) -> LinkFault:
-    """Say in the TLS library's words what is wrong with the certificate."""
+    """Build the fault for an untrusted certificate, in the words of the TLS library."""
     why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "unknown"
     return LinkFault(FaultKind.REFUSED, f"the backend's certificate is not trusted: {why}")
 
 
 def _error_text(error: Exception) -> str:
-    """Name what the system says, or else the kind of error: its text may quote the URL."""
+    """Return the system's text for an error, or its type: its own text may quote the URL."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number is not None and number > 0 else type(error).__name__
 
 
 def _retry_after_s(text: str | None) -> float | None:
-    """Read ``Retry-After``; a date is not worth its clock."""
+    """Parse ``Retry-After`` in seconds; a date counts as absent, since clocks differ."""
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 def _redirect_fault(response: aiohttp.ClientResponse) -> LinkFault:
-    """Say so of a redirect, which is not followed: the token is for one address."""
+    """Build the fault for a redirect, which is not followed: the token is for one address."""
     return LinkFault(
         FaultKind.REFUSED, f"the backend answered with HTTP status {response.status}, a redirect"
     )
 
 
 def _sockets_with_timeout(rules: LinkRules) -> SocketFactory:
-    """Make what opens sockets whose unsent data is given up when the backend is gone."""
+    """Return a factory of sockets that fail when sent data stays unconfirmed for two keep-alives.
+
+    Otherwise the system would resend for many minutes to a backend that has disappeared.
+    """
 
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
         opened = socket.socket(family, kind, protocol)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # not everywhere
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only
             timeout_ms = min(int(rules.keepalive_s * 2000), LONGEST_MS)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         return opened
