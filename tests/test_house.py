@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
+from docs.settings_table import written
 from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
@@ -18,6 +20,9 @@ from retrieval_service.settings import RetrievalSettings
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = {
+    page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md")
+}
 RETRIEVAL_README = (ROOT / "services/retrieval_service/README.md").read_text(encoding="utf-8")
 ENV_EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
 SOURCES = sorted(
@@ -52,12 +57,6 @@ def spelt(default: object) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def in_readme(variable: str, readme: str) -> str | None:
-    """Give the default that the README's table names, None when the variable is not there."""
-    row = re.search(rf"^\| `{variable}` \| ([^|]+) \|", readme, re.MULTILINE)
-    return None if row is None else row[1].strip(" `").replace("–", "")
-
-
 def in_example(variable: str) -> str | None:
     """Give the value in .env.example, "" when it is commented out, None when it is not there."""
     line = re.search(rf"^(# )?{variable}=(.*)$", ENV_EXAMPLE, re.MULTILINE)
@@ -70,9 +69,14 @@ def same(written: str | None, default: object) -> bool:
     return written == spelt(default)
 
 
-@pytest.mark.parametrize("variable", GATEWAY_VARIABLES)
-def test_the_readme_tells_every_setting_and_its_default(variable: str) -> None:
-    assert same(in_readme(variable, README), GATEWAY_VARIABLES[variable])
+def test_the_settings_page_has_every_setting_once() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", REFERENCE["settings"], re.MULTILINE)
+    assert sorted(rows) == sorted(GATEWAY_VARIABLES)
+
+
+def test_the_settings_page_is_what_the_code_says() -> None:
+    """``make docs`` writes its tables."""
+    assert written(REFERENCE["settings"]) == REFERENCE["settings"]
 
 
 @pytest.mark.parametrize("variable", RETRIEVAL_VARIABLES)
@@ -123,36 +127,38 @@ def error_codes() -> set[str]:
     return {error.code for error in errors()}
 
 
-def test_every_error_code_is_in_the_readme() -> None:
-    assert [code for code in sorted(error_codes()) if f"`{code}`" not in README] == []
+def test_the_page_of_errors_has_a_row_for_every_code() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)`", REFERENCE["errors"], re.MULTILINE)
+    assert sorted(rows) == sorted({*error_codes(), CapacityExceeded.code})
 
 
 def test_only_known_codes_have_a_status() -> None:
     assert STATUS_OF_CODE.keys() - error_codes() == set()
 
 
-def test_every_route_is_in_the_readme() -> None:
+def test_every_route_is_on_the_page_of_the_http_api() -> None:
     paths = create_app(Settings()).openapi()["paths"]
-    assert [path for path in paths if path not in README] == []
+    assert [path for path in paths if path not in REFERENCE["http-api"]] == []
 
 
-def test_every_metric_is_in_the_readme() -> None:
+def test_every_metric_is_in_the_reference() -> None:
     families = Metrics().registry.collect()
     ours = [it.name for it in families if it.name.startswith("mcp_proxy_")]
     assert ours
-    assert [name for name in ours if f"`{name}" not in README] == []
+    assert [name for name in ours if f"`{name}" not in REFERENCE["metrics-and-logs"]] == []
 
 
 LOGGED = re.compile(r"log\.(?:info|warning|error)\(\s*\"([a-z_.]+)\"")
 """Events that an operator sees; those of a crash are named all together."""
 
 
-def test_every_log_event_is_in_the_readme() -> None:
+def test_every_log_event_is_in_the_reference() -> None:
     gateway = [path for path in SOURCES if "services/mcp_tools_proxy" in path.as_posix()]
     events = {it for path in gateway for it in LOGGED.findall(path.read_text(encoding="utf-8"))}
     assert len(events) > 20
     told = (event for event in sorted(events) if not event.endswith("crashed"))
-    assert [event for event in told if f"`{event}`" not in README] == []
+    pages = REFERENCE["metrics-and-logs"] + REFERENCE["connector-protocol"]
+    assert [event for event in told if f"`{event}`" not in pages] == []
 
 
 def test_every_error_is_in_the_drawing_of_the_tree() -> None:
@@ -164,6 +170,20 @@ def test_every_error_is_in_the_drawing_of_the_tree() -> None:
 MAX_LINES = 400
 MAX_MODULES = 15
 MAX_SHARED_NAMES = 12
+MAX_README_LINES = 250
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= MAX_README_LINES
+
+
+def test_the_documentation_asks_no_other_host_for_anything() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert ("font: false" in settings, "://" in settings, "mermaid" in settings) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_no_file_is_over_the_limit_of_lines() -> None:
@@ -191,7 +211,7 @@ def test_few_modules_share_a_file_name() -> None:
     assert len([name for name, files in names.items() if files > 1]) <= MAX_SHARED_NAMES
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "build"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "docs", "build"])
 def test_a_lock_has_hashes_and_no_registry(name: str) -> None:
     lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
     assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (True, False, False)

@@ -1,4 +1,4 @@
-"""The tool loop of the README: what users copy is what runs."""
+"""The tool loop of the tutorial: what users copy is what runs."""
 
 import json
 import subprocess
@@ -28,6 +28,6 @@ def test_the_loop_runs_without_a_network_and_ends_with_the_models_answer() -> No
     )
 
 
-def test_the_readme_shows_the_loop_as_it_is() -> None:
+def test_the_tutorial_shows_the_loop_as_it_is() -> None:
     code = LOOP.read_text(encoding="utf-8").partition('"""\n\n')[2]
-    assert code in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert code in (ROOT / "docs/tutorials/agent-tool-loop.md").read_text(encoding="utf-8")

@@ -1,0 +1,185 @@
+"""What the README and the tutorials print is what runs: their commands, and the answers below."""
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml  # type: ignore[import-untyped]
+from fastapi.testclient import TestClient
+
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import Settings
+from tests.bounds import BOUND_S
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SESSIONS = [
+    ROOT / "README.md",
+    DOCS / "tutorials/documents.md",
+    DOCS / "tutorials/downstream-server.md",
+]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "contributing"),
+]
+
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
+
+Blocks = list[tuple[str, str]]
+
+
+def blocks_of(page: Path) -> Blocks:
+    """Return each block of code with its language."""
+    return [(kind, text) for _, kind, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def calls_of(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the body of each printed call, with the answer that is printed below it."""
+    blocks = blocks_of(page)
+    for (kind, text), (kind_below, below) in pairwise(blocks):
+        if (kind, kind_below) == ("console", "json") and text.startswith("$ curl"):
+            words = shlex.split(text.removeprefix("$ "))
+            yield words[words.index("-d") + 1], json.loads(below)
+
+
+CALLS = [
+    pytest.param(body, answer, id=f"{page.stem} {number}")
+    for page in SESSIONS
+    for number, (body, answer) in enumerate(calls_of(page), start=1)
+]
+
+
+def run(command: str, folder: Path) -> str:
+    """Run a printed command of ours; return what it prints."""
+    words = [str(_PROGRAM), *shlex.split(command)[1:]]
+    done = subprocess.run(  # noqa: S603 - our own program
+        words, cwd=folder, capture_output=True, text=True, timeout=BOUND_S, check=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that is to the commands what the project's root is to a reader."""
+    folder = tmp_path_factory.mktemp("root")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+def printed(page: Path, command: str) -> tuple[str, str]:
+    """Return the printed command that has these words, and what is printed below it."""
+    text = next(text for kind, text in blocks_of(page) if kind == "console" and command in text)
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if command in line)
+    output = "\n".join(line for line in lines[at + 1 :] if not line.startswith("$ "))
+    return lines[at].removeprefix("$ "), output.strip()
+
+
+@pytest.fixture(scope="module")
+def imported(folder: Path) -> str:
+    command, _ = printed(SESSIONS[1], "documents import")
+    return run(command, folder)
+
+
+@pytest.mark.parametrize("page", SESSIONS[:2], ids=lambda page: page.stem)
+def test_the_import_prints_what_is_shown(imported: str, page: Path) -> None:
+    assert imported.split() == printed(page, "documents import")[1].split()
+
+
+@pytest.mark.parametrize("page", [SESSIONS[0], SESSIONS[2]], ids=lambda page: page.stem)
+def test_check_prints_what_is_shown_but_for_the_time(folder: Path, page: Path) -> None:
+    command, shown = printed(page, "mcp-tools-proxy check")
+    found = run(f"{command} --config-dir examples/config", folder)
+    milliseconds = re.compile(r"(resource templates?) +\d+")
+    assert milliseconds.sub(r"\1 N", found).split() == milliseconds.sub(r"\1 N", shown).split()
+
+
+@pytest.fixture(scope="module")
+def gateway(folder: Path, imported: str) -> Iterator[TestClient]:
+    assert imported
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        settings = Settings(config_dir=Path("examples/config"), retrieval_window_url="local")
+        with TestClient(create_app(settings), "http://localhost") as client:
+            yield client
+
+
+def test_each_session_prints_calls() -> None:
+    assert [len(list(calls_of(page))) for page in SESSIONS] == [4, 4, 2]
+
+
+@pytest.mark.parametrize(("body", "answer"), CALLS)
+def test_a_printed_call_has_the_printed_answer(
+    gateway: TestClient, body: str, answer: dict[str, Any]
+) -> None:
+    found = gateway.post("/internal/mcp/execute", content=body).json()
+    assert found | {"trace_id": ""} == answer | {"trace_id": ""}
+
+
+def texts(kind: str) -> list[Any]:
+    return [
+        pytest.param(text, id=f"{page.relative_to(ROOT)} {number}")
+        for page in PAGES
+        for number, (found, text) in enumerate(blocks_of(page), start=1)
+        if found == kind
+    ]
+
+
+SCHEMA_OF = {"mcpServers": "mcp", "tools": "preset", "agents": "agents"}
+"""The schema of a configuration file, by a key at its root."""
+
+
+@pytest.mark.parametrize("text", texts("json"))
+def test_printed_json_is_json_and_fits_the_schema_of_its_file(text: str) -> None:
+    value = json.loads(text)
+    for key, name in SCHEMA_OF.items():
+        if key in value:
+            schema = (ROOT / f"schemas/{name}.schema.json").read_text(encoding="utf-8")
+            jsonschema_rs.validate(json.loads(schema), value)
+
+
+@pytest.mark.parametrize("text", texts("python"))
+def test_printed_python_is_python(text: str) -> None:
+    assert ast.parse(text).body
+
+
+@pytest.mark.parametrize("text", texts("yaml"))
+def test_printed_yaml_is_yaml(text: str) -> None:
+    assert all(yaml.safe_load_all(text))
+
+
+def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = blocks_of(DOCS / "how-to/jwt.md")
+    program = tmp_path / "issuer.py"
+    program.write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
+    commands = next(text for kind, text in blocks if "issuer.py" in text and kind == "console")
+    words = [word for word in shlex.split(commands) if word not in ("$", "\n")]
+    for name, _, value in (word.partition("=") for word in words if word.startswith("MCP_PROXY_")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, program, "tenant_1", "jo"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=True,
+    )
+    headers = {"Authorization": f"Bearer {done.stdout.strip()}"}
+    with TestClient(create_app(Settings()), "http://localhost") as gateway:
+        answers = [
+            gateway.post("/internal/mcp/execute", content=words[words.index("-d") + 1], headers=it)
+            for it in (headers, {})
+        ]
+    assert [answer.status_code for answer in answers] == [200, 401]
+    assert answers[0].json()["result"]["section_id"] == "sec_intro"
