@@ -56,10 +56,10 @@ def add_token(
 def remove_entry(path: Path, token_id: str) -> None:
     """Remove every line with this id. Raises UnknownToken, OSError."""
     with _locked_edit(path) as lines:
-        kept = [line for line in lines if id_of(line) != token_id]
-        if len(kept) == len(lines):
+        remaining = [line for line in lines if id_of(line) != token_id]
+        if len(remaining) == len(lines):
             raise UnknownToken(token_id)
-        lines[:] = kept
+        lines[:] = remaining
 
 
 def _free_id(taken: Container[str | None]) -> str:

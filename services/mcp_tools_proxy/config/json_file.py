@@ -76,7 +76,7 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
         raise _unusable(file_name, f"is not valid JSON: {reason}") from error
     if not isinstance(parsed, dict):
         raise _unusable(file_name, "should be a JSON object")
-    if problems := list(_strictness(file_name, parsed, ())):
+    if problems := list(_strict_problems(file_name, parsed, ())):
         raise InvalidConfig(limit_problems(file_name, problems))
     return parsed
 
@@ -134,7 +134,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _strictness(file_name: str, value: object, place: Location) -> Iterator[Problem]:
+def _strict_problems(file_name: str, value: object, place: Location) -> Iterator[Problem]:
     """Yield what the json module accepts and we do not.
 
     Repeated keys, lone surrogates, and nesting over MAX_DEPTH.
@@ -155,7 +155,7 @@ def _strictness(file_name: str, value: object, place: Location) -> Iterator[Prob
         if isinstance(step, str) and _has_lone_surrogate(step):
             yield problem("has a key with half of a surrogate pair, which is no character")
         else:
-            yield from _strictness(file_name, part, (*place, step))
+            yield from _strict_problems(file_name, part, (*place, step))
 
 
 def children_of(value: object) -> Iterable[tuple[int | str, object]]:

@@ -1,4 +1,4 @@
-"""Validates mcp.json entry by entry: a fault in one server's entry disables that server alone."""
+"""Validates mcp.json entry by entry: a fault in one server's entry affects that server alone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -65,8 +65,8 @@ def check_configuration(
 
 def drop_entries(written: Written, server_ids: Mapping[str, object]) -> Written:
     """Return the file without the entries of these servers."""
-    kept = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
-    return {**written, _SERVERS: kept}
+    remaining = {key: entry for key, entry in _entries(written).items() if key not in server_ids}
+    return {**written, _SERVERS: remaining}
 
 
 def entry_ids(written: Written) -> Iterable[str]:

@@ -45,7 +45,7 @@ STDIO_KEYS = ("command", "args", "env", "cwd")
 REMOTE_KEYS = ("url", "headers")
 
 
-def _spelt(words: Iterable[str]) -> dict[str, object]:
+def _any_case(words: Iterable[str]) -> dict[str, object]:
     """Return the JSON Schema for one of these words, in upper or lower case."""
     either = "|".join(
         "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words
@@ -67,7 +67,7 @@ def _read_transport(value: object) -> Transport:
 _Transport = Annotated[
     Transport,
     BeforeValidator(_read_transport),
-    Published({"anyOf": [{"enum": [t.value for t in Transport]}, _spelt(_WORDS)]}),
+    Published({"anyOf": [{"enum": [t.value for t in Transport]}, _any_case(_WORDS)]}),
 ]
 
 
@@ -79,24 +79,24 @@ def _refuse_auth(value: object) -> None:
 _NoAuth = Annotated[None, BeforeValidator(_refuse_auth), Published({"type": "null"})]
 
 
-def _given(key: str, like: Mapping[str, object] | None = None) -> dict[str, object]:
+def _present(key: str, like: Mapping[str, object] | None = None) -> dict[str, object]:
     """Return the JSON Schema for a present string under ``key`` that matches ``like``."""
     return {"required": [key], "properties": {key: {"type": "string", **(like or {})}}}
 
 
 def _stated(*transports: Transport) -> dict[str, object]:
-    words = _spelt(word for transport in transports for word in SPELLINGS[transport])
-    return {"anyOf": [_given("transport", words), _given("type", words)]}
+    words = _any_case(word for transport in transports for word in SPELLINGS[transport])
+    return {"anyOf": [_present("transport", words), _present("type", words)]}
 
 
 def _url(pattern: str) -> dict[str, object]:
     """Return the JSON Schema for a ``url`` that matches, or that has variables and so may match."""
-    return _given("url", {"anyOf": [{"pattern": f"^{pattern}$"}, {"pattern": r"\$\{"}]})
+    return _present("url", {"anyOf": [{"pattern": f"^{pattern}$"}, {"pattern": r"\$\{"}]})
 
 
 _OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
 _NOTHING_STATED = {
-    "not": {"anyOf": [_given("transport"), _given("type"), _given("command")]},
+    "not": {"anyOf": [_present("transport"), _present("type"), _present("command")]},
 }
 MISSPELT = ("disable", "enable", "exclude_components", "excluded", "excludes")
 """Wrong spellings of the keys that restrict a server.
@@ -107,14 +107,14 @@ The loader refuses every other key that is similar to such a key as well:
 _BETWEEN_KEYS: dict[str, Any] = {
     "propertyNames": {"not": {"enum": list(MISSPELT)}},
     "allOf": [
-        {"if": _stated(Transport.STDIO), "then": _given("command")},
+        {"if": _stated(Transport.STDIO), "then": _present("command")},
         {"if": _stated(*_OVER_HTTP), "then": _url(HTTP_URL_PATTERN)},
         {"if": _stated(Transport.WEBSOCKET), "then": _url(WEBSOCKET_URL_PATTERN)},
         {"if": _NOTHING_STATED, "then": _url(ANY_URL_PATTERN)},
         *(
             {
-                "if": {"allOf": [_given("transport", _spelt(words)), _given("type")]},
-                "then": _given("type", _spelt(words)),
+                "if": {"allOf": [_present("transport", _any_case(words)), _present("type")]},
+                "then": _present("type", _any_case(words)),
             }
             for words in SPELLINGS.values()
         ),

@@ -239,7 +239,7 @@ class Reloader:
     def _publish(self, wanted: ActiveConfig) -> None:
         """Filter, build and replace the registry, without an ``await``: no call sees half (P-16).
 
-        An exception on the way leaves the previous registry and configuration in place.
+        An exception before the replacement leaves the previous registry and configuration active.
         """
         self._built = False
         snapshots = self._pool.snapshots

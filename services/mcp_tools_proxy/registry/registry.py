@@ -38,8 +38,8 @@ from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 class Registry:
     """Everything callable, by the names that callers use; never changed, only replaced.
 
-    Lists and ``resolve`` read the same tables through the same predicate, so whatever is listed can
-    be called and whatever can be called is listed.
+    Lists and ``resolve`` read the same tables through the same predicate, so the two cannot
+    disagree about what a caller may use.
     """
 
     tools: Table[Tool]

@@ -19,7 +19,7 @@ def drop_name_conflicts(
     tool of the gateway or of another server.
     """
     taken = {name for tool in local for name in (tool.spec.name, tool.spec.alias)}
-    kept: list[Tool] = []
+    accepted: list[Tool] = []
     dropped: list[Tool] = []
     for tool in remote:
         names = {tool.spec.name, tool.spec.alias}
@@ -27,8 +27,8 @@ def drop_name_conflicts(
             dropped.append(tool)
         else:
             taken |= names
-            kept.append(tool)
-    return tuple(kept), tuple(dropped)
+            accepted.append(tool)
+    return tuple(accepted), tuple(dropped)
 
 
 EVERYTHING = Visibility()
@@ -74,7 +74,7 @@ class Table(Generic[ItemT]):
 
     Several components may share a bare name. With ``first_shadows`` a caller without an agent sees
     only the first of them; an agent sees all that its profile allows. Lists and look-ups both use
-    ``is_visible``, so whatever is listed can be called and the reverse.
+    ``is_visible``, so the two cannot disagree.
     """
 
     def __init__(

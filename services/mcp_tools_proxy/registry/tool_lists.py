@@ -67,7 +67,7 @@ class ToolList:
     """Some tools in one format, in the registry's order: those of ``serialized`` in ``mask``.
 
     ``more_warnings`` are about requested names that resolve to no tool, and about tools that can
-    only be run as tasks. None for a whole list without warnings, which can be cached.
+    only be run as tasks. None for a whole list without any of these: its entity tag is cached.
     """
 
     serialized: SerializedTools
@@ -104,20 +104,18 @@ class ToolList:
     def body(self) -> bytes:
         """The response body of ``GET /internal/mcp/tools``."""
         if self.more_warnings is not None:
-            return self._joined()
+            return self._join()
         latest = self.serialized.latest
         if latest is None or latest[0] is not self.mask:
-            self.serialized.latest = latest = (self.mask, self._joined())
+            self.serialized.latest = latest = (self.mask, self._join())
         return latest[1]
 
-    def _joined(self) -> bytes:
+    def _join(self) -> bytes:
         """Join the JSON of the tools with one copy, which is all that it costs."""
         joined_warnings = self._warnings
         warnings = b',"warnings":[%b]' % joined_warnings if joined_warnings else b""
-        begin, end = (
-            b'{"tools":[',
-            b'],"format":%b%b}' % (to_json(self.serialized.format), warnings),
-        )
+        begin = b'{"tools":['
+        end = b'],"format":%b%b}' % (to_json(self.serialized.format), warnings)
         tools = list(compress(self.serialized.json, self.mask))
         if not tools:
             return begin + end
