@@ -12,14 +12,14 @@ REFRESH_RETRY_S = 30.0
 """The pause before a failed discovery is repeated, if the next one is not due sooner."""
 
 
-def pause_before_connecting(setbacks: int, random: Callable[[], float]) -> float:
+def pause_before_connecting(failed_attempts: int, random: Callable[[], float]) -> float:
     """Return the pause in seconds: exponential with full jitter.
 
-    ``setbacks`` counts the attempts since the server last proved itself. ``random`` returns 0 … 1;
-    it keeps many gateways from reconnecting to a restarted server in step.
+    ``failed_attempts`` counts the attempts since the server last proved itself. ``random`` returns
+    0 … 1; it keeps many gateways from reconnecting to a restarted server in step.
     """
-    longest = min(LONGEST_S, QUICK_S * float(1 << min(setbacks, 16)))
-    return SHORTEST_S + (longest - SHORTEST_S) * random()
+    upper_bound_s = min(LONGEST_S, QUICK_S * float(1 << min(failed_attempts, 16)))
+    return SHORTEST_S + (upper_bound_s - SHORTEST_S) * random()
 
 
 def pause_before_refreshing(

@@ -77,7 +77,7 @@ class Pool:
         return [
             server_id
             for server_id, session in self._sessions().items()
-            if session.snapshot is None and not session.tried.is_set()
+            if session.snapshot is None and not session.first_attempt_over.is_set()
         ]
 
     async def wait_first_attempt(
@@ -91,7 +91,7 @@ class Pool:
         session = self.session(server_id)
         if session is None:
             return
-        if not await session.sender.wait(session.tried, waited_s, tenant_id):
+        if not await session.sender.wait(session.first_attempt_over, waited_s, tenant_id):
             raise session.connection_state.unavailable("it is still being connected to")
         if session.snapshot is None and session is self.session(server_id):
             raise session.connection_state.unavailable(session.connection_state.error)
@@ -99,7 +99,7 @@ class Pool:
     def track_first_attempts(self) -> Callable[[], bool]:
         """Return a function that returns whether each of the present servers was tried once."""
         sessions = tuple(self._sessions().values())
-        return lambda: all(session.tried.is_set() for session in sessions)
+        return lambda: all(session.first_attempt_over.is_set() for session in sessions)
 
     def session(self, server_id: str) -> Session | None:
         """Return the session of a server; None when the server is unknown or disabled."""
@@ -146,7 +146,7 @@ class Pool:
         try:
             async with asyncio.timeout(timeout_s):
                 for session in self._sessions().values():
-                    await session.tried.wait()
+                    await session.first_attempt_over.wait()
         except TimeoutError:
             return False
         return True

@@ -53,7 +53,7 @@ class Session:
         self,
         config: ServerConfig,
         dial: Dial,
-        meters: ServerMetrics,
+        metrics: ServerMetrics,
         *,
         on_change: Callable[[], None],
         inherited: Snapshot | None = None,
@@ -64,9 +64,9 @@ class Session:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.config = config
-        self.meters = meters
+        self.metrics = metrics
         self.clock = clock
-        self.tried = asyncio.Event()
+        self.first_attempt_over = asyncio.Event()
         """Set once the first attempt to connect is over, whether it succeeded or not."""
         self.snapshot = inherited
         """What the server offered at its last good discovery; None before the first."""
@@ -147,9 +147,10 @@ class Session:
 
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""
-        self.meters.close()
+        self.metrics.close()
         self._on_change = lambda: None
-        self.tried.set()  # releases the waiting calls, which then find the session's successor
+        # releases the waiting calls, which then find the session's successor
+        self.first_attempt_over.set()
 
     async def run(self) -> None:
         """Connect, stay connected and reconnect until cancelled, whatever the server does."""
@@ -161,21 +162,21 @@ class Session:
                 self.connection_state.unavailable_until(self.clock())
 
     async def _stay_connected(self, own: OwnInTask) -> None:
-        setbacks = 0
+        failed_attempts = 0
         while True:
             self.connection_state.connecting()
             failure: ConnectionFailure | None = None
             try:
                 proven = await self._run_connection(own)
-                setbacks = 0 if proven else setbacks
+                failed_attempts = 0 if proven else failed_attempts
             except ConnectionFailure as fault:
                 failure = fault
-            pause_s = pause_before_connecting(setbacks, self._jitter)
+            pause_s = pause_before_connecting(failed_attempts, self._jitter)
             if failure is not None:
                 self._connect_failed(failure, pause_s)
-            elif setbacks:
+            elif failed_attempts:
                 self.connection_state.unavailable_until(self.clock() + pause_s)
-            setbacks += 1
+            failed_attempts += 1
             await asyncio.sleep(pause_s)
 
     async def _run_connection(self, own: OwnInTask) -> bool:
@@ -220,10 +221,10 @@ class Session:
             reconnects=self._status.reconnects + again,
         )
         if again:
-            self.meters.reconnected()
+            self.metrics.reconnected()
         self.connection_state.connected(connection)
         self._accept_snapshot(snapshot)
-        self.tried.set()
+        self.first_attempt_over.set()
         log_connected(self.status)
         return connection
 
@@ -287,7 +288,7 @@ class Session:
         if reason != self._refresh_error:
             log.warning("server.discovery_failed", server_id=self.config.server_id, reason=reason)
         self._refresh_error = reason
-        self.meters.discovery_failed()
+        self.metrics.discovery_failed()
         if self.connection_state.connection is not None:
             self.connection_state.probe_later(self.connection_state.connection)
         self._update_metrics()
@@ -295,7 +296,7 @@ class Session:
     def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         self.connection_state.lost(fault.reason, for_operators=fault.for_operators)
         self.connection_state.unavailable_until(self.clock() + pause_s)
-        self.tried.set()
+        self.first_attempt_over.set()
         self._update_metrics()
         log.warning(
             "server.connect_failed",
@@ -310,6 +311,6 @@ class Session:
         return self.snapshot is not None and not is_sound
 
     def _update_metrics(self) -> None:
-        self.meters.set_status(
+        self.metrics.set_status(
             up=self.connection_state.connection is not None, stale=self._is_stale
         )

@@ -1,4 +1,4 @@
-"""A scripted server behind the seam of ``downstream.link``."""
+"""A scripted server behind the seam of ``downstream.connection``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -96,7 +96,7 @@ async def test_an_attempt_is_bounded_by_the_connect_timeout() -> None:
     server = FakeServer()
     server.dial_takes_s = 1000
     async with running(server, ready=False, connect_timeout_s=4) as watched:
-        await watched.session.tried.wait()
+        await watched.session.first_attempt_over.wait()
         took_s = round(clock() - server.dials[0], 1)
         assert (watched.session.status.last_error, took_s) == ("it did not answer within 4 s", 4)
 
@@ -105,7 +105,7 @@ async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
     server = FakeServer()
     server.answers["tools/list"] = hang
     async with running(server, ready=False, connect_timeout_s=4) as watched:
-        await watched.session.tried.wait()
+        await watched.session.first_attempt_over.wait()
         await until(lambda: server.closed)
         assert (watched.session.status.state, len(server.dials)) == (ServerState.CONNECTING, 1)
 

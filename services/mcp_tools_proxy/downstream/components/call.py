@@ -107,7 +107,7 @@ class RemoteTarget:
             raise
         finally:
             seconds = self.session.clock() - started
-            self.session.meters.observe_call(call.kind, code, seconds)
+            self.session.metrics.observe_call(call.kind, code, seconds)
             if debug_enabled:
                 self._log_outcome(call, code, raw, seconds)
         return result

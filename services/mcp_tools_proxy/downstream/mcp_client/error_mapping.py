@@ -127,7 +127,7 @@ def _not_connected(
         case aiohttp.InvalidURL():
             return Unreachable("the server's url is not usable; see mcp.json")
         case aiohttp.ClientConnectorCertificateError():
-            return _untrusted(error.certificate_error)
+            return _certificate_refused(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
             return Unreachable("no TLS with the server; perhaps it speaks plain HTTP at this url")
         case aiohttp.ClientConnectorDNSError():
@@ -138,7 +138,7 @@ def _not_connected(
     return Unreachable("no connection to the server: it refused, or nothing listens there")
 
 
-def _untrusted(error: Exception) -> Unreachable:
+def _certificate_refused(error: Exception) -> Unreachable:
     """Build the fault of a rejected certificate; only operators are shown what is wrong with it."""
     reason = "the server's TLS certificate was not accepted"
     if not isinstance(error, ssl.SSLCertVerificationError):

@@ -78,7 +78,7 @@ class InFlight:
         """When the last call of each owner ended, the earliest first; kept for LATE_MESSAGE_S."""
         self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
-        self._is_counting = True
+        self._can_attribute = True
         self._responding = 0
         self._client_requests: dict[tuple[CallRelay | None, int | str], anyio.CancelScope] = {}
 
@@ -106,9 +106,9 @@ class InFlight:
         if running.owner is not None:
             self._ended.pop(running.owner, None)
             self._ended[running.owner] = self._clock()
-            self._forget()
+            self._expire_owners()
 
-    def _forget(self) -> None:
+    def _expire_owners(self) -> None:
         """Remove the owners whose last call ended more than LATE_MESSAGE_S ago."""
         long_ago = self._clock() - LATE_MESSAGE_S
         while self._ended and next(iter(self._ended.values())) < long_ago:
@@ -119,7 +119,7 @@ class InFlight:
         if len(self._abandoned) < MAX_ABANDONED:
             self._abandoned.add(request_id)
         else:
-            self._is_counting = False
+            self._can_attribute = False
 
     def mark_answered(self, request_id: object) -> None:
         """Record that the server answered a request, perhaps an abandoned one."""
@@ -128,10 +128,10 @@ class InFlight:
 
     def sole_relay(self) -> CallRelay | None:
         """Return the relay that a message on a shared stream belongs to; None if uncertain."""
-        if len(self._running) != 1 or self._abandoned or not self._is_counting:
+        if len(self._running) != 1 or self._abandoned or not self._can_attribute:
             return None
         (running,) = self._running.values()
-        self._forget()
+        self._expire_owners()
         return running.relay if self._ended.keys() <= {running.owner} else None
 
     def dispatch_notification(

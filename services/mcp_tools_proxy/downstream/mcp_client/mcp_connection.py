@@ -36,7 +36,7 @@ from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject
-from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_s
+from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.downstream.subscriptions.sync import sync_by_requests, sync_by_stream
@@ -73,9 +73,8 @@ class ServerDispatcher(Dispatcher[TransportContext], Protocol):
         """
         ...
 
-    def on_updated(self, listener: Callable[[str | None], None], /) -> None:
-        """Register ``listener`` to be called with the URI of each resource that the server reports
-        as changed.
+    def set_update_listener(self, listener: Callable[[str | None], None], /) -> None:
+        """Call ``listener`` with the URI of each resource that the server reports as changed.
 
         None stands for any resource: notifications may have been missed.
         """
@@ -107,7 +106,9 @@ async def open_connection(
     )
     with first_cause():
         async with session, anyio.create_task_group() as tasks:
-            await negotiate(session, probe_timeout_s=probe_s(config.connect_timeout_s), probe=probe)
+            await negotiate(
+                session, probe_timeout_s=probe_timeout_for(config.connect_timeout_s), probe=probe
+            )
             connection = McpConnection(dispatcher, session)
             if connection.modern:
                 tasks.start_soon(_listen, session, connection.capabilities, on_list_changed)
@@ -134,7 +135,7 @@ class McpConnection:
             CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
             CLIENT_CAPABILITIES_META_KEY: {},
         }
-        self._mirrored_arguments: dict[str, dict[tuple[str, ...], str]] = {}
+        self._header_parameters: dict[str, dict[tuple[str, ...], str]] = {}
         """By tool, the arguments to repeat in HTTP headers (``x-mcp-header``)."""
 
     def __repr__(self) -> str:
@@ -173,7 +174,7 @@ class McpConnection:
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
-            self._learn_mirrored_arguments(result)
+            self._read_header_parameters(result)
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
@@ -182,7 +183,7 @@ class McpConnection:
 
     async def sync_subscriptions(self, subscriptions: ResourceSubscriptions) -> None:
         """Keep ``subscriptions`` subscribed, by requests or by a stream as the era requires."""
-        self._dispatcher.on_updated(subscriptions.on_updated)
+        self._dispatcher.set_update_listener(subscriptions.on_updated)
         if self.modern:
             await sync_by_stream(self._session, subscriptions)
         else:
@@ -198,23 +199,23 @@ class McpConnection:
         if name_key is not None and isinstance(name := params.get(name_key), str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
             if (
-                self._mirrored_arguments
+                self._header_parameters
                 and method == "tools/call"
-                and name in self._mirrored_arguments
+                and name in self._header_parameters
             ):
                 arguments = params.get("arguments") or {}
-                headers |= mcp_param_headers(self._mirrored_arguments[name], arguments)
+                headers |= mcp_param_headers(self._header_parameters[name], arguments)
         return headers
 
-    def _learn_mirrored_arguments(self, listed: Mapping[str, Any]) -> None:
+    def _read_header_parameters(self, listed: Mapping[str, Any]) -> None:
         tools = listed.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
                 continue
             schema = tool.get("inputSchema")
-            self._mirrored_arguments.pop(name, None)
+            self._header_parameters.pop(name, None)
             if find_invalid_x_mcp_header(schema) is None and (found := x_mcp_header_map(schema)):
-                self._mirrored_arguments[name] = found
+                self._header_parameters[name] = found
 
 
 async def _decline(context: object, params: object) -> ErrorData:

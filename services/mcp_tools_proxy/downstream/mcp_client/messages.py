@@ -24,7 +24,7 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_N
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
-MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """How many bytes of one message are read.
 
 It guards memory, and is far above any ``max_result_bytes``.
@@ -93,12 +93,12 @@ def to_session_message(data: bytes, *, cut: bool = False) -> SessionMessage | No
     garbage.
     """
     if cut:
-        return _failed(data, ResponseTooLarge(MAX_ANSWER_BYTES))
+        return _as_error_response(data, ResponseTooLarge(MAX_MESSAGE_BYTES))
     try:
         message = read_object(data)
         return _message(message)
     except ConnectionFailure as fault:
-        return _failed(data, fault)
+        return _as_error_response(data, fault)
 
 
 def _message(message: dict[str, Any]) -> SessionMessage | None:
@@ -129,7 +129,7 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
     return SessionMessage(answer)
 
 
-def _failed(data: bytes, fault: ConnectionFailure | ResponseTooLarge) -> SessionMessage:
+def _as_error_response(data: bytes, fault: ConnectionFailure | ResponseTooLarge) -> SessionMessage:
     """Build an error response from ``fault`` for the request that ``data`` was to answer."""
     found = _OUR_ID.search(data) if b'"jsonrpc"' in data else None
     if found is None:

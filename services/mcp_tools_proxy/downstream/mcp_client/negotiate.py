@@ -29,7 +29,7 @@ LONGEST_PROBE_S = 5.0
 """Upper bound of the time-out of ``server/discover``."""
 
 
-def probe_s(connect_timeout_s: float) -> float:
+def probe_timeout_for(connect_timeout_s: float) -> float:
     """Return the seconds that a server has to answer ``server/discover``."""
     return min(LONGEST_PROBE_S, connect_timeout_s / 3)
 

@@ -47,58 +47,58 @@ class ResourceSubscriptions:
         return frozenset(self._subscriptions)
 
     def has_capacity(self, uri: str, tenant_id: str) -> bool:
-        """Return whether a tenant may subscribe; a second listener to a resource costs nothing."""
-        watch = self._subscriptions.get(uri)
-        if watch is not None and watch.tenants[tenant_id]:
+        """Return whether a tenant may subscribe; always True for a resource that it has."""
+        subscription = self._subscriptions.get(uri)
+        if subscription is not None and subscription.tenants[tenant_id]:
             return True
         if self._of_tenant[tenant_id] >= MAX_SUBSCRIBED_BY_TENANT:
             return False
-        return watch is not None or len(self._subscriptions) < MAX_SUBSCRIBED
+        return subscription is not None or len(self._subscriptions) < MAX_SUBSCRIBED
 
     async def subscribe(self, uri: str, listener: OnUpdate, tenant_id: str) -> Callable[[], None]:
         """Add a listener; return the function that removes it, once the server has confirmed.
 
         Raises the server's refusal. The wait is not bounded in time.
         """
-        watch, key = self._subscriptions.get(uri), object()
-        if watch is None:
-            watch = self._subscriptions[uri] = _Subscription()
-            self._change()
-        watch.listeners[key] = listener
-        watch.tenants[tenant_id] += 1
-        self._of_tenant[tenant_id] += watch.tenants[tenant_id] == 1
+        subscription, key = self._subscriptions.get(uri), object()
+        if subscription is None:
+            subscription = self._subscriptions[uri] = _Subscription()
+            self._signal_change()
+        subscription.listeners[key] = listener
+        subscription.tenants[tenant_id] += 1
+        self._of_tenant[tenant_id] += subscription.tenants[tenant_id] == 1
 
-        def leave() -> None:
-            if watch.listeners.pop(key, None) is None:
+        def unsubscribe() -> None:
+            if subscription.listeners.pop(key, None) is None:
                 return
-            watch.tenants[tenant_id] -= 1
-            if not watch.tenants[tenant_id]:
+            subscription.tenants[tenant_id] -= 1
+            if not subscription.tenants[tenant_id]:
                 self._of_tenant[tenant_id] -= 1
                 self._of_tenant += Counter()  # drops tenants without any
-            if not watch.listeners:
+            if not subscription.listeners:
                 del self._subscriptions[uri]
-                self._change()
+                self._signal_change()
 
         try:
-            await watch.decided.wait()
+            await subscription.decided.wait()
         except asyncio.CancelledError:
-            leave()
+            unsubscribe()
             raise
-        if watch.refusal is not None:
-            leave()
-            raise watch.refusal
-        return leave
+        if subscription.refusal is not None:
+            unsubscribe()
+            raise subscription.refusal
+        return unsubscribe
 
-    def _change(self) -> None:
+    def _signal_change(self) -> None:
         previous, self.changed = self.changed, asyncio.Event()
         previous.set()
 
-    def confirm(self, uri: str, refusal: Exception | None = None) -> None:
+    def record_answer(self, uri: str, refusal: Exception | None = None) -> None:
         """Record that the server accepted a subscription, or refused it with ``refusal``."""
-        watch = self._subscriptions.get(uri)
-        if watch is not None:
-            watch.refusal = refusal
-            watch.decided.set()
+        subscription = self._subscriptions.get(uri)
+        if subscription is not None:
+            subscription.refusal = refusal
+            subscription.decided.set()
 
     def confirmed(self) -> frozenset[str]:
         """Return the URIs that the server accepted before.
@@ -106,20 +106,26 @@ class ResourceSubscriptions:
         After a reconnect their listeners may have missed updates.
         """
         return frozenset(
-            uri for uri, watch in self._subscriptions.items() if watch.decided.is_set()
+            uri
+            for uri, subscription in self._subscriptions.items()
+            if subscription.decided.is_set()
         )
 
     def on_updated(self, uri: str | None) -> None:
         """Notify the listeners to a resource, and to those it is a part of; None stands for all."""
-        self.notify(known for known in self._subscriptions if uri is None or _is_part(uri, known))
+        self.notify(
+            subscribed
+            for subscribed in self._subscriptions
+            if uri is None or _is_part(uri, subscribed)
+        )
 
     def notify(self, uris: Iterable[str]) -> None:
         """Call the listeners to these resources."""
         for uri in tuple(uris):
-            if (watch := self._subscriptions.get(uri)) is not None:
-                for listener in tuple(watch.listeners.values()):
+            if (subscription := self._subscriptions.get(uri)) is not None:
+                for listener in tuple(subscription.listeners.values()):
                     listener()
 
 
-def _is_part(uri: str, known: str) -> bool:
-    return uri == known or uri.startswith(known.rstrip("/") + "/")
+def _is_part(uri: str, subscribed: str) -> bool:
+    return uri == subscribed or uri.startswith(subscribed.rstrip("/") + "/")

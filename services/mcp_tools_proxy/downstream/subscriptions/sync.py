@@ -40,12 +40,12 @@ async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscr
                     "resources/subscribe", {"uri": uri}, timeout_s=SUBSCRIBE_TIMEOUT_S
                 )
             except JsonRpcError as refusal:
-                subscriptions.confirm(uri, refusal)
+                subscriptions.record_answer(uri, refusal)
             except FAULTS:
                 pause_s = RETRY_S
             else:
                 subscribed.add(uri)
-                subscriptions.confirm(uri)
+                subscriptions.record_answer(uri)
                 subscriptions.notify(missed & {uri})
         for uri in subscribed - subscriptions.uris:
             subscribed.discard(uri)
@@ -109,7 +109,9 @@ class _Stream:
             async with listen(self.session, resource_subscriptions=self.uris) as subscription:
                 accepted = subscription.honored.resource_subscriptions or ()
                 for uri in self.uris:
-                    self.subscriptions.confirm(uri, None if uri in accepted else _NOT_ACCEPTED)
+                    self.subscriptions.record_answer(
+                        uri, None if uri in accepted else _NOT_ACCEPTED
+                    )
                 opened()
                 self.on_answer()
                 async for _ in subscription:
@@ -118,7 +120,7 @@ class _Stream:
             refusal = from_mcp_error(error)
             if isinstance(refusal, JsonRpcError):
                 for uri in self.uris:
-                    self.subscriptions.confirm(uri, refusal)
+                    self.subscriptions.record_answer(uri, refusal)
                 self.on_answer()
             return error.code != METHOD_NOT_FOUND
         except (SubscriptionLost, TimeoutError):

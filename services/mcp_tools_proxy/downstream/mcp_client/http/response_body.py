@@ -10,14 +10,14 @@ import aiohttp
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Event, EventParser
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES, read_object
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES, read_object
 from mcp_tools_proxy.wire.text import quote
 
 EVENT_STREAM = "text/event-stream"
 
 _REFUSAL_BYTES = 64 * 1024
 _EVENTS_AT_ONCE = 20  # then other tasks may run
-_ABORT_BYTES = 4 * MAX_ANSWER_BYTES  # of one event: its rest is skipped so far, then we hang up
+_ABORT_BYTES = 4 * MAX_MESSAGE_BYTES  # of one event: its rest is skipped so far, then we hang up
 _DRAIN_S = 1.0
 _DRAIN_BYTES = 64 * 1024
 
@@ -35,7 +35,7 @@ async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
     status, kind = response.status, response.content_type
     is_json = kind == "application/json" or kind.endswith("+json")
     if status == 200 and is_json:
-        return read_object(await _read(response, MAX_ANSWER_BYTES))
+        return read_object(await _read(response, MAX_MESSAGE_BYTES))
     if status == 200:
         raise ConnectionFailure(
             f"the server answered with content of type {quote(kind)} instead of JSON"
@@ -70,7 +70,7 @@ async def read_events(
             yield event
         if parser.pending_bytes > _ABORT_BYTES:
             response.close()
-            raise ResponseTooLarge(MAX_ANSWER_BYTES)
+            raise ResponseTooLarge(MAX_MESSAGE_BYTES)
     for event in _wanted(parser.end(), names):
         yield event
 

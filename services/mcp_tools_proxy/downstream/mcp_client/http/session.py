@@ -43,8 +43,8 @@ def headers_of(config: ServerConfig) -> dict[str, str]:
     }
 
 
-SESSION = "Mcp-Session-Id"
-VERSION = "mcp-protocol-version"
+SESSION_HEADER = "Mcp-Session-Id"
+VERSION_HEADER = "mcp-protocol-version"
 
 _END_SESSION_GRACE_S = 2.0
 _LOST_SESSION = "the server has lost the session"
@@ -130,10 +130,10 @@ class HttpEndpoint:
 
     def begin_session(self, response: aiohttp.ClientResponse) -> None:
         """Store the session id, if the response assigns one."""
-        session_id = response.headers.get(SESSION, "")
+        session_id = response.headers.get(SESSION_HEADER, "")
         if session_id and session_id.isascii() and session_id.isprintable():
             self._has_session = True
-            self._headers[SESSION] = session_id
+            self._headers[SESSION_HEADER] = session_id
 
     def check_session(self, status: int, fault: Refused | JsonRpcError | None = None) -> None:
         """Raise ConnectionFailure if a refusal means that the server lost the session."""

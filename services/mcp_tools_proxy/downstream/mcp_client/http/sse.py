@@ -22,7 +22,7 @@ from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
 )
 from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 
 _ENDPOINT_S = 10.0  # for the server to send the address to POST to
 _POST_S = 60.0  # for the server to accept a message; its response comes on the stream
@@ -64,7 +64,7 @@ async def open_sse(
             raise ConnectionFailure("the server has no event stream at this address")
         async with anyio.create_task_group() as tasks:
             stream = EventStream(http, headers, response, tasks)
-            await stream.learn_endpoint(url)
+            await stream.read_endpoint_event(url)
             yield stream
             tasks.cancel_scope.cancel()
     finally:
@@ -83,7 +83,7 @@ class EventStream:
     ) -> None:
         self._http = http
         self._headers = headers | {"Content-Type": "application/json"}
-        self._events = read_events(response, EventParser(MAX_ANSWER_BYTES), _EVENTS)
+        self._events = read_events(response, EventParser(MAX_MESSAGE_BYTES), _EVENTS)
         self._tasks = tasks
         self._posts: set[_Post] = set()
         """The messages on their way."""
@@ -93,7 +93,7 @@ class EventStream:
     def __repr__(self) -> str:
         return f"<EventStream to {self._endpoint.url.host}>"
 
-    async def learn_endpoint(self, url: URL) -> None:
+    async def read_endpoint_event(self, url: URL) -> None:
         """Read the address to POST to from the first event.
 
         Raises ConnectionFailure unless the address has the origin of ``url``.

@@ -33,11 +33,11 @@ from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     read_events,
     read_response,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION, HttpEndpoint
+from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION_HEADER, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.mcp_client.messages import (
-    MAX_ANSWER_BYTES,
+    MAX_MESSAGE_BYTES,
     is_response,
     read_object,
     result_of,
@@ -95,8 +95,8 @@ class HttpDispatcher:
         """Wait until the connection is lost; return the reason."""
         return await self._endpoint.wait_lost()
 
-    def on_updated(self, listener: Callable[[str | None], None]) -> None:
-        """Register ``listener`` for the URI of each resource that changed; None stands for any."""
+    def set_update_listener(self, listener: Callable[[str | None], None]) -> None:
+        """Call ``listener`` with the URI of each resource that changed; None stands for any."""
         self._calls.on_updated = listener
 
     async def run(
@@ -144,7 +144,9 @@ class HttpDispatcher:
         After ``notifications/initialized`` the server's own stream is opened: only the older eras
         have one.
         """
-        self._endpoint.session_headers = {VERSION: (opts or {}).get("headers", {}).get(VERSION, "")}
+        self._endpoint.session_headers = {
+            VERSION_HEADER: (opts or {}).get("headers", {}).get(VERSION_HEADER, "")
+        }
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params:
             message["params"] = params
@@ -239,9 +241,9 @@ class HttpDispatcher:
     ) -> dict[str, Any]:
         """Read the stream up to the response, on resumed streams as well (2025-11-25)."""
         while True:
-            parser = EventParser(MAX_ANSWER_BYTES)
+            parser = EventParser(MAX_MESSAGE_BYTES)
             try:
-                answer = await self._find_answer(response, parser, request_id, relay)
+                answer = await self._find_response(response, parser, request_id, relay)
             except BaseException:
                 response.close()
                 raise
@@ -249,9 +251,9 @@ class HttpDispatcher:
                 if self._tasks is not None and not response.content.at_eof():
                     self._tasks.start_soon(drain, response)
                 return result_of(answer, request_id)
-            response = await self._continuation(parser)
+            response = await self._resume_stream(parser)
 
-    async def _find_answer(
+    async def _find_response(
         self,
         response: aiohttp.ClientResponse,
         parser: EventParser,
@@ -262,7 +264,7 @@ class HttpDispatcher:
         async with aclosing(read_events(response, parser)) as events:
             async for event in events:
                 if event.cut:
-                    raise ResponseTooLarge(MAX_ANSWER_BYTES)
+                    raise ResponseTooLarge(MAX_MESSAGE_BYTES)
                 message = read_object(event.data)
                 if not is_response(message):
                     await self._out_of_band.receive(message, len(event.data), relay)
@@ -270,7 +272,7 @@ class HttpDispatcher:
                     return message
         return None
 
-    async def _continuation(self, ended: EventParser) -> aiohttp.ClientResponse:
+    async def _resume_stream(self, ended: EventParser) -> aiohttp.ClientResponse:
         """Resume a stream that the server ended early on purpose, to send the rest later."""
         if self._out_of_band.legacy and ended.last_event_id is not None:
             wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
@@ -285,11 +287,11 @@ class HttpDispatcher:
         """Keep the older eras' stream of notifications open."""
         await reconnect_forever(
             self._listen_once,
-            on_gap=self._missed_something,
+            on_gap=self._on_stream_gap,
             least_delay_s=lambda: (self._retry_ms or 0) / 1000,
         )
 
-    def _missed_something(self) -> None:
+    def _on_stream_gap(self) -> None:
         self._on_list_changed()
         self._calls.on_updated(None)
 
@@ -298,7 +300,7 @@ class HttpDispatcher:
 
         Returns False when the server has no such stream, or the endpoint is lost.
         """
-        parser = EventParser(MAX_ANSWER_BYTES)
+        parser = EventParser(MAX_MESSAGE_BYTES)
         try:
             async with await self._endpoint.get(self._last_event_id) as response:
                 if not is_event_stream(response):

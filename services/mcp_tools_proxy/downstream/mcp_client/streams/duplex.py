@@ -102,8 +102,8 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         await self._ended.wait()
         return await self._duplex.end_reason()
 
-    def on_updated(self, listener: Callable[[str | None], None]) -> None:
-        """Register ``listener`` for the URI of each resource that the server reports as changed."""
+    def set_update_listener(self, listener: Callable[[str | None], None]) -> None:
+        """Call ``listener`` with the URI of each resource that the server reports as changed."""
         self._calls.on_updated = listener
 
     async def run(

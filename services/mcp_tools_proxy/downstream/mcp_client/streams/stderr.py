@@ -20,16 +20,16 @@ async def log_stderr(
 ) -> None:
     """Log each line as ``server.stderr`` until the end; of a flood, how many were skipped."""
     lines = LineSplitter(LINE_CHARS * 4)
-    journal = _Journal(server_id)
+    limited_log = _RateLimitedLog(server_id)
     while reader is not None and (chunk := await reader.read(_CHUNK_BYTES)):
         for line in lines.feed(chunk):
-            journal.write(line)
+            limited_log.write(line)
     for line in lines.end():
-        journal.write(line)
+        limited_log.write(line)
     on_end()
 
 
-class _Journal:
+class _RateLimitedLog:
     """Logs at most LINES_PER_SECOND; the next line after a flood carries ``skipped_lines``."""
 
     def __init__(self, server_id: str) -> None:

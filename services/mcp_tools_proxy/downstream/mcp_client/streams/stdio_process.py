@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.downstream.mcp_client.streams import process_guard as guard
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
 from mcp_tools_proxy.wire.text import quote
@@ -82,7 +82,7 @@ class ServerProcess:
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
         """Yield the lines of stdout until the server closes it."""
-        lines = LineSplitter(MAX_ANSWER_BYTES)
+        lines = LineSplitter(MAX_MESSAGE_BYTES)
         with suppress(OSError):
             while chunk := await self._stdout.read(_CHUNK_BYTES):
                 for line in lines.feed(chunk):

@@ -10,7 +10,7 @@ import anyio
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
-from mcp_tools_proxy.downstream.mcp_client.messages import MAX_ANSWER_BYTES
+from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 
 _CLOSE_S = 1.0
 _HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
@@ -47,7 +47,7 @@ async def open_websocket(
             address_of(config),
             protocols=("mcp",),
             headers=headers_of(config),
-            max_msg_size=MAX_ANSWER_BYTES,
+            max_msg_size=MAX_MESSAGE_BYTES,
             heartbeat=_HEARTBEAT_S,
             timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
         )
@@ -94,7 +94,7 @@ class WebSocket:
         """Return how the connection ended."""
         match self._socket.close_code:
             case aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
-                return f"the server sent a message over {MAX_ANSWER_BYTES} bytes"
+                return f"the server sent a message over {MAX_MESSAGE_BYTES} bytes"
             case None | aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
                 return "the WebSocket connection broke"
             case code:
