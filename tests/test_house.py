@@ -161,6 +161,18 @@ def test_every_log_event_is_in_the_reference() -> None:
     assert [event for event in told if f"`{event}`" not in pages] == []
 
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_pages_name_no_setting_that_nothing_reads() -> None:
+    named = {
+        variable
+        for page in PAGES
+        for variable in re.findall(r"\bMCP_PROXY_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8"))
+    }
+    assert named - GATEWAY_VARIABLES.keys() == set()
+
+
 def test_every_error_is_in_the_drawing_of_the_tree() -> None:
     source = (ROOT / "services/mcp_tools_proxy/domain/errors.py").read_text(encoding="utf-8")
     drawing = source.split('"""')[1]

@@ -13,10 +13,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+import typer.main
 import yaml  # type: ignore[import-untyped]
 from fastapi.testclient import TestClient
+from typer.core import TyperGroup
 
 from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.cli.main import app
 from mcp_tools_proxy.settings.settings import Settings
 from tests.bounds import BOUND_S
 
@@ -183,3 +186,27 @@ def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ]
     assert [answer.status_code for answer in answers] == [200, 401]
     assert answers[0].json()["result"]["section_id"] == "sec_intro"
+
+
+_COMMAND = re.compile(r"mcp-tools-proxy ((?:\\\n|[^\n|#;&`)])*)")
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """Yield the words behind our program's name in each printed command of a page."""
+    for kind, text in blocks_of(page):
+        for words in _COMMAND.findall(text) if kind == "console" else ():
+            yield words.replace("\\\n", " ").replace("[", " ").replace("]", " ").split()
+
+
+def test_printed_commands_and_options_are_there() -> None:
+    unknown: list[str] = []
+    printed_commands = [(page, words) for page in PAGES for words in commands_of(page)]
+    assert len(printed_commands) > 20
+    for page, words in printed_commands:
+        command = typer.main.get_command(app)
+        while words and isinstance(command, TyperGroup) and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        known = {option for it in command.params for option in it.opts} | {"--help"}
+        options = {word.rstrip("…").partition("=")[0] for word in words if word[:2] == "--"}
+        unknown += [f"{page.name}: {command.name} {it}" for it in sorted(options - known)]
+    assert unknown == []
