@@ -41,8 +41,7 @@ class _Entry:
 
 
 class Pool:
-    """Keeps one session for each enabled server, each in its own task, so that none waits for
-    another.
+    """Keeps a session for each enabled server, in a task of its own: none waits for another.
 
     ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is called when
     the offer of a server really changed, but not by ``apply``, whose caller knows already.
@@ -107,8 +106,7 @@ class Pool:
         return entry.session if entry else None
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
-        """Start, stop and replace sessions until they match ``wanted``; unchanged servers keep
-        theirs.
+        """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.
 
         A changed server gets a new session at once, which inherits the snapshot and the
         subscriptions of the old one. Removed sessions finish their calls in flight before they

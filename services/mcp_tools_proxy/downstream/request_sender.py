@@ -72,10 +72,9 @@ class RequestSender:
             self._leave(tenant_id)
 
     async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
-        """Wait for an event, counted as a call in flight; return False when the call's time-out
-        ends first.
+        """Wait for an event, counted as a call in flight; return False on time-out.
 
-        ``waited_s`` seconds of the time-out are spent already. Raises ServerBusy.
+        ``waited_s`` seconds of the call's time-out are spent already. Raises ServerBusy.
         """
         self._enter(tenant_id)
         try:

@@ -180,8 +180,7 @@ class Session:
             await asyncio.sleep(pause_s)
 
     async def _run_connection(self, own: OwnInTask) -> bool:
-        """Connect and serve until the connection is lost; return whether the connection had proven
-        itself.
+        """Connect and serve until the connection is lost; return whether it had proven itself.
 
         Raises ConnectionFailure when the attempt to connect failed.
         """
@@ -230,19 +229,19 @@ class Session:
 
     async def _monitor(self, connection: Connection) -> str:
         """Refresh the snapshot until the connection is lost; return the reason of the loss."""
-        async with asyncio.TaskGroup() as chores:
-            refreshing = chores.create_task(self._refresh_loop(connection))
-            following = chores.create_task(connection.sync_subscriptions(self.subscriptions))
+        async with asyncio.TaskGroup() as tasks:
+            refreshing = tasks.create_task(self._refresh_loop(connection))
+            subscribing = tasks.create_task(connection.sync_subscriptions(self.subscriptions))
             wait_until_dead = self.connection_state.wait_until_dead(
                 connection, self.config.connect_timeout_s
             )
             losses = [
-                chores.create_task(connection.wait_lost()),
-                chores.create_task(wait_until_dead),
+                tasks.create_task(connection.wait_lost()),
+                tasks.create_task(wait_until_dead),
             ]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
-            for chore in (refreshing, following, *losses):
-                chore.cancel()
+            for task in (refreshing, subscribing, *losses):
+                task.cancel()
         return lost.pop().result()
 
     async def _refresh_loop(self, connection: Connection) -> None:

@@ -1,5 +1,4 @@
-"""Maps what goes wrong between the gateway and a server to exceptions whose texts contain no
-secret.
+"""Maps failures between the gateway and a server to exceptions without secrets in their texts.
 
 The SDK lets one kind of exception through its layers, MCPError. A failure that has to pass them
 travels as its ``data``: there nothing that a server sends can be mistaken for it.

@@ -57,8 +57,7 @@ log = structlog.get_logger()
 
 
 class CallRelay:
-    """The client of one call, as the connection sees it; ``owner`` is the user that the call is
-    for.
+    """The client of one call, as the connection sees it; ``owner`` is the user who called.
 
     Notifications are delivered in order, by one task of ``tasks`` as long as there are any.
     """

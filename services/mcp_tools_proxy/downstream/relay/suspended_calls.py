@@ -94,10 +94,9 @@ class SuspendedCall:
             self._changed.set()
 
     async def wait(self, client: Client) -> bool:
-        """Wait for the result; return False when client requests are open. Raises the request's
-        error.
+        """Wait for the result; return False when client requests are open.
 
-        Cancelling it cancels the request.
+        Raises the request's error. Cancelling the wait cancels the request.
         """
         self._client = client
         try:
@@ -158,8 +157,7 @@ class SuspendedCalls:
         self._tasks = tasks
 
     async def start(self, call: Call, resume_key: object, send: SendRequest) -> Any:
-        """Send a request that may be suspended; return its raw result, or one that is
-        ``input_required``.
+        """Send a request that may be suspended; return its raw or an ``input_required`` result.
 
         Raises what the request raises.
         """

@@ -43,8 +43,7 @@ class Address:
 
 
 async def send_following(send: Send, url: URL) -> tuple[aiohttp.ClientResponse, URL]:
-    """Send a request and follow its redirects; return the response and the address that it came
-    from.
+    """Send a request, following its redirects; return the response and its address.
 
     Only 307 and 308 within the same scheme, host and port are followed: the headers hold secrets,
     which another server must not see. Raises Refused for any other redirect.

@@ -51,8 +51,7 @@ _LOST_SESSION = "the server has lost the session"
 
 
 class HttpEndpoint:
-    """Sends HTTP requests to one server. It is lost when the server lost the session or is
-    unreachable.
+    """Sends HTTP requests to one server; lost with the session, or when unreachable.
 
     ``session_headers`` belong to every message that is no call: the older eras require the version
     in them.

@@ -1,11 +1,12 @@
-"""Starts a stdio server and leaves no process of it behind: ``process_guard.py PARENT COMMAND
-ARG…``.
+"""Starts a stdio server and leaves no process of it behind.
 
-It runs as a program of its own, isolated and without site-packages. On Linux it stays, as the
-parent of the server and of every process that the server leaves behind, even in a session of its
-own. When the server ends, when END_ALL arrives, or when the gateway dies, it kills them all and
-ends as the server did. Elsewhere it replaces itself by the server, under the same process id. Its
-exit code is that of a shell when the command does not exist or cannot be started.
+Usage: ``process_guard.py PARENT COMMAND ARG…``. It runs as a program of its own, isolated and
+without site-packages. On Linux it stays, as the parent of the server and of every process that the
+server leaves behind, even in a session of its own. When the server ends, when END_ALL arrives, or
+when the gateway dies, it kills them all and ends as the server did.
+
+Elsewhere it replaces itself by the server, under the same process id. Its exit code is that of a
+shell when the command does not exist or cannot be started.
 """
 
 import os
@@ -95,10 +96,7 @@ def _reap(server: int) -> int | None:
 
 
 def _forward_signal(server: int, number: signal.Signals) -> None:
-    """Send a signal to the process group, and to a server that left the group.
-
-    We block it ourselves.
-    """
+    """Send a signal, blocked here, to the process group and to a server that left the group."""
     os.killpg(0, number)
     # remove our own copy: sigwait would return it, and we would forward it again without end
     signal.sigtimedwait({number}, 0)
