@@ -1,5 +1,5 @@
-"""HTTP: routes, request models, the envelope, error code → status (contract §1).
+"""The HTTP API: endpoints, request models, lists, status routes, OpenAPI (contract §1).
 
-Handlers read the body themselves: FastAPI describes the routes in OpenAPI, while parsing, limits
-and answers are exactly the contract's and cost as little as they can.
+FastAPI only describes the routes in OpenAPI. Endpoints read the body themselves, so that parsing,
+limits and errors are exactly the contract's, and cost little.
 """

@@ -1,4 +1,4 @@
-"""Who may change what this service offers (contract §1, PUT …/presets/active)."""
+"""Decides who may switch presets (contract §1, PUT …/presets/active)."""
 
 import hmac
 
@@ -13,25 +13,29 @@ TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, no
 
 
 class AdminGate:
-    """Lets operators through: by a token that is an operator's where callers need one.
+    """Admits operators only: those with an operator's token where callers need tokens.
 
-    Elsewhere (``auth_mode`` none) by the admin token, or, while none is set, on loopback only.
+    Elsewhere (``auth_mode`` none) the admin token is required; while none is set, every caller
+    passes if the service listens on a loopback address.
     """
 
-    def __init__(self, token: str | None, *, host: str, identity: Authenticator) -> None:
+    def __init__(self, token: str | None, *, host: str, authenticator: Authenticator) -> None:
         self._token = None if token is None else token.encode()
         self._on_loopback = is_loopback(host)
-        self._identity = identity
+        self._authenticator = authenticator
 
     @property
     def needs_token(self) -> bool:
-        """Whether nobody gets through without a token."""
-        return self._token is not None or self._identity.needs_token
+        """Whether a token is always required."""
+        return self._token is not None or self._authenticator.needs_token
 
     async def check(self, headers: Headers) -> None:
-        """Refuse whoever is no operator. Raises InvalidRequest, Unauthenticated, Forbidden."""
+        """Check that the caller is an operator.
+
+        Raises InvalidRequest, Unauthenticated, Forbidden.
+        """
         authorization, _ = read_headers(headers.raw)
-        principal = await self._identity.authenticate(authorization)
+        principal = await self._authenticator.authenticate(authorization)
         if principal is not None:
             if not principal.is_admin:
                 error = Forbidden("the token is no operator's; switch presets with one that is")
@@ -55,7 +59,7 @@ class AdminGate:
                 "switching presets is off, because this service listens beyond this machine and "
                 f"has no admin token; set {TOKEN_VARIABLE}"
             )
-        if "origin" in headers:  # any web page can send this machine a request
+        if "origin" in headers:  # any web page can make a browser send this
             raise Forbidden(
                 f"a browser may not switch presets without a token; set {TOKEN_VARIABLE}"
             )

@@ -1,4 +1,4 @@
-"""From a request to its caller: what its body or query, its headers and its token say."""
+"""Resolves the caller of an HTTP request from its body or query, its headers and its token."""
 
 from dataclasses import replace
 
@@ -14,13 +14,13 @@ from mcp_tools_proxy.web.request_refusals import CALLER
 
 
 async def resolve_caller(
-    identity: Authenticator, request: Request, context: RequestContext
+    authenticator: Authenticator, request: Request, context: RequestContext
 ) -> Caller:
-    """Give the caller of a request with a body, who has a tenant and a user.
+    """Return the caller of a request with a body; tenant and user are always set.
 
-    Raises InvalidRequest naming what nobody says, Unauthenticated, Forbidden, AgentRequired.
+    Raises InvalidRequest naming a missing field, Unauthenticated, Forbidden, AgentRequired.
     """
-    caller = await _caller(identity, request, _assertion_of(context))
+    caller = await _caller(authenticator, request, _assertion_of(context))
     if caller.tenant_id != NO_TENANT and caller.user_id:
         return caller
     field = "user.user_id"
@@ -30,32 +30,34 @@ async def resolve_caller(
 
 
 async def resolve_list_caller(
-    identity: Authenticator, request: Request, query: CallerQuery
+    authenticator: Authenticator, request: Request, query: CallerQuery
 ) -> Caller:
-    """Give whom a list is for: some tenant where none is named, since each is shown the same.
+    """Return the caller of a list; ANY_TENANT if none is named, as all tenants see the same list.
 
     Raises InvalidRequest, Unauthenticated, Forbidden, AgentRequired.
     """
     by_query = AssertedIdentity(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
-    caller = await _caller(identity, request, by_query)
+    caller = await _caller(authenticator, request, by_query)
     return replace(caller, tenant_id=caller.tenant_id or ANY_TENANT)
 
 
-async def require_authentication(identity: Authenticator, request: Request) -> bool:
-    """Refuse who has to prove who it is and does not; return whether it is an operator.
+async def require_authentication(authenticator: Authenticator, request: Request) -> bool:
+    """Check the token where callers need one; return whether the caller is an operator.
 
-    Where nobody has to, everybody is one. Raises InvalidRequest, Unauthenticated.
+    Where callers need no token, each counts as an operator. Raises InvalidRequest, Unauthenticated.
     """
     authorization, _ = read_headers(request.headers.raw)
-    principal = await identity.authenticate(authorization)
+    principal = await authenticator.authenticate(authorization)
     return principal is None or principal.is_admin
 
 
-async def _caller(identity: Authenticator, request: Request, assertion: AssertedIdentity) -> Caller:
+async def _caller(
+    authenticator: Authenticator, request: Request, assertion: AssertedIdentity
+) -> Caller:
     authorization, by_headers = read_headers(request.headers.raw)
-    caller = await identity.resolve_caller(authorization, assertion, by_headers)
+    caller = await authenticator.resolve_caller(authorization, assertion, by_headers)
     request.scope[CALLER] = caller
-    if identity.needs_token and caller.tenant_id == NO_TENANT:
+    if authenticator.needs_token and caller.tenant_id == NO_TENANT:
         raise Forbidden("the token belongs to no tenant; use one of a tenant")
     return caller
 

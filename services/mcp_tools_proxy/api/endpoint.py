@@ -1,4 +1,4 @@
-"""The one way in for a request with a body: read, parse, check, hand on, or refuse."""
+"""Builds endpoints: read the body, parse it, validate it, answer, or refuse the request."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Body_co = TypeVar("Body_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest(Generic[Body_co]):
-    """A request whose body was read and found good; ``body`` is what it says."""
+    """A request whose body was read and validated; ``body`` is the result of the check."""
 
     request: Request
     body: Body_co
@@ -33,7 +33,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class EndpointFactory:
-    """Makes endpoints that keep the input rules (contract §1) before they do anything."""
+    """Builds endpoints that apply the input rules (contract §1) before they do anything."""
 
     def __init__(self, refusals: Refusals, *, limits: BodyLimits) -> None:
         self._refusals = refusals
@@ -44,7 +44,7 @@ class EndpointFactory:
         check: Callable[[object], T],
         answer: Callable[[ParsedRequest[T]], Awaitable[Response]],
     ) -> Endpoint:
-        """Make an endpoint: ``check`` turns the body's JSON into what ``answer`` answers.
+        """Build an endpoint for a request with a body; ``check`` validates its JSON for ``answer``.
 
         Both may raise ProxyError; then the request is refused with it.
         """
@@ -63,9 +63,9 @@ class EndpointFactory:
         return endpoint
 
     def without_body(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
-        """Make an endpoint for a request without a body; ``answer`` gets its trace_id as well.
+        """Build an endpoint for a request without a body; ``answer`` gets its trace_id as well.
 
-        It may raise ProxyError; then the request is refused with it.
+        ``answer`` may raise ProxyError; then the request is refused with it.
         """
 
         async def endpoint(request: Request) -> Response:
@@ -78,7 +78,7 @@ class EndpointFactory:
         return endpoint
 
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
-        """Answer a request that never became a call, and tell the operator of it."""
+        """Build the response to a refused request, and count and log the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(error, trace_id)
 
@@ -87,7 +87,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def validate(model: type[ModelT], body: object) -> ModelT:
-    """Check ``body`` against ``model``. Raises InvalidRequest naming the field."""
+    """Validate ``body`` against ``model``. Raises InvalidRequest naming the field."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -96,6 +96,6 @@ def validate(model: type[ModelT], body: object) -> ModelT:
 
 
 def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:
-    """Make the answer to one validation error: it names the field."""
+    """Convert a validation error of pydantic's; the result names the field."""
     field = place_of(error, whole="body")
     return InvalidRequest(f"{field}: {problem_of(error)}", details={"field": field})

@@ -1,4 +1,4 @@
-"""Puts the framework's own errors into the envelope."""
+"""Converts errors of the framework to the envelope of the HTTP API."""
 
 from collections.abc import Mapping
 
@@ -22,11 +22,11 @@ from mcp_tools_proxy.web.trace_headers import trace_id_from
 log = structlog.get_logger()
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status for an answer that nobody reads."""
+"""Status, as nginx has it, for a response that its client does not read any more."""
 
 
-def add_failure_handlers(app: FastAPI) -> None:
-    """Make every answer of the framework wear the envelope (contract §1)."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Register handlers so that every error response has the envelope (contract §1)."""
 
     async def http_error(request: Request, error: HTTPException) -> Response:
         return error_response(
@@ -37,7 +37,7 @@ def add_failure_handlers(app: FastAPI) -> None:
 
     async def invalid_query(request: Request, error: RequestValidationError) -> Response:
         first = {**error.errors()[0]}
-        first["loc"] = first["loc"][1:]  # FastAPI begins with where: query, path
+        first["loc"] = first["loc"][1:]  # FastAPI prefixes the place: query, path
         return error_response(invalid_request(first), trace_id_from(None, request.headers))
 
     async def crashed(request: Request, error: Exception) -> Response:
@@ -55,7 +55,7 @@ def add_failure_handlers(app: FastAPI) -> None:
 
 
 def _allowed(request: Request) -> Mapping[str, str]:
-    """Name every method of the path: the framework names those of its first route only."""
+    """Return ``Allow`` with every method of the path: Starlette lists those of one route only."""
     described = request.app.openapi()["paths"].get(request.url.path, {"get": {}, "head": {}})
     return {"Allow": ", ".join(sorted(method.upper() for method in described))}
 

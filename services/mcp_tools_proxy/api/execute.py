@@ -42,28 +42,28 @@ from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
 
 
 class ExecuteEndpoints:
-    """The endpoints that use components: each asks the executor, so none can skip a check."""
+    """The endpoints that use components: all go through the executor, so none skips a check."""
 
     def __init__(
         self,
-        intake: EndpointFactory,
-        identity: Authenticator,
+        endpoints: EndpointFactory,
+        authenticator: Authenticator,
         executor: Executor,
         lifecycle: Lifecycle,
         *,
         max_batch_calls: int,
     ) -> None:
-        self._intake = intake
-        self._identity = identity
+        self._endpoints = endpoints
+        self._authenticator = authenticator
         self._executor = executor
         self._lifecycle = lifecycle
         self._max_batch_calls = max_batch_calls
 
     def routes(self) -> Sequence[DirectRoute]:
-        """Describe and route the endpoints."""
+        """Return the routes with their OpenAPI descriptions."""
         one_envelope: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
-        with_body = self._intake.with_body
-        secured = security(needed=self._identity.needs_token)
+        with_body = self._endpoints.with_body
+        secured = security(needed=self._authenticator.needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/execute",
@@ -120,44 +120,44 @@ class ExecuteEndpoints:
             ),
         )
 
-    async def _execute(self, received: ParsedRequest[ExecuteRequest]) -> Response:
-        body = received.body
-        caller = await self._caller(received)
-        return await self._use(received, _call(received, caller, body.tool_name, body.arguments))
+    async def _execute(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
+        body = parsed.body
+        caller = await self._caller(parsed)
+        return await self._use(parsed, _call(parsed, caller, body.tool_name, body.arguments))
 
-    async def _get_prompt(self, received: ParsedRequest[PromptRequest]) -> Response:
-        body = received.body
-        caller = await self._caller(received)
-        call = _call(received, caller, body.name, body.arguments, kind=Kind.PROMPT)
-        return await self._use(received, call)
+    async def _get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
+        body = parsed.body
+        caller = await self._caller(parsed)
+        call = _call(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
+        return await self._use(parsed, call)
 
-    async def _read_resource(self, received: ParsedRequest[ResourceRequest]) -> Response:
-        caller = await self._caller(received)
-        call = _call(received, caller, received.body.uri, None, kind=Kind.RESOURCE)
-        return await self._use(received, call)
+    async def _read_resource(self, parsed: ParsedRequest[ResourceRequest]) -> Response:
+        caller = await self._caller(parsed)
+        call = _call(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
+        return await self._use(parsed, call)
 
-    async def _caller(self, received: ParsedRequest[RequestContext]) -> Caller:
-        return await resolve_caller(self._identity, received.request, received.body)
+    async def _caller(self, parsed: ParsedRequest[RequestContext]) -> Caller:
+        return await resolve_caller(self._authenticator, parsed.request, parsed.body)
 
-    async def _use(self, received: ParsedRequest[RequestContext], call: Call) -> Response:
+    async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
         work = self._executor.execute(call)
-        outcome = await cancel_on_disconnect(received.request.receive, work)
+        outcome = await cancel_on_disconnect(parsed.request.receive, work)
         return outcome_response(outcome, call.trace_id)
 
-    async def _execute_batch(self, received: ParsedRequest[BatchRequest]) -> Response:
-        """Run several calls at once; each has its own envelope."""
-        caller = await self._caller(received)
+    async def _execute_batch(self, parsed: ParsedRequest[BatchRequest]) -> Response:
+        """Run several calls at the same time; each has its own envelope."""
+        caller = await self._caller(parsed)
         self._lifecycle.check_serving()
-        body = received.body.calls
-        calls = [_call(received, caller, one.tool_name, one.arguments) for one in body]
-        outcomes = await cancel_on_disconnect(received.request.receive, self._run_all(calls))
-        trace_id = received.trace_id
+        body = parsed.body.calls
+        calls = [_call(parsed, caller, one.tool_name, one.arguments) for one in body]
+        outcomes = await cancel_on_disconnect(parsed.request.receive, self._run_all(calls))
+        trace_id = parsed.trace_id
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
         )
 
     def _check_batch(self, body: object) -> BatchRequest:
-        """Refuse a batch that is too long before its calls are looked at. Raises InvalidRequest."""
+        """Validate a batch, its length before its calls. Raises InvalidRequest."""
         calls = body.get("calls") if isinstance(body, dict) else None
         if isinstance(calls, list):
             _check_calls(calls, self._max_batch_calls)
@@ -170,7 +170,10 @@ class ExecuteEndpoints:
 
 
 def _check_calls(calls: list[object], max_calls: int) -> None:
-    """Refuse a batch that is too long, or whose calls would seem to have an agent of their own."""
+    """Raise InvalidRequest for a batch that is too long, or whose calls name agents of their own.
+
+    Unknown fields are ignored elsewhere; an agent that is ignored would be a wrong permission.
+    """
     if len(calls) > max_calls:
         raise InvalidRequest(
             f"calls: {len(calls)} calls, the limit is {max_calls}", details={"field": "calls"}
@@ -184,7 +187,7 @@ def _check_calls(calls: list[object], max_calls: int) -> None:
 
 
 def _call(
-    received: ParsedRequest[RequestContext],
+    parsed: ParsedRequest[RequestContext],
     caller: Caller,
     name: str,
     arguments: dict[str, object] | None,
@@ -196,6 +199,6 @@ def _call(
         kind=kind,
         arguments=arguments or {},
         caller=caller,
-        trace_id=received.trace_id,
-        trace_context=trace_context_from(received.request.headers),
+        trace_id=parsed.trace_id,
+        trace_context=trace_context_from(parsed.request.headers),
     )

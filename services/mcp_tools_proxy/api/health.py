@@ -15,9 +15,9 @@ from mcp_tools_proxy.web.envelope import json_response
 def operations_routes(
     health: Health, metrics: Metrics, shows_details: Callable[[Scope], Awaitable[bool]]
 ) -> APIRouter:
-    """Build the routes that operators and orchestrators ask.
+    """Build the routes for probes and monitoring.
 
-    ``shows_details`` tells whether the sender of a request may read errors, problems and paths.
+    ``shows_details`` returns whether the sender of a request may read errors, problems and paths.
     """
     router = APIRouter()
 

@@ -43,30 +43,30 @@ _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True, slots=True)
 class ListResponse:
-    """A list: its entity tag, and what gives its JSON."""
+    """A list: its entity tag, and a function that returns its JSON."""
 
     etag: str
     body: Callable[[], bytes]
 
 
 class CatalogEndpoints:
-    """The endpoints that list what may be used; a list that a client has already is not sent."""
+    """The endpoints that list what a caller may use; 304 if the client has the list already."""
 
     def __init__(
         self,
-        intake: EndpointFactory,
-        identity: Authenticator,
+        endpoints: EndpointFactory,
+        authenticator: Authenticator,
         registry: RegistryHolder,
         first_attempts: FirstAttempts,
     ) -> None:
-        self._intake = intake
-        self._identity = identity
+        self._endpoints = endpoints
+        self._authenticator = authenticator
         self._registry = registry
         self._first_attempts = first_attempts
 
     def routes(self) -> Sequence[DirectRoute]:
-        """Describe and route the endpoints."""
-        secured = security(needed=self._identity.needs_token)
+        """Return the routes with their OpenAPI descriptions."""
+        secured = security(needed=self._authenticator.needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/tools",
@@ -108,14 +108,14 @@ class CatalogEndpoints:
         )
 
     def _endpoint(self, listed: Callable[[Request], Awaitable[ListResponse]]) -> Endpoint:
-        """Make an endpoint that answers with what ``listed`` gives, or the ProxyError it raises."""
-        return self._intake.without_body(partial(_answer, listed))
+        """Build an endpoint that sends the list of ``listed``, or the ProxyError that it raises."""
+        return self._endpoints.without_body(partial(_answer, listed))
 
     async def _list_tools(self, request: Request) -> ListResponse:
         parameters = request.query_params
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
-        caller = await resolve_list_caller(self._identity, request, query)
+        caller = await resolve_list_caller(self._authenticator, request, query)
         tools = await self._registry.list_tools(caller, query.format, query.names)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
@@ -129,7 +129,7 @@ class CatalogEndpoints:
 
     async def _lister(self, request: Request) -> Caller:
         query = validate(CallerQuery, _single_values(request.query_params))
-        return await resolve_list_caller(self._identity, request, query)
+        return await resolve_list_caller(self._authenticator, request, query)
 
     async def _list_resources(self, request: Request) -> ListResponse:
         caller = await self._lister(request)
@@ -141,7 +141,7 @@ class CatalogEndpoints:
         return self._listed(caller, Kind.RESOURCE, listed)
 
     def _listed(self, caller: Caller, kind: Kind, content: Mapping[str, object]) -> ListResponse:
-        """Make a list, with the servers of which nothing is known yet, where there are any."""
+        """Build a list; ``pending`` names the servers whose first connection is not decided yet."""
         pending = self._first_attempts.pending_for(caller, kind)
         body = to_json({**content, "pending": pending} if pending else content)
         return ListResponse(etag_of(body), lambda: body)
@@ -158,8 +158,10 @@ async def _answer(
 
 
 def _single_values(query: QueryParams) -> dict[str, object]:
-    """Give the parameters. One that counts once must not be there twice: whoever looked at the
-    request before may have believed the other."""
+    """Return the query parameters. Raises InvalidRequest for a repeated one of _SINGLE_VALUED.
+
+    A proxy in front may have checked the first of two values while we would use the last.
+    """
     for key in _SINGLE_VALUED:
         if len(query.getlist(key)) > 1:
             raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
@@ -167,7 +169,7 @@ def _single_values(query: QueryParams) -> dict[str, object]:
 
 
 def _matches_etag(headers: Headers, etag: str) -> bool:
-    """Tell whether ``If-None-Match`` names the tag, weak or strong (RFC 9110 §13.1.2)."""
+    """Return whether ``If-None-Match`` has the tag, weak or strong (RFC 9110 §13.1.2)."""
     if "if-none-match" not in headers:
         return False
     values = ",".join(headers.getlist("if-none-match"))

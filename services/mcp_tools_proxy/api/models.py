@@ -1,4 +1,7 @@
-"""Request bodies, where null means absent, and the answers as OpenAPI tells of them."""
+"""Pydantic models of request bodies, where null means absent, and of responses, for OpenAPI only.
+
+The docstrings of these classes are part of the OpenAPI document: callers read them.
+"""
 
 from datetime import datetime
 from typing import Annotated, Literal

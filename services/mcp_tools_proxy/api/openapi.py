@@ -1,4 +1,4 @@
-"""What OpenAPI is told beyond FastAPI's own reading of the handlers."""
+"""Descriptions for the OpenAPI document that FastAPI cannot derive from the endpoints."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -24,7 +24,7 @@ ERROR_RESPONSES: Responses = {
 }
 
 READ_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
-"""How a route fails that only shows something, the same to everybody."""
+"""Errors of the routes that only show something, the same to all callers."""
 
 CALLER_HEADERS: Sequence[Mapping[str, object]] = [
     {
@@ -40,17 +40,17 @@ CALLER_HEADERS: Sequence[Mapping[str, object]] = [
         (AGENT_HEADER, "The agent"),
     )
 ]
-"""The headers that say who calls, as OpenAPI's parameters."""
+"""The headers that identify the caller, as OpenAPI parameters."""
 
 _BEARER = HTTPBearer(
     scheme_name="bearer",
     description="A token that stands for a tenant, or an operator's.",
-    auto_error=False,  # the endpoints look at it themselves
+    auto_error=False,  # the endpoints check the token themselves
 )
 
 
 def security(*, needed: bool) -> Sequence[Depends]:
-    """Tell OpenAPI whether a route needs a bearer token."""
+    """Return the dependencies that describe a route's need of a bearer token."""
     return [Security(_BEARER)] if needed else []
 
 
@@ -59,9 +59,9 @@ def request_body(
     examples: Mapping[str, Mapping[str, object]],
     *parameters: Mapping[str, object],
 ) -> dict[str, object]:
-    """Describe a JSON body that the handler reads itself; ``examples`` by name.
+    """Return the description of a JSON body that the endpoint reads itself; ``examples`` by name.
 
-    ``parameters`` are as OpenAPI's.
+    ``parameters`` are OpenAPI parameters.
     """
     content = {
         "schema": _json_schema(model),
@@ -73,9 +73,9 @@ def request_body(
 
 @lru_cache(maxsize=32)
 def _json_schema(model: type[BaseModel]) -> Mapping[str, object]:
-    """Return the model's JSON Schema without references, made once in a process.
+    """Return the model's JSON Schema without references, built once in a process.
 
-    Nothing that is given it changes it: FastAPI copies what it puts into the document.
+    Callers must not change the result; FastAPI copies it into the document.
     """
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
@@ -83,7 +83,7 @@ def _json_schema(model: type[BaseModel]) -> Mapping[str, object]:
 
 
 def _inline(schema: object, definitions: dict[str, object]) -> object:
-    """Put definitions where they are referred to; our models do not refer to themselves."""
+    """Replace references by their definitions; our models are not recursive."""
     if isinstance(schema, list):
         return [_inline(item, definitions) for item in schema]
     if not isinstance(schema, dict):
@@ -97,7 +97,7 @@ def _inline(schema: object, definitions: dict[str, object]) -> object:
 def query_parameters(
     model: type[BaseModel], *others: Mapping[str, object]
 ) -> dict[str, list[Mapping[str, object]]]:
-    """Describe a query that the handler reads itself, and ``others``, parameters as OpenAPI's."""
+    """Return the description of a query that the endpoint reads itself; ``others`` are added."""
     return {"parameters": [*_parameters(model), *others]}
 
 
@@ -117,10 +117,10 @@ def _parameters(model: type[BaseModel]) -> Sequence[Mapping[str, object]]:
 
 
 def _without_null(schema: object) -> object:
-    """Say "T or null" as T: a query has no null."""
+    """Convert "T or null" to T: a query has no null."""
     match schema:
-        case {"anyOf": [dict() as given, {"type": "null"}], **others}:
-            return {**given, **others}
+        case {"anyOf": [dict() as non_null, {"type": "null"}], **others}:
+            return {**non_null, **others}
     return schema
 
 

@@ -1,4 +1,4 @@
-"""Which presets there are, which one is in force, and choosing another one (contract §1, §6)."""
+"""The preset routes: list presets, show the active one, switch to another (contract §1, §6)."""
 
 from functools import partial
 
@@ -39,32 +39,32 @@ _SWITCH_RESPONSES: Responses = {
 
 
 def preset_routes(
-    reloader: Reloader, intake: EndpointFactory, identity: Authenticator, gate: AdminGate
+    reloader: Reloader, endpoints: EndpointFactory, authenticator: Authenticator, gate: AdminGate
 ) -> APIRouter:
-    """Build the routes about presets; ``gate`` guards the one that changes something."""
+    """Build the preset routes; ``gate`` guards the one that switches."""
     router = APIRouter(route_class=DirectRoute)
 
     async def list_presets(request: Request, trace_id: str) -> Response:
-        await require_authentication(identity, request)
+        await require_authentication(authenticator, request)
         presets = await reloader.presets()
         shown = [{"id": preset.preset_id, "name": preset.name} for preset in presets]
         content = {"presets": shown, "active": reloader.active.preset_id}
         return json_response(content, headers={TRACE_HEADER: trace_id})
 
     async def show_active(request: Request, trace_id: str) -> Response:
-        await require_authentication(identity, request)
+        await require_authentication(authenticator, request)
         return json_response(_active(reloader), headers={TRACE_HEADER: trace_id})
 
-    async def switch(received: ParsedRequest[PresetChoice]) -> Response:
-        await gate.check(received.request.headers)
-        body = received.body
+    async def switch(parsed: ParsedRequest[PresetChoice]) -> Response:
+        await gate.check(parsed.request.headers)
+        body = parsed.body
         await reloader.switch(body.preset_id, persist=body.persist is not False)
-        return json_response(_active(reloader), headers={TRACE_HEADER: received.trace_id})
+        return json_response(_active(reloader), headers={TRACE_HEADER: parsed.trace_id})
 
-    secured = security(needed=identity.needs_token)
+    secured = security(needed=authenticator.needs_token)
     router.add_api_route(
         "/internal/mcp/presets",
-        intake.without_body(list_presets),
+        endpoints.without_body(list_presets),
         name="list_presets",
         summary="List the presets that can be chosen",
         response_class=Response,
@@ -73,7 +73,7 @@ def preset_routes(
     )
     router.add_api_route(
         "/internal/mcp/presets/active",
-        intake.without_body(show_active),
+        endpoints.without_body(show_active),
         name="show_active",
         summary="Tell which preset is in force, and what it names in vain",
         response_class=Response,
@@ -82,7 +82,7 @@ def preset_routes(
     )
     router.add_api_route(
         "/internal/mcp/presets/active",
-        intake.with_body(partial(validate, PresetChoice), switch),
+        endpoints.with_body(partial(validate, PresetChoice), switch),
         methods=["PUT"],
         name="switch_preset",
         summary="Put another preset in force",

@@ -1,4 +1,4 @@
-"""GET /internal/mcp/remote: how the connection to the remote backend is."""
+"""GET /internal/mcp/remote: the state of the connection to the remote backend."""
 
 from collections.abc import Callable
 
@@ -16,23 +16,25 @@ from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
 def remote_routes(
-    status: Callable[[], RemoteStatus | None], intake: EndpointFactory, identity: Authenticator
+    status: Callable[[], RemoteStatus | None],
+    endpoints: EndpointFactory,
+    authenticator: Authenticator,
 ) -> APIRouter:
-    """Build the route that tells of the connector; ``status`` gives None while that is off."""
+    """Build the route that shows the connector; ``status`` returns None if there is none."""
     router = APIRouter(route_class=DirectRoute)
 
     async def show_remote(request: Request, trace_id: str) -> Response:
-        await require_authentication(identity, request)
+        await require_authentication(authenticator, request)
         return json_response(_shown(status()), headers={TRACE_HEADER: trace_id})
 
     router.add_api_route(
         "/internal/mcp/remote",
-        intake.without_body(show_remote),
+        endpoints.without_body(show_remote),
         name="show_remote",
         summary="Tell how the connection to the remote backend is",
         response_class=Response,
         responses={200: {"model": RemoteAnswer}, **READ_RESPONSES},
-        dependencies=security(needed=identity.needs_token),
+        dependencies=security(needed=authenticator.needs_token),
     )
     return router
 

@@ -1,4 +1,4 @@
-"""GET /internal/mcp/servers: how the downstream servers are."""
+"""GET /internal/mcp/servers: the state of the downstream servers."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -15,17 +15,19 @@ from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
-"""Keys of a server's line that other callers are not shown."""
+"""Keys of a server that only operators see."""
 
 
 def servers_routes(
-    statuses: Callable[[], Iterable[ServerStatus]], intake: EndpointFactory, identity: Authenticator
+    statuses: Callable[[], Iterable[ServerStatus]],
+    endpoints: EndpointFactory,
+    authenticator: Authenticator,
 ) -> APIRouter:
-    """Build the route that tells of each server of mcp.json, in its order."""
+    """Build the route that shows each server of mcp.json, in the order of that file."""
     router = APIRouter(route_class=DirectRoute)
 
     async def list_servers(request: Request, trace_id: str) -> Response:
-        is_operator = await require_authentication(identity, request)
+        is_operator = await require_authentication(authenticator, request)
         shown = [_shown(status) for status in statuses()]
         if not is_operator:
             shown = [_without_details(line) for line in shown]
@@ -33,18 +35,18 @@ def servers_routes(
 
     router.add_api_route(
         "/internal/mcp/servers",
-        intake.without_body(list_servers),
+        endpoints.without_body(list_servers),
         name="list_servers",
         summary="Tell how the downstream servers are",
         response_class=Response,
         responses={200: {"model": ServersAnswer}, **READ_RESPONSES},
-        dependencies=security(needed=identity.needs_token),
+        dependencies=security(needed=authenticator.needs_token),
     )
     return router
 
 
 def _without_details(line: Mapping[str, object]) -> dict[str, object]:
-    """Leave out what may hold paths, addresses and texts of servers: it is for operators."""
+    """Remove the fields that may hold paths, addresses and texts of servers."""
     return {key: value for key, value in line.items() if key not in FOR_OPERATORS}
 
 

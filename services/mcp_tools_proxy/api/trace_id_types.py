@@ -1,4 +1,4 @@
-"""A trace_id as a request may spell it, and as answers do."""
+"""Pydantic types of a trace_id: lenient in requests, strict in responses."""
 
 from typing import Annotated
 

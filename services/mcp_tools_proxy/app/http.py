@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.error_handlers import add_failure_handlers
+from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
 from mcp_tools_proxy.api.health import operations_routes
 from mcp_tools_proxy.api.lists import CatalogEndpoints
@@ -79,34 +79,38 @@ def create_app(
     app.state.gateway = gateway
     app.state.facade = facade
     app.state.connector = connector
-    intake = EndpointFactory(refusals, limits=_body_limits(settings))
+    endpoints = EndpointFactory(refusals, limits=_body_limits(settings))
     execute = ExecuteEndpoints(
-        intake,
+        endpoints,
         gateway.identity,
         gateway.executor,
         gateway.lifecycle,
         max_batch_calls=settings.max_batch_calls,
     )
-    catalog = CatalogEndpoints(intake, gateway.identity, gateway.registry, gateway.first_attempts)
+    catalog = CatalogEndpoints(
+        endpoints, gateway.identity, gateway.registry, gateway.first_attempts
+    )
     asked_most = execute.routes()
     app.router.routes[:0] = (*asked_most, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
-    gate = AdminGate(admin_token, host=settings.host, identity=gateway.identity)
-    app.include_router(preset_routes(gateway.reloader, intake, gateway.identity, gate))
-    app.include_router(servers_routes(gateway.statuses, intake, gateway.identity))
+    gate = AdminGate(admin_token, host=settings.host, authenticator=gateway.identity)
+    app.include_router(preset_routes(gateway.reloader, endpoints, gateway.identity, gate))
+    app.include_router(servers_routes(gateway.statuses, endpoints, gateway.identity))
     app.include_router(
-        remote_routes(lambda: connector.status() if connector else None, intake, gateway.identity)
+        remote_routes(
+            lambda: connector.status() if connector else None, endpoints, gateway.identity
+        )
     )
     app.include_router(
         operations_routes(
             gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals)
         )
     )
-    add_failure_handlers(app)
+    add_error_handlers(app)
     app.add_middleware(FastRouter, routes=[*asked_most, *facade.routes()])
     if gateway.identity.needs_token:
         app.add_middleware(
-            TokenGate, identity=gateway.identity, refusals=refusals, answer=_refuse_token
+            TokenGate, authenticator=gateway.identity, refusals=refusals, answer=_refuse_token
         )
     if settings.allowed_origins:
         app.add_middleware(

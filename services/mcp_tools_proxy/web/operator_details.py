@@ -14,13 +14,13 @@ class OperatorCheck:
     Where callers need no token everybody counts as one.
     """
 
-    def __init__(self, identity: Authenticator, refusals: Refusals) -> None:
-        self._identity = identity
+    def __init__(self, authenticator: Authenticator, refusals: Refusals) -> None:
+        self._authenticator = authenticator
         self._refusals = refusals
 
     async def __call__(self, scope: Scope) -> bool:
         """Return whether the sender of a request is an operator."""
-        if not self._identity.needs_token:
+        if not self._authenticator.needs_token:
             return True
         try:
             authorization, _ = read_headers(scope["headers"])
@@ -30,7 +30,7 @@ class OperatorCheck:
         if token is None or authorization is None or not self._may_check(scope, token):
             return False
         try:
-            principal = await self._identity.authenticate(authorization)
+            principal = await self._authenticator.authenticate(authorization)
         except Unauthenticated as error:
             if error.token_refused:
                 self._refusals.tokens.count(self._refusals.peers.address_of(scope))
@@ -40,6 +40,6 @@ class OperatorCheck:
     def _may_check(self, scope: Scope, token: str) -> bool:
         """Return False for unknown tokens of an address that sent many bad ones: see TokenGate."""
         tokens = self._refusals.tokens
-        if not tokens.any_over_limit or self._identity.is_known(token):
+        if not tokens.any_over_limit or self._authenticator.is_known(token):
             return True
         return tokens.wait_s(self._refusals.peers.address_of(scope)) is None

@@ -29,10 +29,10 @@ class TokenGate:
     """
 
     def __init__(
-        self, app: ASGIApp, *, identity: Authenticator, refusals: Refusals, answer: Answer
+        self, app: ASGIApp, *, authenticator: Authenticator, refusals: Refusals, answer: Answer
     ) -> None:
         self._app = app
-        self._identity = identity
+        self._authenticator = authenticator
         self._refusals = refusals
         self._answer = answer
 
@@ -56,7 +56,11 @@ class TokenGate:
             return None  # refused further on, by what it says
         peer = self._refusals.peers.address_of(scope)
         wait_s = self._refusals.tokens.wait_s(peer)
-        if wait_s is None or self._identity.is_known(token) or await self._is_good(token, peer):
+        if (
+            wait_s is None
+            or self._authenticator.is_known(token)
+            or await self._is_good(token, peer)
+        ):
             return None
         error = Unauthenticated(
             "too many tokens from this address were refused; wait, then send one that is good",
@@ -68,10 +72,12 @@ class TokenGate:
 
     async def _is_good(self, token: str, peer: str) -> bool:
         """Check a token that may be good though nobody has seen it yet."""
-        if not (self._identity.may_be_good(token) and self._refusals.tokens.consume_check(peer)):
+        if not (
+            self._authenticator.may_be_good(token) and self._refusals.tokens.consume_check(peer)
+        ):
             return False
         try:
-            await self._identity.verify(token)
+            await self._authenticator.verify(token)
         except Unauthenticated:
             return False
         return True

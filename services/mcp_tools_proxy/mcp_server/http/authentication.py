@@ -64,7 +64,7 @@ class RequestAuthenticator:
     ``default_tenant_id`` is the tenant of requests that name none, where callers need no token.
     """
 
-    identity: Authenticator
+    authenticator: Authenticator
     default_tenant_id: str | None
 
     async def authenticate(self, scope: Scope) -> Caller:
@@ -77,10 +77,10 @@ class RequestAuthenticator:
                 details={"field": "path"},
             )
         by_path = NO_ASSERTION if agent is None else AssertedIdentity(agent=agent)
-        caller = await self.identity.resolve_caller(authorization, by_headers, by_path)
+        caller = await self.authenticator.resolve_caller(authorization, by_headers, by_path)
         if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
             return caller
-        if self.identity.needs_token:  # an operator's token has no tenant: it may run nothing
+        if self.authenticator.needs_token:  # an operator's token has no tenant: it may run nothing
             return caller
         return replace(caller, tenant_id=self.default_tenant_id)
 
