@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 import mcp_tools_proxy
-from mcp_tools_proxy.ratelimit.failover import CALLS_AT_A_TIME
+from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS
 from tests import limit_replica
 from tests.bounds import BOUND_S
 from tests.redis_server import RedisServer, running_redis
@@ -121,5 +121,5 @@ async def test_the_connections_to_redis_are_open_before_the_first_call(
         url = f"redis://127.0.0.1:{network.port}/0"
         async with running(rate_limit_storage_url=url, rate_limit_calls=1000) as service:
             opened = network.connections
-            await admitted(service, 2 * CALLS_AT_A_TIME)
-            assert opened == network.connections > CALLS_AT_A_TIME
+            await admitted(service, 2 * MAX_CONCURRENT_CALLS)
+            assert opened == network.connections > MAX_CONCURRENT_CALLS

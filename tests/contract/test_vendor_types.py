@@ -86,7 +86,7 @@ SPECS = [*local_specs(), *(remote_spec(n, s) for n in NAMES for s in REMOTE_SCHE
 
 
 def listed(tool_format: ToolFormat) -> list[Shown]:
-    return [definition_of(spec, tool_format).shown for spec in SPECS]
+    return [definition_of(spec, tool_format).definition for spec in SPECS]
 
 
 def test_openai_tools_are_what_its_package_describes() -> None:

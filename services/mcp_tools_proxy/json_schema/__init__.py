@@ -1,1 +1,1 @@
-"""JSON Schema: validation, its cost, and schemas as model APIs take them."""
+"""JSON Schema: validating arguments, bounding the cost of it, adapting schemas for model APIs."""

@@ -1,8 +1,11 @@
-"""How much work a JSON Schema can make of checking arguments: the bound that its checker lacks.
+"""Bounds the cost of validating arguments against a server's JSON Schema.
 
-The checker walks every branch, and nothing can interrupt it. Parts that refer to each other unfold:
-thirty definitions that each refer twice to the one before are a billion checks of an empty object,
-and an honest recursive schema can double them with each level of the arguments.
+The validator walks every branch, and nothing can interrupt it. References unfold: thirty
+definitions that each refer twice to the one before cost a billion checks of an empty object, and
+an honest recursive schema can double the cost with each level of the arguments.
+
+A schema is compiled to its cost for one value at each depth; the cost of a call is then estimated
+from the size and depth of its arguments.
 """
 
 import re
@@ -15,32 +18,33 @@ from mcp_tools_proxy.json_schema.references import References
 
 MAX_PARTS = 50_000
 FANCY_STEPS = 1_000
-"""What matching one pattern that can backtrack may take."""
+"""Cost of one pattern that can backtrack."""
 
 _HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ONE_OF_BELOW = ("properties", "prefixItems", "items")
-"""Of each of these at most one part looks at one value (``items`` may be a list)."""
+"""Of each of these at most one subschema applies to a child value (``items`` may be a list)."""
 _EACH_BELOW = (
     *("patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("additionalItems", "unevaluatedItems", "contains"),
 )
-_ASIDE = ("$defs", "definitions")
+_DEFINITIONS = ("$defs", "definitions")
 _TABLES = frozenset(
-    {"properties", "patternProperties", "dependentSchemas", "dependencies", *_ASIDE}
+    {"properties", "patternProperties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
 _FANCY = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kg]")
 
 
 class SchemaTooComplex(Exception):
-    """The work that a schema makes has no bound, or a high one; its text says why."""
+    """The cost of a schema is unbounded or too high; the text explains why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaNode:
-    """One schema in a schema; others are told by their number.
+    """One subschema; it refers to others by their index in the list of all nodes.
 
-    Those ``here`` look at the same value; of each group ``below``, at most one at a value in it.
+    Nodes in ``here`` apply to the same value. Of each group in ``below`` at most one applies to
+    any child value.
     """
 
     own_steps: int
@@ -48,8 +52,8 @@ class SchemaNode:
     below: tuple[tuple[int, ...], ...]
 
 
-def parts_of(schema: Node) -> list[SchemaNode]:
-    """Take a schema apart; it is the first part itself. Raises Unbounded."""
+def schema_nodes(schema: Node) -> list[SchemaNode]:
+    """Split a schema into nodes, the root first. Raises SchemaTooComplex."""
     nodes = _all_nodes(schema)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     references = References(schema)
@@ -75,7 +79,7 @@ def parts_of(schema: Node) -> list[SchemaNode]:
 
 
 def _targets(node: Node, references: References) -> Iterator[Node]:
-    """Give the schemas that a part refers to; true and false are none. Raises Unbounded."""
+    """Yield the schemas that a node refers to, boolean ones left out. Raises SchemaTooComplex."""
     for key in _REFERENCES:
         if isinstance(reference := node.get(key), str):
             found = references.find(reference)
@@ -88,17 +92,17 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
 
 
 def _all_nodes(schema: Node) -> list[Node]:
-    """Give every schema in a schema, itself first. Raises Unbounded."""
+    """Return every subschema, the root first. Raises SchemaTooComplex."""
     nodes = [schema]
     for node in nodes:  # grows meanwhile
-        nodes += _schemas_at(node, (*_HERE, *_ONE_OF_BELOW, *_EACH_BELOW, *_ASIDE))
+        nodes += _schemas_at(node, (*_HERE, *_ONE_OF_BELOW, *_EACH_BELOW, *_DEFINITIONS))
         if len(nodes) > MAX_PARTS:
             raise SchemaTooComplex(f"it has more than {MAX_PARTS} parts")
     return nodes
 
 
 def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
-    """Give the schemas that stand at these keys: alone, in lists, in tables."""
+    """Return the schemas under these keywords: single ones, and those in lists and tables."""
     found: list[object] = []
     for key in keys:
         value = node.get(key)
@@ -110,7 +114,7 @@ def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
 
 
 def _own_steps(node: Node) -> int:
-    """Count what a part does by itself with one value."""
+    """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
     if any(isinstance(item, list | Mapping) for item in _items(node, "enum")):
         steps += _length(node, "enum")  # one of plain values is found at once
@@ -136,16 +140,16 @@ MAX_DEPTH = 64
 """Levels of arguments, as in requests (contract §1)."""
 
 CostByDepth = tuple[int, ...]
-"""The most steps that each value of arguments takes, by their depth; the last holds for deeper."""
+"""Most steps per value, indexed by the depth of the arguments; the last one holds for deeper."""
 
 
 def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
-    """Count the steps of a schema, unfolded level by level. Raises Unbounded."""
-    parts = parts_of(schema)
+    """Compute a schema's cost, unfolding it level by level. Raises SchemaTooComplex."""
+    parts = schema_nodes(schema)
     found: list[int] = []
     below: dict[int, int] = {}
     for _ in range(MAX_DEPTH + 1):
-        level = _unfolded(parts, below)
+        level = _unfold_level(parts, below)
         found.append(level[0])
         if level == below:
             break
@@ -156,13 +160,13 @@ def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
 
 
 def estimate_cost(arguments: object, steps: CostByDepth) -> int:
-    """Give how many steps checking ``arguments`` takes at most."""
+    """Return an upper bound of the steps that checking ``arguments`` takes."""
     size, depth = _measure(arguments)
     return size * steps[min(depth, len(steps) - 1)]
 
 
-def _unfolded(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
-    """Count the steps of each part, where ``below`` has those of one level less."""
+def _unfold_level(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
+    """Count the steps of each node, given in ``below`` those for one level less."""
     level: dict[int, int] = {}
 
     def count(number: int, under: frozenset[int]) -> int:
@@ -186,7 +190,7 @@ def _unfolded(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int
 
 
 def _measure(value: object) -> tuple[int, int]:
-    """Count the values in a value, itself one of them, and its levels."""
+    """Return how many values a value holds, itself included, and its depth."""
     parts: Iterable[object] = ()
     match value:
         case dict():

@@ -1,4 +1,4 @@
-"""Where the references of a JSON Schema lead, in any draft."""
+"""Resolves references within one JSON Schema document, of any draft."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -11,7 +11,7 @@ _OLD_TABLES = frozenset({"definitions", "dependencies"})
 
 
 class References:
-    """Finds what the references of one document lead to."""
+    """Resolves the references of one document."""
 
     def __init__(self, root: Node) -> None:
         self._root = root
@@ -19,10 +19,10 @@ class References:
         self._base = base.rstrip("#") if isinstance(base, str) else ""
 
     def find(self, reference: object) -> tuple[str, Node | bool] | None:
-        """Give the place in the document (``#/…``, ``#name``) and the schema there, else None.
+        """Return the place in the document (``#/…``, ``#name``) and the schema there, else None.
 
-        None for another document, for nowhere, for a name of several parts, and when parts have a
-        base of their own: what a reference leads to then depends on more than its text.
+        None for another document, a missing target, an ambiguous name, and for every reference of
+        a document whose subschemas have ids: a target then depends on the place of the reference.
         """
         names = self._names
         if names is None or not isinstance(reference, str):
@@ -38,7 +38,7 @@ class References:
 
     @cached_property
     def _names(self) -> Mapping[str, Node | None] | None:
-        """The parts that have names, None for a name of several; None for parts with bases."""
+        """Subschemas by anchor, None for an ambiguous one; None as a whole if any has an id."""
         names: dict[str, Node | None] = {}
         nodes: list[Any] = [self._root]
         for node in nodes:  # grows meanwhile
@@ -68,7 +68,7 @@ class References:
 
 
 def _subschemas(node: Node) -> Iterator[Any]:
-    """Give what stands at the places of a node where schemas stand, in any draft."""
+    """Yield the values under a node's subschema keywords, in any draft; they may be no schemas."""
     for key, value in node.items():
         if key in SINGLES or key in LISTS or key == "additionalItems":
             yield from value if isinstance(value, list) else (value,)

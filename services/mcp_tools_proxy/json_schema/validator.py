@@ -1,4 +1,4 @@
-"""Checks of tool arguments, compiled from the JSON Schemas that servers send."""
+"""Validates tool arguments against the JSON Schemas that servers send."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -28,27 +28,27 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 MAX_PROBLEM_CHARS = 300
 
 ALL_PROBLEMS_BYTES = 4096
-"""Of longer arguments only the first problem is told: the library finds all or one, and a
-megabyte of wrong items takes it seconds."""
+"""For longer arguments only the first problem is reported: the library finds all or one, and
+finding all in a megabyte of invalid items takes seconds."""
 
 REGEX_STEPS = 100_000
 """Backtracking steps of one pattern on one string; more counts as a mismatch."""
 
 CHEAP_STEPS = 20
-"""Of a schema of at most so many steps for a value, no arguments are too much."""
+"""At most this many steps per value need no estimate of a call's cost."""
 
 EXPLAINED_STEPS = 10_000
-"""Where a check takes more, the library takes seconds to say what is wrong."""
+"""Above this cost the error names no problem: the library would take seconds to find one."""
 
 CACHED_SCHEMAS = 20_000
-"""As many as one server may offer: when it is discovered again, only what is new is compiled."""
+"""As many tools as one server may offer: a refresh then compiles new schemas only."""
 
 _VALUE = "the value"
-"""What the library says instead of an argument's value, which may be a secret."""
+"""Replaces an argument's value in the library's messages: it may be a secret."""
 
 
 class BrokenSchema(Exception):
-    """A schema cannot be compiled; ``reason`` says why."""
+    """A schema cannot be compiled; ``reason`` explains why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -63,7 +63,7 @@ class ArgumentCheck:
         self._steps = steps
 
     def __call__(self, arguments: JsonObject) -> None:
-        """Raise InvalidArguments that names path and rule of what is wrong, never a value."""
+        """Raise InvalidArguments with path and rule of each problem, never a value."""
         if self._steps[-1] > CHEAP_STEPS and estimate_cost(arguments, self._steps) > MAX_STEPS:
             raise InvalidArguments(
                 "arguments: hold too many values, nested too deeply, to be checked against this "
@@ -77,15 +77,15 @@ class ArgumentCheck:
             raise InvalidArguments(
                 "arguments: holds text that is not valid Unicode, or is nested too deeply"
             ) from None
-        told = join_first(problems, _told)
+        text = join_first(problems, _describe)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
-            told or "arguments: do not fit this tool's inputSchema",
+            text or "arguments: do not fit this tool's inputSchema",
             details={"arguments": list(islice(names, MAX_PROBLEMS))},
         )
 
     def _problems(self, arguments: JsonObject) -> list[ValidationError]:
-        """Give what is wrong, as far as it can be told in good time."""
+        """Return all problems, the first one or none, depending on what finding them costs."""
         effort = estimate_cost(arguments, self._steps)
         if min(effort, self._steps[-1]) > EXPLAINED_STEPS:
             return []
@@ -101,8 +101,8 @@ class ArgumentCheck:
 def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
     """Compile a schema: JSON Schema 2020-12, or the draft that ``$schema`` names.
 
-    Nothing is ever fetched: a ``$ref`` to another document is a fault of the schema. Patterns are
-    bounded in steps, and so is the whole check. Raises BrokenSchema.
+    Nothing is ever fetched: a ``$ref`` to another document makes the schema unusable. The steps of
+    each pattern and of the whole check are bounded. Raises BrokenSchema.
     """
     try:
         schema_json = to_json(schema)
@@ -137,7 +137,7 @@ def _compiled(schema_json: bytes) -> ArgumentCheck:
     return ArgumentCheck(validator, steps)
 
 
-def _told(problem: ValidationError) -> str:
+def _describe(problem: ValidationError) -> str:
     match problem.kind:
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
             rule = f"{_quoted(names)} not allowed here"

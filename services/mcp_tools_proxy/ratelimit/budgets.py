@@ -1,4 +1,4 @@
-"""Which budgets a call draws on, and under which keys. Pure."""
+"""The budgets that a call is charged to, and their storage keys. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ Unit = Literal["calls", "tokens"]
 class Budget(NamedTuple):
     """One counter with its limit: ``limit`` of ``unit`` in each window of ``owner``.
 
-    ``key`` holds all of that and whose it is: no two settings or owners share a counter.
+    ``key`` contains all of these and the owner's id: no two settings or owners share a counter.
     """
 
     owner: Owner
@@ -26,7 +26,7 @@ class Budget(NamedTuple):
 
 
 _Kind = tuple[Owner, Unit, int, str]
-"""Owner, unit, limit, and what its keys begin with."""
+"""Owner, unit, limit, and the prefix of its keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,11 @@ class Budgets:
         )
 
     def applying_to(self, tenant_id: str, scope: str | None) -> list[Budget]:
-        """Give the budgets of a call: its document's first (``scope``, the doc_id), its tenant's.
+        """Return the budgets of a call: those of its document (``scope``), then of its tenant.
 
-        Two different (tenant, document) pairs never share a key, whatever characters they hold:
-        the tenant's length goes in front (T-08). With ``scope`` None only the tenant's apply.
+        ``scope`` is the doc_id; with None only the tenant's apply. Two different (tenant, document)
+        pairs never share a key, whatever characters they hold: the tenant's length is its prefix
+        (T-08).
         """
         window_s = self.window_s
         tenant = f"{len(tenant_id)}:{tenant_id}"

@@ -1,4 +1,4 @@
-"""Admission and charges on one storage, whichever it is."""
+"""Counts calls and tokens against budgets on one storage, in memory or in Redis."""
 
 import math
 from abc import abstractmethod
@@ -23,30 +23,31 @@ class CountingStorage(Storage):
 
     @abstractmethod
     async def get_many(self, keys: Sequence[str]) -> list[int]:
-        """Give the counts of ``keys`` in their order, 0 for a key without a live window."""
+        """Return the counts of ``keys`` in their order, 0 for a key without a live window."""
 
     @abstractmethod
     async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
-        """Return the seconds until each key's window ends; 0 for one that has none.
+        """Return the seconds until each key's window ends; 0 for a key without one.
 
-        Never more than ``window_s``: a window that would end later, because a clock went back, is
-        cut to that. (``get_expiry`` of ``limits`` gives a time of day, and needs two clocks that
-        agree.)
+        At most ``window_s``: a window that would end later, because a clock went back, is cut.
+        (``get_expiry`` of ``limits`` returns a time of day, which needs two clocks that agree.)
         """
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
-        """Return the sums after each charge: key, seconds of its window, amount."""
+        """Add each charge (key, seconds of its window, amount), and return the sums after each."""
         return [await self.incr(*charge) for charge in charges]
 
     async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget; or to none, and return those with nothing left."""
+        """Charge one call to every call budget, or to none and return the exhausted budgets."""
         counts = await self.get_many([b.key for b in budgets])
         spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
         return spent or await self._count_calls(budgets)
 
     async def _count_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge the document, then the tenant: a document's charge is only ever given back for a
-        tenant with nothing left, so nobody who could pass sees it.
+        """Charge the document, then the tenant; return the first budget exceeded, if any.
+
+        In this order a document's charge is undone only for a tenant with nothing left, so no
+        other call that could pass ever sees the charge.
         """
         charged: list[Budget] = []
         for budget in budgets:
@@ -60,25 +61,25 @@ class CountingStorage(Storage):
     async def _return_calls(self, charged: Sequence[Budget]) -> None:
         sums = await self.add_many([(b.key, b.window_s, -1) for b in charged])
         ended = [b for b, count in zip(charged, sums, strict=True) if count < 0]
-        if ended:  # their windows ended in between: there was nothing to give back
+        if ended:  # their windows ended in between, and the charges with them
             await self.add_many([(b.key, b.window_s, 1) for b in ended])
 
 
 class BudgetCounter:
-    """Fixed windows (T-09) of a storage; lets the storage's own exceptions through.
+    """Counts in fixed windows (T-09) on one storage; passes the storage's exceptions on.
 
-    ``limits`` counts: a charge is its storage's ``incr``, which opens a key's window. Its own
-    fixed-window strategy adds a comparison and makes every key anew, which is most of the cost.
+    A charge is ``incr`` of ``limits``' storage, which opens a key's window. The fixed-window
+    strategy of ``limits`` is not used: it rebuilds every key, which is most of the cost.
     """
 
     def __init__(self, storage: CountingStorage) -> None:
         self.storage = storage
 
     async def consume_call(self, budgets: Sequence[Budget]) -> BudgetExceeded | None:
-        """Charge one call to every call budget, or none to any and say which has nothing left.
+        """Charge one call to every call budget, or to none and return the exhausted budget.
 
         The tenant's budgets come before the document's (contract §1, order of checks); of several
-        of one owner the one whose window ends last is named (T-09).
+        of one owner the one whose window ends last is returned (T-09).
         """
         spent = await self.storage.consume_call(budgets)
         if not spent:

@@ -1,4 +1,7 @@
-"""A store that may fail: bounded waits, a memory of its being down, and the way back (T-10)."""
+"""Circuit breaker around the shared store, i.e. Redis (T-10).
+
+Bounds each wait, opens on failure, and probes in the background until the store answers.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +18,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 def idle_clock() -> float:
-    """Give seconds on a clock that stands still while this thread works.
+    """Return seconds on a clock that stands still while this thread works.
 
     In a burst of calls an answer may have arrived long before the event loop gets to it. Wall time
     would call that a failing store, drop to memory limits and so let more than N calls pass (T-09);
@@ -32,15 +35,15 @@ async def io_timeout(seconds: float) -> AsyncIterator[None]:
     async with asyncio.timeout(None) as scope:
         timer: asyncio.TimerHandle
 
-        def look() -> None:
+        def check_deadline() -> None:
             nonlocal timer
             left = ends - idle_clock()
             if left > 0:
-                timer = loop.call_later(left, look)
+                timer = loop.call_later(left, check_deadline)
             else:
                 scope.reschedule(loop.time())
 
-        timer = loop.call_later(max(seconds, 0), look)
+        timer = loop.call_later(max(seconds, 0), check_deadline)
         try:
             yield
         finally:
@@ -49,8 +52,8 @@ async def io_timeout(seconds: float) -> AsyncIterator[None]:
 
 T = TypeVar("T")
 
-CALLS_AT_A_TIME = 64
-"""Calls that talk to the store at once, each on one connection; the others wait for their turn."""
+MAX_CONCURRENT_CALLS = 64
+"""Calls that use the store at once, each on one connection; the others wait for a slot."""
 
 PROBE_INTERVAL_S = 1.0
 PROBE_TIMEOUT_S = 1.0
@@ -66,11 +69,11 @@ class StoreDown(Exception):
 
 
 class SharedStore:
-    """Counting in a store that other replicas count in as well.
+    """Counts in a store that other replicas share, and tracks whether the store is up.
 
-    It is taken to be up until a call or the first probe finds otherwise, so that the service starts
-    without it. ``name`` is for log lines; ``connect`` opens so many connections, and ``disconnect``
-    drops idle ones. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
+    The store counts as up until a call or the first probe fails, so that the service starts without
+    it. ``name`` is for log lines; ``connect`` opens a number of connections, ``disconnect`` drops
+    the idle ones. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
     """
 
     def __init__(
@@ -92,8 +95,8 @@ class SharedStore:
         self._metrics = metrics
         self._probe_interval_s = probe_interval_s
         self._sleep = sleep
-        self._went_down = asyncio.Event()
-        self._turns = asyncio.Semaphore(CALLS_AT_A_TIME)
+        self._down = asyncio.Event()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     def __repr__(self) -> str:
         return f"<SharedStore {self._name} {'up' if self.up else 'down'}>"
@@ -101,34 +104,34 @@ class SharedStore:
     async def attempt(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
-        Raises StoreDown when the store is known to be down (then without waiting), when it fails,
-        or when it answers too late; the last two make it known to be down. A call that does not
-        even get its turn in time counts in memory and says nothing of the store.
+        Raises StoreDown when the store is down (without waiting), fails, or answers too late; the
+        last two mark it down. A call that waits too long for a slot gets StoreDown too, but leaves
+        the store up: the load is here.
         """
-        had_its_turn = False
+        admitted = False
         try:
-            async with io_timeout(wait_s), self._turns:
-                had_its_turn = True
+            async with io_timeout(wait_s), self._slots:
+                admitted = True
                 if self.up:
                     return await operation(self._counting)
         except _FAILURES as error:
-            if had_its_turn:
+            if admitted:
                 self._failed(error)
             raise StoreDown from error
         raise StoreDown
 
     async def connect(self) -> None:
-        """Open the connections, or find out that the store is away; waits two seconds at most.
+        """Open the connections, or mark the store down; waits two seconds at most.
 
-        A cold connection takes twice the round trips of a call. With a slow store that was over
-        what a call may wait: the call counted in this process, and 11 of 10 calls passed.
+        A cold connection takes twice the round trips of a call. With a slow store that exceeded a
+        call's wait: the call was counted in this process, and 11 of 10 calls passed.
         """
         if await self._answers():
             await self._open_connections()
             self._recovered()
 
     async def watch(self) -> None:
-        """Probe at the start, and while the store is down; return to it when it answers.
+        """Probe at the start and while the store is down; mark it up when it answers.
 
         Runs until cancelled. The probe writes, so that a read-only Redis does not count as up.
         """
@@ -137,7 +140,7 @@ class SharedStore:
                 if not self.up:  # else calls are using the connections
                     await self._open_connections()
                 self._recovered()
-                await self._went_down.wait()
+                await self._down.wait()
                 await self._disconnect()
             await self._sleep(self._probe_interval_s)
 
@@ -160,13 +163,13 @@ class SharedStore:
     async def _open_connections(self) -> None:
         with contextlib.suppress(TimeoutError):  # what is missing then, calls will open
             async with io_timeout(PROBE_TIMEOUT_S):
-                await self._connect(CALLS_AT_A_TIME + 1)  # the probe may need one beside them
+                await self._connect(MAX_CONCURRENT_CALLS + 1)  # the probe may need one beside them
 
     def _failed(self, error: Exception) -> None:
         self._metrics.limit_store_failures.inc()
         if self.up:
             self.up = False
-            self._went_down.set()
+            self._down.set()
             self._metrics.limit_store_up.set(0)
             cause = error.storage_error if isinstance(error, StorageError) else error
             log.warning("limits.store_down", store=self._name, error=type(cause).__name__)
@@ -174,6 +177,6 @@ class SharedStore:
     def _recovered(self) -> None:
         if not self.up:
             self.up = True
-            self._went_down.clear()
+            self._down.clear()
             self._metrics.limit_store_up.set(1)
             log.info("limits.store_up", store=self._name)

@@ -1,4 +1,4 @@
-"""What a call meets: admission against its budgets, then the charge of its tokens."""
+"""Rate limiting of calls: admission against the budgets, then the charge of the tokens used."""
 
 import asyncio
 import contextlib
@@ -18,12 +18,12 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 T = TypeVar("T")
 
 STORE_WAIT_S = 0.25
-"""What one call, its admission and its charge together, waits for a store at most (T-10)."""
+"""Longest wait of one call for the store, admission and charge together (T-10)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """A call that may run: what its tokens are charged to when it is done."""
+    """An admitted call: the budgets that its tokens are charged to when it has finished."""
 
     budgets: Sequence[Budget]
     wait_left_s: float
@@ -54,24 +54,24 @@ class Limiter:
 
     @property
     def store(self) -> Literal["memory", "redis"]:
-        """Where the configuration wants budgets to be counted."""
+        """The configured store of the budgets."""
         return "memory" if self._shared is None else "redis"
 
     @property
     def up(self) -> bool:
-        """Whether they are counted there now."""
+        """Whether the configured store is in use now."""
         return self._shared is None or self._shared.up
 
     @property
     def state(self) -> str:
-        """For people: ``memory``, ``redis`` or ``memory (redis down)``."""
+        """Text for operators: ``memory``, ``redis`` or ``memory (redis down)``."""
         return self.store if self.up else "memory (redis down)"
 
     async def admit(self, tenant_id: str, scope: str | None) -> Admission:
         """Charge one call to each budget that applies; ``scope`` is the doc_id, if there is one.
 
-        Raises RateLimitExceeded when one has no call left or its tokens are used up; then none is
-        charged (T-09). A call cancelled in here may stay charged, never the other way round.
+        Raises RateLimitExceeded when a budget is used up; then none is charged (T-09). A call that
+        is cancelled here may stay charged, but no call runs uncharged.
         """
         budgets = self._budgets.applying_to(tenant_id, scope)
         started = idle_clock() if self._shared is not None else 0.0
@@ -83,7 +83,7 @@ class Limiter:
         return Admission(budgets=budgets, wait_left_s=STORE_WAIT_S - waited)
 
     async def charge(self, admission: Admission, tokens: int) -> None:
-        """Charge what the call really used, even beyond the limits: the next call is refused."""
+        """Charge the tokens that the call used, even beyond a limit: the next call is refused."""
         if tokens > 0:
             await self._count(
                 lambda counting: counting.charge_tokens(admission.budgets, tokens),
@@ -99,7 +99,7 @@ class Limiter:
             await self._shared.connect()
 
     async def run(self) -> None:
-        """Watch the shared store until cancelled; without one there is nothing to do."""
+        """Probe the shared store until cancelled; without one return at once."""
         if self._shared is not None:
             await self._shared.watch()
 
@@ -109,7 +109,7 @@ class Limiter:
             await self._shared.close()
 
     async def _count(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
-        """Count in the shared store, or else all over again in memory."""
+        """Count in the shared store, or from the start in memory if that fails."""
         if self._shared is not None and self._shared.up and wait_s > 0:
             with contextlib.suppress(StoreDown):
                 return await self._shared.attempt(operation, wait_s)
@@ -124,9 +124,9 @@ def build_limiter(
     probe_interval_s: float = PROBE_INTERVAL_S,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> Limiter:
-    """Assemble a limiter that counts in memory, or in the Redis at ``storage_url``.
+    """Build a limiter that counts in memory, or in the Redis at ``storage_url``.
 
-    Does not connect. Raises ValueError, naming the variable, when the URL is of no use.
+    Does not connect. Raises ValueError, naming the variable, when the URL is invalid.
     """
     memory = BudgetCounter(MemoryStorage())
     if storage_url is None:

@@ -1,9 +1,9 @@
 """Fixed windows in this process's memory, behind the ``limits`` library's storage interface.
 
 The library's own asyncio memory storage scans every live key at each hit (T-10). This one keeps its
-windows in the order they opened. All of one gateway's windows are equally long, so that is also the
-order in which they end: clearing up means looking at the front only. (With windows of different
-lengths counts stay right, an ended window just stays in memory until it comes to the front.)
+windows in the order they opened. All windows of one gateway are equally long, so that is also the
+order in which they end, and only the first ones need checking. (With windows of different lengths
+counts stay right; an ended window just stays in memory until it is the first.)
 """
 
 import time
@@ -13,7 +13,7 @@ from mcp_tools_proxy.ratelimit.budgets import Budget
 from mcp_tools_proxy.ratelimit.counter import CountingStorage
 
 MAX_KEYS = 250_000
-"""Windows held at most: the two of 125,000 live documents; some 100 MB with ids of usual length."""
+"""Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""
 
 _CLEARED_PER_OPENING = 4
 
@@ -29,16 +29,15 @@ class _Window:
 class MemoryStorage(CountingStorage):
     """Counters of one process; nothing in it suspends, so reading then charging is atomic.
 
-    ``clock`` gives seconds; ``get_expiry`` answers on the same clock. Should it go back, a window
-    without anything left ends within its length all the same.
-    Opening a window forgets up to four ended ones, so a hit costs the same at any number of keys.
+    ``clock`` returns seconds; ``get_expiry`` uses the same clock. If it goes back, an exhausted
+    window still ends within its length. Opening a window removes up to four ended ones, so a hit
+    costs the same at any number of keys.
 
-    When all ``max_keys`` are live, the window that ends soonest is forgotten. That forgives its
-    owner the rest of one window and nothing more, and it is dear: a tenant opens at most two
+    When all ``max_keys`` are live, the window that ends soonest is evicted. Its owner gains the
+    rest of one window and nothing more, and the attack is expensive: a tenant opens at most two
     document windows with each call, and its own budget limits its calls. With the default limits
-    over 200 tenants have to spend their whole budgets within one window to push a single one out;
-    invented doc_ids of one tenant cannot. Document and tenant windows are alike in this: each is
-    pushed out only once everything else is younger.
+    over 200 tenants have to spend their whole budgets within one window to evict a single one;
+    invented doc_ids of one tenant cannot. Document and tenant windows are treated alike.
     """
 
     STORAGE_SCHEME = ["async+mcp-tools-proxy-memory"]  # noqa: RUF012 - the base class's declaration
@@ -64,24 +63,24 @@ class MemoryStorage(CountingStorage):
 
     @property
     def base_exceptions(self) -> tuple[type[Exception], ...]:
-        """Memory does not fail."""
+        """Exceptions that mean a failing storage: none."""
         return ()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Add ``amount`` to the key's window and give the sum.
+        """Add ``amount`` to the key's window and return the sum.
 
-        A key without a live window, or whose charges were all given back, opens one of ``expiry``
-        seconds (T-09), as the library's Redis script does.
+        A key without a live window, or whose charges were all returned, opens a window of
+        ``expiry`` seconds (T-09), as the library's Redis script does.
         """
         return self._add(key, expiry, amount, self._clock())
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
-        """Return the sums after each charge."""
+        """Add each charge, and return the sums after each."""
         now = self._clock()
         return [self._add(*charge, now) for charge in charges]
 
     async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget; or to none, and return those with nothing left."""
+        """Charge one call to every call budget, or to none and return the exhausted budgets."""
         now = self._clock()
         spent = [b for b in budgets if self._count(b.key, now) >= b.limit]
         if not spent:
@@ -96,11 +95,11 @@ class MemoryStorage(CountingStorage):
             window.count += amount
             return window.count
         self._windows.pop(key, None)
-        self._make_room(now)
+        self._evict(now)
         self._windows[key] = _Window(amount, now + expiry)
         return amount
 
-    def _make_room(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         for _ in range(_CLEARED_PER_OPENING):
             oldest = next(iter(self._windows), None)
             if oldest is None or now < self._windows[oldest].ends:
@@ -110,11 +109,11 @@ class MemoryStorage(CountingStorage):
             del self._windows[next(iter(self._windows))]
 
     async def get(self, key: str) -> int:
-        """Give the count of the key's live window, 0 when it has none."""
+        """Return the count of the key's live window, 0 without one."""
         return self._count(key, self._clock())
 
     async def get_many(self, keys: Sequence[str]) -> list[int]:
-        """Give the counts of several keys."""
+        """Return the counts of several keys."""
         now = self._clock()
         return [self._count(key, now) for key in keys]
 
@@ -123,7 +122,7 @@ class MemoryStorage(CountingStorage):
         return window.count if window is not None and now < window.ends else 0
 
     async def get_expiry(self, key: str) -> float:
-        """Give the time on ``clock`` when the key's window ends; now when it has none."""
+        """Return the time on ``clock`` when the key's window ends; now without one."""
         now = self._clock()
         window = self._windows.get(key)
         return window.ends if window is not None and now < window.ends else now
@@ -141,15 +140,15 @@ class MemoryStorage(CountingStorage):
         return min(window.ends - now, window_s)
 
     async def check(self) -> bool:
-        """Memory is always there."""
+        """Return True: memory is always available."""
         return True
 
     async def reset(self) -> int | None:
-        """Forget every window; give how many there were."""
-        held = len(self._windows)
+        """Remove every window; return how many there were."""
+        forgotten = len(self._windows)
         self._windows.clear()
-        return held
+        return forgotten
 
     async def clear(self, key: str) -> None:
-        """Forget the key's window."""
+        """Remove the key's window."""
         self._windows.pop(key, None)

@@ -1,4 +1,4 @@
-"""Opening the Redis that replicas share their budgets in; the one place that imports redis."""
+"""The storage in Redis by which replicas share budgets; the only module that imports redis."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from mcp_tools_proxy.wire.text import quote
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"
 MAX_CONNECTIONS = 80
-"""Above the calls that ``shared_store`` lets through at a time, each of which uses one."""
+"""More than ``failover.MAX_CONCURRENT_CALLS``: each call uses one connection, the probe another."""
 
 _CONNECT_TIMEOUT_S = 1.0
 
@@ -44,7 +44,7 @@ for i, key in ipairs(KEYS) do
 end
 return counts
 """
-"""Reads counters, and deletes what is none of ours: another type, no integer, or without an end."""
+"""Reads counters, and deletes foreign values: of another type, no integer, or without expiry."""
 
 _READ_LEFT = """
 local left = {}
@@ -57,19 +57,19 @@ for i, key in ipairs(KEYS) do
 end
 return left
 """
-"""Reads the milliseconds that keys have left, and cuts them to ARGV[1]."""
+"""Reads the milliseconds that keys have left, and limits them to ARGV[1]."""
 
 _UNFIT_VALUE = ("WRONGTYPE", "not an integer", "would overflow")
-"""What Redis says of a value that it cannot add to, in whatever words around it."""
+"""Parts of Redis' error texts for a value that it cannot add to."""
 
 log = structlog.get_logger()
 
 
 class SharedRedisStorage(RedisStorage, CountingStorage):
-    """The ``limits`` storage in Redis, and reading several counters in one round trip.
+    """The ``limits`` storage in Redis, which also reads several counters in one round trip.
 
-    Somebody else's value at one of our keys is deleted when the key is read next. Until then that
-    key, and no other, counts in this process.
+    A foreign value at one of our keys is deleted when the key is next read. Until then that key,
+    and no other, is counted in this process.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -87,11 +87,11 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         self._local = MemoryStorage()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Add to a key's window; raises StorageError when Redis fails."""
+        """Add to a key's window and return the sum; raises StorageError when Redis fails."""
         try:
             return await super().incr(key, expiry, amount)
         except StorageError as error:
-            if not any(words in str(error.storage_error) for words in _UNFIT_VALUE):
+            if not any(reply in str(error.storage_error) for reply in _UNFIT_VALUE):
                 raise
         count = await self._local.incr(key, expiry, amount)
         if count == amount:
@@ -99,7 +99,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         return count
 
     async def get_many(self, keys: Sequence[str]) -> list[int]:
-        """Give the counts of several keys; raises StorageError as the other methods do."""
+        """Return the counts of several keys; raises StorageError when Redis fails."""
         try:
             found = await self._read_counts([self.bridge.prefixed_key(key) for key in keys])
         except RedisError as error:
@@ -130,7 +130,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         ]
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
-        """Charge several keys in one round trip; what did not work is tried by itself."""
+        """Charge several keys in one round trip; failed charges are retried one by one."""
         if len(charges) < 2:
             return [await self.incr(*charge) for charge in charges]
         pipeline = self._client.pipeline(transaction=False)
@@ -150,7 +150,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
 class OpenStorage:
     """A storage, and its name for log lines (no user, no password).
 
-    ``connect`` opens so many connections ahead of their use, ``disconnect`` drops the idle ones.
+    ``connect`` opens a number of connections before their use, ``disconnect`` drops the idle ones.
     """
 
     storage: CountingStorage
@@ -160,11 +160,11 @@ class OpenStorage:
 
 
 def open_redis(url: str) -> OpenStorage:
-    """Prepare a storage for ``redis[s]://host[:port][/db]``; it connects when first used.
+    """Build a storage for ``redis[s]://host[:port][/db]``; it connects when first used.
 
-    Raises ValueError with one line that names the variable and repeats nothing of a URL that may
-    hold a password. Redis failures come as ``limits.errors.StorageError``. redis-py's own retries
-    are off: who waits how long is decided in ``shared_store`` (T-10).
+    Raises ValueError with one line that names the variable and quotes nothing of the URL, which may
+    hold a password. Redis failures are raised as ``limits.errors.StorageError``. redis-py's own
+    retries are off: ``failover`` decides how long to wait (T-10).
     """
     name = _checked_name(url)
     try:
@@ -206,7 +206,10 @@ def open_redis(url: str) -> OpenStorage:
 
 
 def _checked_name(url: str) -> str:
-    """Check what redis-py would silently replace by a default; give the URL without its secrets."""
+    """Check the parts that redis-py would silently replace by defaults.
+
+    Returns the URL without its secrets. Raises ValueError.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

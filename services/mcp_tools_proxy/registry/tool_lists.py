@@ -194,9 +194,9 @@ class ToolLists:
 
 def _serialize_tool(spec: ToolSpec, tool_format: ToolFormat) -> tuple[bytes, bytes]:
     """Serialize a tool, and the warnings of its format as JSON objects joined by commas."""
-    definition = definition_of(spec, tool_format)
-    warnings = [ToolWarning(tool=spec.name, message=message) for message in definition.warnings]
-    return to_json(definition.shown), _serialize_warnings(warnings)
+    tool = definition_of(spec, tool_format)
+    warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
+    return to_json(tool.definition), _serialize_warnings(warnings)
 
 
 def etag_of(body: bytes) -> str:

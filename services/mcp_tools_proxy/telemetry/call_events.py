@@ -1,11 +1,11 @@
 """The log lines and the metrics of a call.
 
-A call of ours is one ``tool.call`` line. A call for a downstream server is F-20's chain: a debug
-line ``llm_to_facade.request`` when it enters, those of the downstream room, and one final line,
-``facade_to_llm.response`` or ``.error``. What the preset or the agent's profile refuses is one
-line, ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the reason
-that its caller is not told. ``code`` stands where broxy has an error's text, sizes where it has
-arguments and results.
+A call of a local tool is one ``tool.call`` line. A call for a downstream server is F-20's chain: a
+debug line ``llm_to_facade.request`` at the start, the lines of ``downstream``, and one final line,
+``facade_to_llm.response`` or ``.error``. A call that the preset or the agent's profile denies is
+one line, ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the
+reason that its caller does not receive. Where broxy logs an error's text, arguments and results,
+these lines have ``code`` and sizes.
 """
 
 import logging
@@ -33,20 +33,20 @@ FAILED = "facade_to_llm.error"
 DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
 
 CANCELLED = "CANCELLED"
-"""The ``code`` of a call whose caller went away."""
+"""The ``code`` of a call whose caller disconnected."""
 
 UNKNOWN_SERVER = "unknown"
-"""The ``targetServerId`` of a name that nothing visible has."""
+"""The ``targetServerId`` of a name that no visible component has."""
 
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
-"""What the name of each kind is called in the events of a downstream call."""
+"""The log field with the component's name, in the events of a downstream call."""
 
 _LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
-"""Any other code is a denial or a failure that its caller can react to: a warning."""
+"""Any other code is a denial or a failure that the caller can react to: a warning."""
 
 
 class CallTelemetry:
-    """Tells what became of each call: identifiers, codes, sizes; never texts (contract §7)."""
+    """Logs and counts every call: identifiers, codes, sizes; never texts (contract §7)."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -54,7 +54,7 @@ class CallTelemetry:
         self._log = structlog.get_logger().bind()  # bound once: the lazy one binds at each line
 
     def entered(self, call: Call, spec: ComponentSpec) -> None:
-        """Write the debug line of a call that is for a downstream server."""
+        """Log the debug line of a call for a downstream server, at its start."""
         if not self._log.is_enabled_for(logging.DEBUG):
             return
         self._log.debug(
@@ -66,7 +66,7 @@ class CallTelemetry:
         )
 
     def __call__(self, record: CallRecord) -> None:
-        """Write the last line of a call and count it."""
+        """Log the final line of a call and count it."""
         code = _code(record)
         label = _label(record)
         calls, seconds = self._meters.get((label, code)) or self._add_meters(label, code)
@@ -80,7 +80,7 @@ class CallTelemetry:
         )
 
     def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
-        """Find the metrics' children once: looking labels up takes as long as counting."""
+        """Look the labelled metrics up and cache them: the look-up takes as long as counting."""
         meters = (
             self._metrics.calls.labels(tool, code),
             self._metrics.call_seconds.labels(tool),
@@ -90,7 +90,10 @@ class CallTelemetry:
 
 
 def declared_arguments(call: Call, spec: ComponentSpec) -> list[str]:
-    """Name the arguments given, of those that the component declares."""
+    """Return the names of the call's arguments that the component declares.
+
+    Undeclared names are the caller's data, which must not be logged.
+    """
     return [name for name in call.arguments if name in spec.argument_names]
 
 
@@ -105,10 +108,10 @@ def _code(record: CallRecord) -> str:
 
 
 def _label(record: CallRecord) -> str:
-    """Give the metrics' ``tool`` label.
+    """Return the metrics' ``tool`` label.
 
-    A server may offer any number of prompts and resources, so those are counted for their server:
-    ``notes/prompts``, ``notes/resources``. No tool is named like that.
+    A server may offer any number of prompts and resources, so they are counted per server:
+    ``notes/prompts``, ``notes/resources``. No tool can have such a name.
     """
     spec = record.spec
     if spec is None:
@@ -119,7 +122,7 @@ def _label(record: CallRecord) -> str:
 
 
 def _denial(record: CallRecord) -> ProxyError | None:
-    """Return what refused the call; what is there and hidden is not found by its caller."""
+    """Return the error if the call was denied; a hidden prompt or resource is "not found" too."""
     match record.outcome:
         case Failed(error=NotAllowed() as error):
             return error
@@ -139,9 +142,9 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
     call, spec = record.call, record.spec
     payload: dict[str, object] = {}
     if event == LOCAL:
-        payload["tool"] = _shown(call.name)
+        payload["tool"] = _cut(call.name)
     elif denial is not None:
-        payload |= {NAME_KEYS[call.kind]: _shown(call.name), "reason": denial.reason}
+        payload |= {NAME_KEYS[call.kind]: _cut(call.name), "reason": denial.reason}
     else:
         payload |= _target(call, spec)
     payload |= _caller(call)
@@ -150,7 +153,7 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
         payload["arguments"] = declared_arguments(call, spec)
         doc_id = call.arguments.get("doc_id")
         if isinstance(doc_id, str) and "doc_id" in spec.argument_names:
-            payload["doc_id"] = _shown(doc_id)
+            payload["doc_id"] = _cut(doc_id)
     if isinstance(record.outcome, Failed) and isinstance(record.outcome.error, ContentBlocked):
         blocked = record.outcome.error
         payload |= {**(blocked.details or {}), "keyword": blocked.reason}
@@ -161,31 +164,31 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
 
 
 def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
-    """Say what the call is for. A URI read through a template is told as the template.
+    """Return the log fields of the call's target. A URI that a template matched is logged as the
+    template, because the values in it are arguments.
 
-    The values that such a URI holds are arguments; so is what a caller spells that nothing matches,
-    but without it a wrong name could not be found.
+    A name that matches nothing is logged as sent: without it a wrong name could not be found.
     """
     key = NAME_KEYS[call.kind]
     if spec is None:
-        return {key: _shown(call.name), "targetServerId": UNKNOWN_SERVER}
-    target: dict[str, object] = {key: _shown(spec.name), "targetServerId": spec.server_id}
+        return {key: _cut(call.name), "targetServerId": UNKNOWN_SERVER}
+    target: dict[str, object] = {key: _cut(spec.name), "targetServerId": spec.server_id}
     if call.kind is Kind.TOOL:
-        target["downstreamTool"] = _shown(spec.bare_name)
+        target["downstreamTool"] = _cut(spec.bare_name)
     return target
 
 
 def _caller(call: Call) -> dict[str, object]:
     caller = call.caller
-    shown: dict[str, object] = {
-        "tenant_id": _shown(caller.tenant_id),
-        "user_id": _shown(caller.user_id),
+    fields: dict[str, object] = {
+        "tenant_id": _cut(caller.tenant_id),
+        "user_id": _cut(caller.user_id),
     }
     if caller.agent is not None:
-        shown["agent"] = _shown(caller.agent)
-    return {**shown, **caller.proof} if caller.proof else shown
+        fields["agent"] = _cut(caller.agent)
+    return {**fields, **caller.proof} if caller.proof else fields
 
 
-def _shown(text: str) -> str:
-    """Cut a caller's string; JSON in ASCII escapes the rest."""
+def _cut(text: str) -> str:
+    """Shorten a caller's string; encoding the line as ASCII JSON escapes control characters."""
     return text[:QUOTE_CHARS]

@@ -14,7 +14,7 @@ _encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
 
 
 def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
-    """Render an event: what it was logged with is its payload, but for ``trace_id``."""
+    """Render an event as JSON; all its fields but ``trace_id`` form the payload."""
     name = event.pop("event", "")
     trace_id = event.pop("trace_id", None)
     return _to_ascii_json(
@@ -30,19 +30,19 @@ def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
 
 def _now() -> str:
     second, fraction_ns = divmod(time.time_ns(), 10**9)
-    return f"{_spelt(second)}.{fraction_ns // 1000:06}Z"
+    return f"{_format_second(second)}.{fraction_ns // 1000:06}Z"
 
 
 @lru_cache(maxsize=1)
-def _spelt(second: int) -> str:
-    """Spell a second since 1970: most lines have that of the line before."""
+def _format_second(second: int) -> str:
+    """Format a Unix time; cached, because most lines share the second of the line before."""
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def _to_ascii_json(line: dict[str, object]) -> str:
-    """Encode to ASCII, so that nothing a caller sends can break a line or hide in it.
+    """Encode to ASCII, so that no caller's text can break a line or hide in it.
 
-    Most lines are ASCII anyway: then the faster encoder's answer is as good.
+    Most lines are ASCII anyway; for these the faster encoder gives the same.
     """
     try:
         data = to_json(line, fallback=str)

@@ -1,8 +1,8 @@
-"""Writes to a pipe or a file without ever waiting for whoever reads it.
+"""Writes log lines to a pipe or a file without ever blocking on its reader.
 
-A program whose stdout or stderr is a pipe stops in the middle of a line when nobody reads it: with
-a pipe of 4 kB the service hung after ten calls, SIGTERM included. So lines are queued and one
-thread writes them; what does not fit into the queue is dropped and counted.
+A program whose stdout or stderr is a pipe blocks in the middle of a line when the pipe is full:
+with a pipe of 4 kB the service hung after ten calls, SIGTERM included. So lines are queued and one
+thread writes them; lines that do not fit into the queue are dropped and counted.
 """
 
 import atexit
@@ -19,25 +19,25 @@ from typing import TextIO
 from mcp_tools_proxy.telemetry.log_lines import render_line
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
-"""Bytes that wait for the reader of one descriptor; what comes after them is dropped."""
+"""Largest queue of one descriptor, in bytes; lines beyond it are dropped."""
 
 GATHER_S = 0.05
-"""How long the thread waits for more lines after the first: waking it for each would cost more
-than writing the line."""
+"""Seconds that the thread waits for more lines after the first: waking it for each line would cost
+more than writing the line."""
 
 WRITE_BYTES = 64 * 1024
-"""Largest write, the usual size of a pipe. With each one the thread takes the interpreter from the
-event loop: with writes of 4 kB a call took 6 % more CPU."""
+"""Largest write, the usual size of a pipe. With each write the thread takes the GIL from the event
+loop: with writes of 4 kB a call took 6 % more CPU."""
 
 DRAIN_S = 1.0
-"""Longest wait at exit, in seconds, for what is still queued."""
+"""Longest wait at exit, in seconds, for queued lines."""
 
 
 class LogWriter:
-    """Queues what is written to ``descriptor``; one thread of its own writes it.
+    """Queues data for ``descriptor``, which a thread of its own writes.
 
-    ``write`` never waits and never raises. It may be called while it runs, by a signal handler or a
-    destructor: the lock is reentrant, and so is the queue.
+    ``write`` never blocks and never raises. A signal handler or a destructor may call it while it
+    runs, so the lock is reentrant, and so is the queue.
     """
 
     def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
@@ -46,14 +46,14 @@ class LogWriter:
         self._queue: SimpleQueue[bytes | threading.Event] = SimpleQueue()
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
-        self._added = 0  # bytes, changed by who holds the lock
+        self._added = 0  # bytes, changed under the lock
         self._written = 0  # bytes, changed by the thread alone
         self._dropping = 0  # items since dropping began
         self._gave_up_at: int | None = None
         self.dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Queue ``data``, one line or a part of one; drop it when too much waits."""
+        """Queue ``data``, one line or a part of one; drop it when the queue is full."""
         with self._lock:
             if self._dropping or self._added - self._written + len(data) > self._max_bytes:
                 self._drop()
@@ -61,16 +61,16 @@ class LogWriter:
                 self._add(data)
 
     def begin_flush(self) -> threading.Event:
-        """Return what is set as soon as all that was queued until now is written."""
+        """Return an event that is set as soon as all data queued so far is written."""
         done = threading.Event()
         if self._thread is None or self._gave_up_at == self._written != self._added:
-            done.set()  # nothing to wait for, or nobody has read since the last time
+            done.set()  # nothing to wait for, or no progress since the last flush
         else:
             self._queue.put(done)
         return done
 
-    def give_up(self) -> None:
-        """Do not wait again for a reader that takes nothing from now on."""
+    def abandon(self) -> None:
+        """Stop flushes from waiting again, unless the reader makes progress from now on."""
         self._gave_up_at = self._written
 
     def _add(self, data: bytes) -> None:
@@ -98,7 +98,7 @@ class LogWriter:
             self._write_queued(first)
 
     def _write_queued(self, item: bytes | threading.Event | None) -> None:
-        """Write ``item`` and all that is queued behind it, as many lines at once as fit."""
+        """Write ``item`` and all items queued behind it, as many lines at once as fit."""
         batch = bytearray()
         while item is not None:
             if isinstance(item, threading.Event):
@@ -120,7 +120,7 @@ class LogWriter:
             return None
 
     def _send(self, batch: bytearray) -> None:
-        """Write all of ``batch``, however long its reader takes; lose it if there is none."""
+        """Write all of ``batch``, however long its reader takes; drop it if the pipe is closed."""
         if not batch:
             return
         rest = memoryview(batch)
@@ -137,7 +137,7 @@ class LogWriter:
     def _write_some(self, data: memoryview) -> int:
         try:
             return os.write(self._descriptor, data)
-        except BlockingIOError:  # whoever made the pipe shares it with us, and its mode
+        except BlockingIOError:  # its creator set the pipe to non-blocking mode
             waiting = select.poll()
             waiting.register(self._descriptor, select.POLLOUT)
             waiting.poll()
@@ -150,7 +150,7 @@ class LogWriter:
 
 
 class LogStream(io.TextIOBase):
-    """A text stream in front of a LogWriter, in the place of ``stream``."""
+    """A text stream that replaces ``stream`` and writes to a LogWriter."""
 
     def __init__(self, stream: TextIO, writer: LogWriter) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class LogStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Return the encoding of the stream whose place it takes."""
+        """Return the encoding of the replaced stream."""
         return self._encoding
 
     def write(self, text: str) -> int:
@@ -176,11 +176,11 @@ class LogStream(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Return whether a person reads it."""
+        """Return whether the replaced stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor that is written to."""
+        """Return the descriptor that the replaced stream writes to."""
         return self._stream.fileno()
 
 
@@ -188,7 +188,7 @@ _writers: dict[int, LogWriter] = {}
 
 
 def open_stream(stream: TextIO) -> TextIO | None:
-    """Return what writes to the same place without waiting; None for one without a descriptor."""
+    """Return a non-blocking stream to the same descriptor; None for a stream without one."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):  # one in memory, or closed
@@ -200,26 +200,26 @@ def open_stream(stream: TextIO) -> TextIO | None:
 
 
 def dropped_lines() -> int:
-    """Return how many log lines of this process nobody took."""
+    """Return how many log lines of this process were dropped."""
     return sum(writer.dropped for writer in _writers.values())
 
 
 def flush_logs(timeout_s: float = DRAIN_S) -> bool:
-    """Wait until every queued line is written; return whether all were in time."""
-    give_up_at = time.monotonic() + timeout_s
+    """Wait until every queued line is written; return False after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
     pending = [(writer, writer.begin_flush()) for writer in _writers.values()]
-    late = [writer for writer, done in pending if not _is_set_by(done, give_up_at)]
+    late = [writer for writer, done in pending if not _is_set_by(done, deadline)]
     for writer in late:
-        writer.give_up()
+        writer.abandon()
     return not late
 
 
-def _is_set_by(done: threading.Event, moment: float) -> bool:
-    return done.wait(max(0.0, moment - time.monotonic()))
+def _is_set_by(done: threading.Event, deadline: float) -> bool:
+    return done.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _end() -> None:
-    """Write what is queued; what the interpreter itself still says goes out without us."""
+    """Write the queued lines at exit; later messages of the interpreter go to the real stderr."""
     if flush_logs() and sys.__stderr__ is not None:
         sys.stderr = sys.__stderr__
 

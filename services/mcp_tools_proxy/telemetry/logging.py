@@ -1,4 +1,4 @@
-"""One JSON object a line: timestamp, level, event, payload, trace_id (contract §7)."""
+"""Configures logging: one JSON object a line, from structlog and from libraries (contract §7)."""
 
 import logging
 import sys
@@ -20,9 +20,9 @@ _LEVELS = {
 
 
 class _Stream:
-    """A text stream without a descriptor, say one in memory: it is written to at once.
+    """Wraps a text stream without a descriptor, e.g. one in memory; writes at once.
 
-    When it is closed log lines are lost, calls are not.
+    A closed stream loses log lines, but fails no calls.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -40,9 +40,9 @@ class _Stream:
 
 
 def _without_texts(record: logging.LogRecord) -> bool:
-    """Let the errors of MCP's server through by their place and kind alone.
+    """Reduce log records of the SDK's server to place and exception type; drop all below error.
 
-    What it writes quotes messages of clients and ids of sessions, which are as good as tokens.
+    Their texts quote clients' messages, and session ids, which are as good as tokens.
     """
     if not record.name.startswith("mcp.server"):
         return True
@@ -55,11 +55,11 @@ def _without_texts(record: logging.LogRecord) -> bool:
 def configure_logging(level: str, stream: TextIO) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
-    The one place that touches the process-wide logging state; programs call it once at start.
-    Whoever reads a standard stream, or does not, is never waited for; that holds for all that is
-    written to ``sys.stderr`` as well: tracebacks, warnings.
+    The only place that changes the process-wide logging state; programs call it once at start.
+    Writing never blocks on the reader of the stream. That holds for everything written to
+    ``sys.stderr`` as well: tracebacks, warnings.
     """
-    stream = _unwaiting(stream)
+    stream = _non_blocking(stream)
     structlog.configure(
         processors=[structlog.processors.format_exc_info, render_line],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -82,12 +82,12 @@ def configure_logging(level: str, stream: TextIO) -> None:
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for noisy in ("watchfiles", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    for talkative in ("mcp.client", "mcp.shared", "aiohttp"):  # they log what servers send
-        logging.getLogger(talkative).setLevel(logging.CRITICAL)
+    for sensitive in ("mcp.client", "mcp.shared", "aiohttp"):  # they log what servers send
+        logging.getLogger(sensitive).setLevel(logging.CRITICAL)
 
 
-def _unwaiting(stream: TextIO) -> TextIO:
-    """Return what writes to ``stream`` without waiting; do the same for ``sys.stderr``."""
+def _non_blocking(stream: TextIO) -> TextIO:
+    """Return a non-blocking stream for ``stream``; replace ``sys.stderr`` by one too."""
     found = open_stream(stream)
     if found is None:
         return cast("TextIO", _Stream(stream))

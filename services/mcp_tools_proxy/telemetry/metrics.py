@@ -29,7 +29,7 @@ UNKNOWN_TOOL = "unknown"
 
 
 class _DroppedLines(Collector):
-    """Counts for the process, whose log is there before any metrics are."""
+    """Reports dropped log lines, counted for the process: its log starts before any metrics."""
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         yield CounterMetricFamily(

@@ -1,4 +1,4 @@
-"""What is told of requests that never become a call (contract §7)."""
+"""The log lines of requests that never become a call (contract §7)."""
 
 import structlog
 
@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 def log_refused(error: ProxyError, trace_id: str, *, route: str, peer: str, **proven: str) -> None:
-    """Log a request that is refused with ``error``: why, where, and whose it is."""
+    """Log a request refused with ``error``: reason, route, and the peer or proven identity."""
     field = (error.details or {}).get("field")
     where = {} if field is None else {"field": field}
     log.warning(
@@ -26,7 +26,10 @@ def log_refused(error: ProxyError, trace_id: str, *, route: str, peer: str, **pr
 
 
 def log_tokens_refused(*, requests: int, addresses: int, peer: str, requests_of_peer: int) -> None:
-    """Log how many requests were refused unseen since the last such line, most of them a peer's."""
+    """Log how many requests with bad tokens were refused since the last such line.
+
+    They are counted instead of logged one by one. ``peer`` sent the most of them.
+    """
     log.warning(
         "request.tokens_refused",
         code="UNAUTHENTICATED",

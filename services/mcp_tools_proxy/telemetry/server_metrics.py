@@ -7,10 +7,10 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 class ServerMetrics:
-    """Counts what happens with one server, under its ``server`` label.
+    """Sets and counts the metrics of one server, under its ``server`` label.
 
-    Metrics that are there from the start show 0. ``close`` ends it: a session that is being
-    replaced must not speak for the server any more.
+    The metrics exist from the start, with 0. After ``close`` the status stays as it is: a session
+    that is being replaced must not overwrite its successor's.
     """
 
     def __init__(self, metrics: Metrics, server_id: str) -> None:
@@ -24,35 +24,35 @@ class ServerMetrics:
         self.set_status(up=False, stale=False)
 
     def set_status(self, *, up: bool, stale: bool) -> None:
-        """Say how the server is now."""
+        """Set the gauges of the server's status."""
         if self._open:
             self._metrics.server_up.labels(self._server_id).set(up)
             self._metrics.server_stale.labels(self._server_id).set(stale)
 
     def observe_call(self, kind: Kind, code: str, seconds: float) -> None:
-        """Count one request to the server, by its outcome code."""
+        """Count one request to the server by its outcome code, and record its time."""
         calls = self._calls.get((kind, code))
-        if calls is None:  # found once: looking labels up takes as long as counting
+        if calls is None:  # cached: looking labels up takes as long as counting
             calls = self._metrics.server_calls.labels(self._server_id, kind.value, code)
             self._calls[kind, code] = calls
         calls.inc()
         self._seconds.observe(seconds)
 
     def reconnected(self) -> None:
-        """Count one more connection than the first."""
+        """Count one connection after the first."""
         self._reconnects.inc()
 
     def discovery_failed(self) -> None:
-        """Count one discovery of which a list failed."""
+        """Count one discovery with a failed list."""
         self._discovery_failures.inc()
 
     def close(self) -> None:
-        """Say nothing more of how the server is."""
+        """Ignore further changes of the status."""
         self._open = False
 
 
 def remove_server(metrics: Metrics, server_id: str) -> None:
-    """Remove what the metrics say of a server that is no longer configured."""
+    """Remove the metrics of a server that is no longer configured."""
     for metric in (
         metrics.server_up,
         metrics.server_stale,

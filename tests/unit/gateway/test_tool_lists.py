@@ -39,7 +39,7 @@ async def test_a_list_is_what_serialising_its_tools_at_once_gives(
     seen = list(compress(SMALL, chosen))
     hidden = [tool.spec.bare_name for tool in SMALL if tool not in seen]
     found = await lists_of(SMALL).list_for(agent("a", *hidden), tool_format)
-    shown = [definition_of(tool.spec, tool_format).shown for tool in seen]
+    shown = [definition_of(tool.spec, tool_format).definition for tool in seen]
     assert found.body == to_json({"tools": shown, "format": tool_format})
 
 

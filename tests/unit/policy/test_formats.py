@@ -32,12 +32,12 @@ def make_spec(description: str = "Looks things up", schema: JsonObject = NO_ARGU
 def test_mcp_shows_a_tool_as_its_lists_do() -> None:
     spec = make_spec(schema=SCHEMA)
     definition = definition_of(spec, ToolFormat.MCP)
-    assert (definition.shown, definition.warnings) == (spec.as_mcp, ())
+    assert (definition.definition, definition.warnings) == (spec.as_mcp, ())
 
 
 @pytest.mark.requirement("A-12")
 def test_openai_shows_a_function_by_its_alias() -> None:
-    assert definition_of(make_spec(), ToolFormat.OPENAI).shown == {
+    assert definition_of(make_spec(), ToolFormat.OPENAI).definition == {
         "type": "function",
         "function": {
             "name": "notes_look_up_12345678",
@@ -49,7 +49,7 @@ def test_openai_shows_a_function_by_its_alias() -> None:
 
 @pytest.mark.requirement("A-12")
 def test_anthropic_shows_a_tool_by_its_alias() -> None:
-    assert definition_of(make_spec(), ToolFormat.ANTHROPIC).shown == {
+    assert definition_of(make_spec(), ToolFormat.ANTHROPIC).definition == {
         "name": "notes_look_up_12345678",
         "description": "Looks things up",
         "input_schema": {"type": "object", "properties": {}},
@@ -66,14 +66,14 @@ def test_each_api_is_shown_a_schema_by_its_own_rules() -> None:
 
 def test_a_schema_that_needs_nothing_is_not_copied() -> None:
     spec = make_spec()
-    assert definition_of(spec, ToolFormat.ANTHROPIC).shown["input_schema"] is spec.input_schema
+    assert definition_of(spec, ToolFormat.ANTHROPIC).definition["input_schema"] is spec.input_schema
 
 
 def test_a_description_too_long_for_openai_is_cut_and_told_of() -> None:
     definition = definition_of(
         make_spec("я" * (OPENAI_MAX_DESCRIPTION_CHARS + 1)), ToolFormat.OPENAI
     )
-    function = definition.shown["function"]
+    function = definition.definition["function"]
     assert isinstance(function, dict)
     assert len(function["description"]) == OPENAI_MAX_DESCRIPTION_CHARS
     assert function["description"].endswith("я…")
@@ -105,7 +105,7 @@ EITHER: JsonObject = {
 
 
 def description_of(schema: JsonObject, description: str = "Look up.") -> object:
-    shown = definition_of(make_spec(description, schema), ToolFormat.ANTHROPIC).shown
+    shown = definition_of(make_spec(description, schema), ToolFormat.ANTHROPIC).definition
     return shown["description"]
 
 

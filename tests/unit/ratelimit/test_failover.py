@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
-from mcp_tools_proxy.ratelimit.failover import CALLS_AT_A_TIME, SharedStore
+from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -145,7 +145,7 @@ async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
 async def test_calls_that_queued_for_a_store_are_not_sent_to_it_once_it_is_down(rig: Rig) -> None:
     rig.storage.hangs = True
     await asyncio.gather(*(rig.limiter.admit(f"tenant {n}", None) for n in range(500)))
-    assert rig.storage.attempts == CALLS_AT_A_TIME
+    assert rig.storage.attempts == MAX_CONCURRENT_CALLS
 
 
 async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> None:

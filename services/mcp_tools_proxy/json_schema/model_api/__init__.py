@@ -1,1 +1,1 @@
-"""Schemas and tool definitions in the shape that model APIs take."""
+"""Tool definitions and input schemas in the forms that model APIs accept (OpenAI, Anthropic)."""

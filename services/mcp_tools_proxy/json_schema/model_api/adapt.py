@@ -1,7 +1,7 @@
-"""A tool's input schema in the form that a model API takes, with the same meaning.
+"""Adapts a tool's input schema to the rules of a model API, keeping its meaning.
 
-Where an API has no way to say it, the shown schema accepts more, never less: the gateway checks
-every call's arguments against the original.
+Where an API cannot express a constraint, the adapted schema accepts more, never less: the gateway
+checks every call's arguments against the original.
 """
 
 import re
@@ -29,14 +29,20 @@ from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
 from mcp_tools_proxy.wire.text import quote
 
 MAX_WARNINGS = 10
-"""How many changes of one schema are told."""
+"""Changes of one schema that are reported."""
 
-MAX_SHOWN_DEPTH = 160
-"""How deep objects and lists lie in each other in what was rewritten, which makes it deeper: what
-reads and writes JSON takes no more than about 200, with what lists put around a schema."""
+MAX_RESULT_DEPTH = 160
+"""Deepest nesting of a rewritten schema; rewriting adds levels. JSON parsers and serializers take
+about 200, and lists add levels around a schema."""
 
-_HOLDERS = SINGLES | LISTS | TABLES
-_LOOKED_AT = _HOLDERS | {"type", "pattern", "$ref", "exclusiveMinimum", "exclusiveMaximum"}
+_SUBSCHEMA_KEYWORDS = SINGLES | LISTS | TABLES
+_CHECKED_KEYWORDS = _SUBSCHEMA_KEYWORDS | {
+    "type",
+    "pattern",
+    "$ref",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+}
 _REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
     *("dependencies", "additionalItems", "$dynamicRef", "$recursiveRef")
 }
@@ -50,34 +56,34 @@ _TO_REWRITE = {
     | ({"$ref", "id"} if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS else set())
     for draft in (4, 6, 7, 2019, DRAFT_2020)
 }
-"""What a schema of a draft may not hold to be shown as it is."""
+"""Draft → keywords that make rewriting necessary."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptedSchema:
-    """A schema as an API takes it; ``warnings`` say where it accepts more than the original."""
+    """A schema that an API accepts; ``warnings`` name where it accepts more than the original."""
 
     schema: JsonObject
     warnings: tuple[str, ...] = ()
 
 
 def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
-    """Show ``schema``, which validators accept in its draft, by the rules of an API.
+    """Rewrite ``schema``, which is valid in its draft, to follow the rules of an API.
 
-    Gives the very same object when it is acceptable as it stands. The result is a schema of
-    2020-12 without ``$schema``. Pure: ``schema`` is never changed.
+    Returns the same object when nothing has to change. The result is a schema of 2020-12 without
+    ``$schema``. Pure: ``schema`` is never changed.
     """
     bare = schema
     if "$schema" in schema:
         bare = {key: value for key, value in schema.items() if key != "$schema"}
     if _needs_no_change(bare, rules, draft_of(schema)):
         return AdaptedSchema(bare)
-    conversion = SchemaConverter(schema, rules)
-    if conversion.warnings and conversion.has_references:
-        conversion = SchemaConverter(schema, rules, trusts_references=False)
-    top = TopLevelFlattener(conversion.definitions)
-    whole = top.joined(conversion.top)
-    warnings = [*conversion.warnings, *top.warnings]
+    converter = SchemaConverter(schema, rules)
+    if converter.warnings and converter.has_references:
+        converter = SchemaConverter(schema, rules, trusts_references=False)
+    top = TopLevelFlattener(converter.definitions)
+    whole = top.flatten(converter.top)
+    warnings = [*converter.warnings, *top.warnings]
     warnings += [
         f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
         for key in whole
@@ -88,16 +94,16 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
     _drop_invalid_property_names(whole, rules, warnings)
     if rules.needs_properties:
         whole.setdefault("properties", {})
-    if used := _used_definitions(whole, conversion.definitions):
+    if used := _used_definitions(whole, converter.definitions):
         whole["$defs"] = used
     if _is_too_deep(whole):
         whole = _OBJECT | ({"properties": {}} if rules.needs_properties else {})
         warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
-    return AdaptedSchema(whole, _told(warnings))
+    return AdaptedSchema(whole, _limit_warnings(warnings))
 
 
 def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
-    """Tell whether nothing has to change; one walk without recursion."""
+    """Return whether the schema is acceptable as it is; one walk without recursion."""
     if not _is_acceptable_on_top(schema, rules):
         return False
     to_rewrite = _TO_REWRITE[draft]
@@ -106,11 +112,11 @@ def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
     for node in nodes:  # grows meanwhile
         if not isinstance(node, Mapping) or not to_rewrite.isdisjoint(node):
             return False
-        for key in _LOOKED_AT.intersection(node):
+        for key in _CHECKED_KEYWORDS.intersection(node):
             if not _is_acceptable_at(key, node, rules, definitions):
                 return False
-            if key in _HOLDERS:
-                nodes += _held(key, node[key])
+            if key in _SUBSCHEMA_KEYWORDS:
+                nodes += _subschemas_at(key, node[key])
     return True
 
 
@@ -122,7 +128,7 @@ def _is_acceptable_on_top(schema: Node, rules: SchemaRules) -> bool:
     properties = schema.get("properties")
     if properties is None:
         return not rules.needs_properties
-    return rules.argument_name is None or all(map(rules.takes_argument, properties))
+    return rules.argument_name is None or all(map(rules.accepts_argument_name, properties))
 
 
 def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Node) -> bool:
@@ -131,9 +137,9 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
         case "type":
             return not rules.needs_items or "items" in node or not allows_arrays(node)
         case "pattern":
-            return rules.takes_pattern(value)
+            return rules.accepts_pattern(value)
         case "patternProperties":
-            return all(map(rules.takes_pattern, value))
+            return all(map(rules.accepts_pattern, value))
         case "$ref":
             name = value.removeprefix(_TO_DEFINITION) if value.startswith("#") else ""
             return name in definitions and _PLAIN_NAME.fullmatch(name) is not None
@@ -145,8 +151,8 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
             return True
 
 
-def _held(key: str, value: Any) -> Any:
-    """Give the schemas at a place; what is not one there stops the walk."""
+def _subschemas_at(key: str, value: Any) -> Any:
+    """Return the subschemas under a keyword; a value that is no schema makes the caller rewrite."""
     if key in TABLES:
         return value.values()
     if key in LISTS:
@@ -155,9 +161,9 @@ def _held(key: str, value: Any) -> Any:
 
 
 def _drop_invalid_property_names(whole: Schema, rules: SchemaRules, warnings: list[str]) -> None:
-    """Leave out the properties that the API has no name for."""
+    """Remove properties whose names the API refuses."""
     properties = whole.get("properties", {})
-    unnameable = dict.fromkeys(name for name in properties if not rules.takes_argument(name))
+    unnameable = dict.fromkeys(name for name in properties if not rules.accepts_argument_name(name))
     if not unnameable:
         return
     whole["properties"] = {k: v for k, v in properties.items() if k not in unnameable}
@@ -175,9 +181,9 @@ def _drop_invalid_property_names(whole: Schema, rules: SchemaRules, warnings: li
 
 
 def _is_too_deep(schema: Node) -> bool:
-    """Tell whether objects and lists lie deeper in each other than MAX_SHOWN_DEPTH."""
+    """Return whether objects and lists are nested deeper than MAX_RESULT_DEPTH."""
     level: list[Any] = [schema]
-    for _ in range(MAX_SHOWN_DEPTH):
+    for _ in range(MAX_RESULT_DEPTH):
         values = chain.from_iterable(it.values() if isinstance(it, Mapping) else it for it in level)
         level = [value for value in values if isinstance(value, Mapping | list)]
         if not level:
@@ -186,13 +192,13 @@ def _is_too_deep(schema: Node) -> bool:
 
 
 def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """Give the definitions that references still lead to, in the order of their first use."""
+    """Return the definitions that are still referenced, in the order of their first use."""
     used: Schema = {}
     nodes: list[Node] = [whole]
     for node in nodes:  # grows meanwhile
         for key, value in node.items():
-            if key in _HOLDERS:
-                nodes += _held(key, value)
+            if key in _SUBSCHEMA_KEYWORDS:
+                nodes += _subschemas_at(key, value)
         name = str(node.get("$ref", "")).removeprefix(_TO_DEFINITION)
         if name and name not in used:
             used[name] = definitions[name]
@@ -200,8 +206,8 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
     return used
 
 
-def _told(warnings: list[str]) -> tuple[str, ...]:
-    """Tell each warning once, and of many the first and how many more there are."""
+def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
+    """Remove repeats, and replace all but the first MAX_WARNINGS by their number."""
     distinct = list(dict.fromkeys(warnings))
     left_out = len(distinct) - MAX_WARNINGS
     if left_out <= 0:

@@ -1,4 +1,7 @@
-"""A JSON Schema of any draft as one of 2020-12 that a model API takes, below its top level."""
+"""Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
+
+The top level has more rules, which ``flatten`` and ``adapt`` take care of.
+"""
 
 import re
 from collections import Counter
@@ -19,10 +22,10 @@ from mcp_tools_proxy.json_schema.references import References
 from mcp_tools_proxy.wire.text import quote
 
 MAX_DEPTH = 64
-"""Schemas within schemas; what is deeper is shown as anything."""
+"""Deepest nesting of schemas; a deeper one is replaced by ``{}``, which accepts anything."""
 
 MAX_NAME_CHARS = 48
-"""Of a definition; a number may follow."""
+"""Length of a definition's name, without the number that may follow."""
 
 _NEGATING_KEYWORDS = {
     "not": "not",
@@ -33,7 +36,7 @@ _NEGATING_KEYWORDS = {
     "unevaluatedItems": None,
     "unevaluatedProperties": None,
 }
-"""Keywords that refuse more when a part accepts more: which part, None for any beside them."""
+"""Keyword → the sibling that, relaxed, would make the keyword reject more; None for any sibling."""
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -41,12 +44,12 @@ Schema = dict[str, Any]
 
 
 class SchemaConverter:
-    """Rewrites one document; what it had to loosen is told in ``warnings``.
+    """Converts one document; ``warnings`` name the parts that had to be relaxed.
 
-    Every reference then leads to ``#/$defs/…``; ``definitions`` holds what they lead to, each once,
-    so cycles end. A part that had to be loosened accepts more than it did. A keyword that turns
-    this around (``not``, ``if``, ``oneOf``, …) is loosened with it, so that the whole never accepts
-    less. With ``trusts_references`` off, each reference counts as loosened.
+    Every reference then points to ``#/$defs/…``. ``definitions`` holds each target once, so cycles
+    end. A relaxed part accepts more than the original. A keyword that inverts this (``not``,
+    ``if``, ``oneOf``, …) is relaxed as well, so that the whole never accepts less. With
+    ``trusts_references`` off every reference counts as relaxed.
     """
 
     def __init__(self, root: Node, rules: SchemaRules, *, trusts_references: bool = True) -> None:
@@ -57,37 +60,37 @@ class SchemaConverter:
         self._references = References(root)
         self._trusts_references = trusts_references
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._alike = Counter[str]()
-        self._waiting: list[tuple[str, Node | bool]] = []
+        self._used_names: set[str] = set()
+        self._name_counts = Counter[str]()
+        self._pending: list[tuple[str, Node | bool]] = []
         self.top, _ = self._convert(root, "#", 0)
-        for place, target in self._waiting:  # grows meanwhile
+        for place, target in self._pending:  # grows meanwhile
             self.definitions[self._names[place]], _ = self._convert(target, place, 0)
 
     @property
     def has_references(self) -> bool:
-        """Tell whether any reference was followed."""
+        """Whether any reference was resolved."""
         return bool(self._names)
 
     def _convert(self, node: object, path: str, depth: int) -> tuple[Schema, bool]:
-        """Rewrite a node; give also whether it accepts exactly what it did."""
+        """Convert a node; return it, and whether it accepts exactly what the original does."""
         if not isinstance(node, Mapping):
             return ({"not": {}} if node is False else {}), True
         if depth > MAX_DEPTH:
-            self._tell(path, "is nested too deeply, so it is shown as anything")
+            self._warn(path, "is nested too deeply, so it is shown as anything")
             return {}, False
-        told: Schema = {}
+        converted: Schema = {}
         relaxed: set[str] = set()
         for key, value in upgrade_to_2020_12(node, self._draft).items():
-            told[key], exact = self._convert_value(key, value, f"{path}/{key}", depth)
+            converted[key], exact = self._convert_value(key, value, f"{path}/{key}", depth)
             if not exact:
                 relaxed.add(key)
-        self._follow(told, path, relaxed)
-        self._check_patterns(told, path, relaxed)
-        self._loosen_around(told, path, relaxed)
-        if self._rules.needs_items and "items" not in told and allows_arrays(told):
-            told["items"] = {}
-        return told, not relaxed
+        self._follow(converted, path, relaxed)
+        self._check_patterns(converted, path, relaxed)
+        self._relax_negating_keywords(converted, path, relaxed)
+        if self._rules.needs_items and "items" not in converted and allows_arrays(converted):
+            converted["items"] = {}
+        return converted, not relaxed
 
     def _convert_value(self, key: str, value: Any, path: str, depth: int) -> tuple[Any, bool]:
         if key in MAY_BE_BOOLEAN and isinstance(value, bool):
@@ -102,20 +105,20 @@ class SchemaConverter:
             return [v for v, _ in found], all(exact for _, exact in found)
         return value, True
 
-    def _follow(self, told: Schema, path: str, relaxed: set[str]) -> None:
-        if "$ref" not in told:
+    def _follow(self, converted: Schema, path: str, relaxed: set[str]) -> None:
+        if "$ref" not in converted:
             return
-        found = self._references.find(told["$ref"])
+        found = self._references.find(converted["$ref"])
         if found is None:
-            reference = told.pop("$ref")
-            self._tell(path, f"refers to {quote(str(reference))}, which is not in it, and is loose")
+            reference = converted.pop("$ref")
+            self._warn(path, f"refers to {quote(str(reference))}, which is not in it, and is loose")
             relaxed.add("$ref")
             return
         place, target = found
         if place not in self._names:
             self._names[place] = self._free_name(place)
-            self._waiting.append((place, target))
-        told["$ref"] = f"#/$defs/{self._names[place]}"
+            self._pending.append((place, target))
+        converted["$ref"] = f"#/$defs/{self._names[place]}"
         if not self._trusts_references:
             relaxed.add("$ref")
 
@@ -123,53 +126,56 @@ class SchemaConverter:
         last = place.rpartition("/")[2] if "/" in place else place
         plain = _UNNAMEABLE.sub("_", last).strip("_")[:MAX_NAME_CHARS] or "root"
         name = plain
-        while name in self._taken:
-            self._alike[plain] += 1
-            name = f"{plain}_{self._alike[plain] + 1}"
-        self._taken.add(name)
+        while name in self._used_names:
+            self._name_counts[plain] += 1
+            name = f"{plain}_{self._name_counts[plain] + 1}"
+        self._used_names.add(name)
         return name
 
-    def _check_patterns(self, told: Schema, path: str, relaxed: set[str]) -> None:
-        """Leave out what the API cannot compile; other names are then free as well."""
-        if "pattern" in told and not self._rules.takes_pattern(told["pattern"]):
-            self._tell_pattern(f"{path}/pattern", told.pop("pattern"))
+    def _check_patterns(self, converted: Schema, path: str, relaxed: set[str]) -> None:
+        """Remove patterns that the API cannot compile.
+
+        Without a pattern its properties would be additional ones, so these are allowed then.
+        """
+        if "pattern" in converted and not self._rules.accepts_pattern(converted["pattern"]):
+            self._warn_pattern(f"{path}/pattern", converted.pop("pattern"))
             relaxed.add("pattern")
-        table = told.get("patternProperties")
+        table = converted.get("patternProperties")
         if not isinstance(table, Mapping):
             return
-        usable = {key: value for key, value in table.items() if self._rules.takes_pattern(key)}
+        usable = {key: value for key, value in table.items() if self._rules.accepts_pattern(key)}
         if len(usable) == len(table):
             return
         for key in table:
             if key not in usable:
-                self._tell_pattern(f"{path}/patternProperties", key)
-        told["patternProperties"] = usable
-        told.pop("additionalProperties", None)
+                self._warn_pattern(f"{path}/patternProperties", key)
+        converted["patternProperties"] = usable
+        converted.pop("additionalProperties", None)
         relaxed.add("patternProperties")
 
-    def _loosen_around(self, told: Schema, path: str, relaxed: set[str]) -> None:
-        """Loosen the keywords that would refuse more where a part of theirs accepts more."""
+    def _relax_negating_keywords(self, converted: Schema, path: str, relaxed: set[str]) -> None:
+        """Remove keywords that would reject more because a part of theirs was relaxed."""
         for key, part in _NEGATING_KEYWORDS.items():
-            if key in told and (part in relaxed or (part is None and relaxed)):
-                del told[key]
-                self._tell(f"{path}/{key}", "is left out, as it depends on a part that is loose")
+            if key in converted and (part in relaxed or (part is None and relaxed)):
+                del converted[key]
+                self._warn(f"{path}/{key}", "is left out, as it depends on a part that is loose")
         if "oneOf" in relaxed:
-            branches = told.pop("oneOf")
-            if "anyOf" in told:
-                told["allOf"] = [*told.get("allOf", ()), {"anyOf": branches}]
+            branches = converted.pop("oneOf")
+            if "anyOf" in converted:
+                converted["allOf"] = [*converted.get("allOf", ()), {"anyOf": branches}]
             else:
-                told["anyOf"] = branches
-            self._tell(f"{path}/oneOf", "is shown as anyOf, as a part of it is loose")
+                converted["anyOf"] = branches
+            self._warn(f"{path}/oneOf", "is shown as anyOf, as a part of it is loose")
 
-    def _tell_pattern(self, path: str, pattern: object) -> None:
-        self._tell(path, f"holds {quote(str(pattern))}, which this API cannot read; it is left out")
+    def _warn_pattern(self, path: str, pattern: object) -> None:
+        self._warn(path, f"holds {quote(str(pattern))}, which this API cannot read; it is left out")
 
-    def _tell(self, path: str, change: str) -> None:
+    def _warn(self, path: str, change: str) -> None:
         self.warnings.append(f"inputSchema: {quote(path)} {change}")
 
 
 def allows_arrays(node: Node) -> bool:
-    """Tell whether a node names arrays among its types."""
+    """Return whether a node names arrays among its types."""
     kind = node.get("type")
     return kind == "array" or (isinstance(kind, list) and "array" in kind)
 

@@ -1,4 +1,4 @@
-"""What model APIs ask of a tool's input schema beyond JSON Schema (stated by their refusals)."""
+"""The rules of model APIs for input schemas, beyond JSON Schema; learned from their refusals."""
 
 import re
 import warnings
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 PATTERNS = 4_096
-"""How many patterns are remembered as usable or not; many tools share a few."""
+"""Size of the cache of compiled patterns; many tools share a few."""
 
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 
@@ -15,11 +15,11 @@ _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 class SchemaRules:
     """The rules of one API.
 
-    Every API wants a top level of type "object" and refuses the whole request for one bad schema.
-    ``refused_at_top``: keywords it takes in inner schemas only. ``needs_properties``: the top level
-    has to list them, if only none. ``needs_items``: wherever arrays are allowed. ``argument_name``:
-    what the names of the top level's properties match, those inside are free.
-    ``reads_patterns``: regular expressions are compiled, by Python's rules and without lookaround.
+    Every API requires a top level of type "object" and refuses the whole request for one invalid
+    schema. ``refused_at_top``: keywords allowed in inner schemas only. ``needs_properties``: the
+    top level must have ``properties``, even if empty. ``needs_items``: ``items`` is required where
+    arrays are allowed. ``argument_name``: pattern for names of the top level's properties.
+    ``reads_patterns``: the API compiles patterns, by Python's rules and without lookaround.
     """
 
     refused_at_top: frozenset[str]
@@ -28,12 +28,12 @@ class SchemaRules:
     argument_name: re.Pattern[str] | None = None
     reads_patterns: bool = False
 
-    def takes_pattern(self, pattern: object) -> bool:
-        """Tell whether the API accepts this regular expression."""
+    def accepts_pattern(self, pattern: object) -> bool:
+        """Return whether the API accepts this regular expression."""
         return not self.reads_patterns or (isinstance(pattern, str) and _compiles(pattern))
 
-    def takes_argument(self, name: str) -> bool:
-        """Tell whether the API accepts this name of an argument."""
+    def accepts_argument_name(self, name: str) -> bool:
+        """Return whether the API accepts this name of an argument."""
         return self.argument_name is None or self.argument_name.fullmatch(name) is not None
 
 

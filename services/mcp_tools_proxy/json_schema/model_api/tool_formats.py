@@ -1,4 +1,4 @@
-"""The shapes in which tools are listed: MCP's own, and those of model APIs."""
+"""The formats in which tools are listed: MCP's, OpenAI's and Anthropic's."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,14 +12,14 @@ from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI
 OPENAI_MAX_TOOLS = 128
 """Tools in one request to OpenAI's Chat Completions; it refuses a longer list."""
 
-MAX_TOLD_CHARS = 500
-"""How long a condition may be that is told in a description, as JSON."""
+MAX_CONDITION_CHARS = 500
+"""Longest condition, as JSON, that is appended to a description."""
 
-_AT_TOP = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const")
-"""Conditions of a top level that model APIs refuse or that go when others are joined."""
+_TOP_LEVEL_CONDITIONS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const")
+"""Keywords of a top level that model APIs refuse, or that flattening may remove."""
 
 OPENAI_MAX_DESCRIPTION_CHARS = 1_048_576
-"""The description of one function; until 2025 it was 1,024."""
+"""Length of one function's description; until 2025 it was 1,024."""
 
 
 class ToolFormat(StrEnum):
@@ -31,28 +31,28 @@ class ToolFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownTool:
-    """A tool as a list shows it; ``warnings`` are sentences on what its format cannot say."""
+class FormattedTool:
+    """A tool's definition in one format; ``warnings`` name what the format cannot express."""
 
-    shown: JsonObject
+    definition: JsonObject
     warnings: tuple[str, ...] = ()
 
 
-def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> ShownTool:
-    """Show a tool in a format.
+def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
+    """Return a tool's definition in a format.
 
-    For model APIs it goes by its alias, with an input schema that the API accepts: one that it
-    refuses would fail the whole request. Pure: the same tool gives the same bytes.
+    For model APIs it has its alias as name, and an input schema that the API accepts: one refused
+    schema would fail the whole request. Pure: the same tool gives the same bytes.
     """
     if tool_format is ToolFormat.OPENAI:
         return _for_openai(spec)
     if tool_format is ToolFormat.ANTHROPIC:
         return _for_anthropic(spec)
-    return ShownTool(shown=spec.as_mcp)
+    return FormattedTool(definition=spec.as_mcp)
 
 
 def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
-    """Say what is wrong with a list of ``count`` tools as a whole."""
+    """Return warnings that concern a list of ``count`` tools as a whole."""
     if tool_format is ToolFormat.OPENAI and count > OPENAI_MAX_TOOLS:
         return (
             f"{count} tools are listed, and OpenAI takes at most {OPENAI_MAX_TOOLS} in a request; "
@@ -61,8 +61,8 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
     return ()
 
 
-def _for_openai(spec: ToolSpec) -> ShownTool:
-    """Show it as a function tool of Chat Completions."""
+def _for_openai(spec: ToolSpec) -> FormattedTool:
+    """Return a function tool of Chat Completions."""
     parameters = adapt_schema(spec.input_schema, OPENAI)
     description, warnings = _description(spec, parameters), parameters.warnings
     if len(description) > OPENAI_MAX_DESCRIPTION_CHARS:
@@ -73,26 +73,31 @@ def _for_openai(spec: ToolSpec) -> ShownTool:
         "description": description,
         "parameters": parameters.schema,
     }
-    return ShownTool(shown={"type": "function", "function": function}, warnings=warnings)
+    return FormattedTool(definition={"type": "function", "function": function}, warnings=warnings)
 
 
-def _for_anthropic(spec: ToolSpec) -> ShownTool:
-    """Show it as a tool of the Messages API."""
+def _for_anthropic(spec: ToolSpec) -> FormattedTool:
+    """Return a tool of the Messages API."""
     schema = adapt_schema(spec.input_schema, ANTHROPIC)
     shown = {
         "name": spec.alias,
         "description": _description(spec, schema),
         "input_schema": schema.schema,
     }
-    return ShownTool(shown=shown, warnings=schema.warnings)
+    return FormattedTool(definition=shown, warnings=schema.warnings)
 
 
 def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
-    """Tell the model in words of what its API cannot be told: calls are held to the original."""
+    """Return the description, with the top-level conditions that the adapted schema lost appended.
+
+    Calls are checked against the original schema, so the model should know these conditions.
+    """
     if not shown.warnings:
         return spec.description
-    lost = {key: spec.input_schema[key] for key in _AT_TOP if key in spec.input_schema}
-    told = to_json(lost).decode()
-    if not lost or len(told) > MAX_TOLD_CHARS or '"$ref"' in told:
+    lost = {
+        key: spec.input_schema[key] for key in _TOP_LEVEL_CONDITIONS if key in spec.input_schema
+    }
+    condition = to_json(lost).decode()
+    if not lost or len(condition) > MAX_CONDITION_CHARS or '"$ref"' in condition:
         return spec.description
-    return f"{spec.description}\n\nThe arguments also have to match: {told}".lstrip()
+    return f"{spec.description}\n\nThe arguments also have to match: {condition}".lstrip()
