@@ -1,1 +1,1 @@
-"""What every HTTP entry needs before it knows what is asked: bodies, traces, callers who leave."""
+"""Shared by the HTTP API and MCP over HTTP: bodies, headers, guards, disconnects, the envelope."""

@@ -1,4 +1,4 @@
-"""Reading a request body within its limits."""
+"""Reads request bodies within their limits."""
 
 import asyncio
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from mcp_tools_proxy.domain.errors import PayloadTooLarge
 
 DISCARD_MAX_BYTES = 64 * 1024 * 1024
 DISCARD_MAX_S = 5.0
-"""How much, and how long, of a body that is too large is still read before it is answered."""
+"""Bytes and seconds of a too large body that are still read: many clients read no response before
+they have sent all, and would see a broken connection instead of a 413."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """How large a body may be, and how many values its JSON may hold."""
+    """The size of a body in bytes, and the number of values in its JSON."""
 
     max_bytes: int
     max_items: int
 
 
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
-    """Read the whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect."""
+    """Read a whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect."""
     chunks: list[bytes] = []
     size, more = 0, True
     while more and size <= max_bytes:
@@ -47,7 +48,7 @@ async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:
 
 
 async def _discard(receive: Receive, size: int) -> None:
-    """Read on, so that the client gets to its answer instead of a broken pipe."""
+    """Read and drop the rest of a body, up to the limits above."""
     try:
         async with asyncio.timeout(DISCARD_MAX_S):
             more = True

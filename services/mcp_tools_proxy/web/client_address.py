@@ -1,4 +1,4 @@
-"""From which address a request comes, also through proxies that are trusted to say so."""
+"""Finds the address that a request comes from, also through trusted proxies."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -8,24 +8,24 @@ from starlette.types import Scope
 FORWARDED_FOR = b"x-forwarded-for"
 
 UNKNOWN = "unknown"
-"""The peer of a request whose transport names no address."""
+"""The address of a request whose transport has none: a Unix socket, or a test."""
 
 _Address = IPv4Address | IPv6Address
 
 
 class Peers:
-    """Knows who sent a request; ``trusted`` are the networks of proxies, as CIDRs.
+    """Finds the address of a request's sender; ``trusted`` are networks of proxies, as CIDRs.
 
-    Of ``X-Forwarded-For`` the rightmost address counts that is no trusted proxy's: each proxy adds
-    at the right whom it was asked by, and what stands left of that may be a lie. Without trusted
-    proxies the header is not read.
+    In ``X-Forwarded-For`` the rightmost address counts that is no trusted proxy's: each proxy
+    appends the address of its own client, and everything to the left of that may be forged. Without
+    trusted proxies the header is ignored.
     """
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
         self._trusted = tuple(ip_network(network) for network in trusted)
 
     def address_of(self, scope: Scope) -> str:
-        """Return the address of whoever sent the request."""
+        """Return the address of the sender of a request."""
         client = scope.get("client")
         direct = UNKNOWN if client is None else client[0]
         if not self._trusted:
@@ -36,7 +36,7 @@ class Peers:
         return str(self._beyond(address, scope["headers"]))
 
     def _beyond(self, proxy: _Address, headers: Iterable[tuple[bytes, bytes]]) -> _Address:
-        """Return the first untrusted address before ``proxy``, or the last one that is readable."""
+        """Return the nearest untrusted address before ``proxy``, or the last that can be parsed."""
         lines = [value for name, value in headers if name == FORWARDED_FOR]
         for text in reversed(b",".join(lines).decode("latin-1").split(",")):
             address = _parse(text)
@@ -52,9 +52,9 @@ class Peers:
 
 
 def group_of(address: str) -> str:
-    """Return what counts as one sender: an IPv4 address, or the /64 network of an IPv6 one.
+    """Return the key under which an address is counted: itself, or for IPv6 its /64 network.
 
-    Whoever has one IPv6 address usually has all of its /64.
+    A host that has one IPv6 address usually has the whole /64, and could use a new one each time.
     """
     parsed = _parse(address)
     if isinstance(parsed, IPv6Address):
@@ -63,7 +63,7 @@ def group_of(address: str) -> str:
 
 
 def _parse(text: str) -> _Address | None:
-    """Read an address with or without a port or brackets; None for what is none."""
+    """Parse an address with or without a port or brackets; return None for other text."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Cancels the work of a caller who has gone away: the framework does not watch for it."""
+"""Cancels the work of a caller who has disconnected: Starlette does not watch for that."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,14 +10,15 @@ from starlette.types import Receive
 T = TypeVar("T")
 
 WATCH_AFTER_S = 0.05
-"""How long work may take before its caller is watched: most is done sooner, and watching costs as
-much as a short call does."""
+"""Seconds of work before its caller is watched: most work is done sooner, and a watcher costs as
+much as a short call."""
 
 
 async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
-    """Give what ``work`` gives. Raises ClientDisconnect, with the work cancelled, if it must.
+    """Return the result of ``work``; on a disconnect cancel it and raise ClientDisconnect.
 
-    The request's body has to be read before: what ``receive`` gives next is the disconnect.
+    The request's body has to be read before, so that the next message of ``receive`` is the
+    disconnect.
     """
     watchers: list[asyncio.Task[None]] = []
     try:

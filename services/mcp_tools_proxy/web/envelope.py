@@ -1,4 +1,4 @@
-"""Outcomes as JSON on the wire, and the HTTP status that each code wears."""
+"""The envelope of the HTTP API: outcomes as JSON, and the HTTP status of each error code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "SHUTTING_DOWN": 503,
     "INTERNAL_ERROR": 500,
 }
-"""Codes that are not answered with 200. What a model or its runtime can react to is 200 (§1)."""
+"""HTTP status by code; others are 200: a model or its runtime can react to them (contract §1)."""
 
 
 _HEADERS_OF_CODE: Mapping[str, Mapping[str, str]] = {
@@ -36,7 +36,7 @@ _HEADERS_OF_CODE: Mapping[str, Mapping[str, str]] = {
 
 
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
-    """Give the outcome as JSON; absent keys are left out."""
+    """Serialize an outcome; absent keys are left out."""
     match outcome:
         case Ok(result_json=result_json):
             return b'{"status":"ok","result":%b,"trace_id":%b}' % (result_json, to_json(trace_id))
@@ -45,13 +45,13 @@ def envelope(outcome: Outcome, trace_id: str) -> bytes:
 
 
 def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:
-    """Give the outcomes of a batch as JSON, each in its own envelope."""
+    """Serialize the outcomes of a batch, each in its own envelope."""
     results = b",".join(envelope(outcome, trace_id) for outcome in outcomes)
     return b'{"results":[%b],"trace_id":%b}' % (results, to_json(trace_id))
 
 
 def outcome_response(outcome: Outcome, trace_id: str) -> Response:
-    """Answer with the outcome, its status and its headers."""
+    """Build the response to an outcome, with its status and headers."""
     headers = {TRACE_HEADER: trace_id}
     status = 200
     if isinstance(outcome, Failed):
@@ -67,7 +67,7 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
 def error_response(
     error: ProxyError, trace_id: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with an error; ``headers`` are added to those of the envelope."""
+    """Build the response to an error; ``headers`` are added to those of the envelope."""
     response = outcome_response(Failed(error=error), trace_id)
     response.headers.update(headers or {})
     return response
@@ -76,5 +76,5 @@ def error_response(
 def json_response(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with ``content`` as JSON."""
+    """Build a response with ``content`` as JSON, without an envelope."""
     return Response(to_json(content), status, headers, JSON)

@@ -1,4 +1,7 @@
-"""Serves what is asked most in front of the framework's stack, of which it needs nothing."""
+"""Dispatches the busiest routes before FastAPI's middleware stack, since they use none of it.
+
+That saves about two thirds of a call's work (``make bench``).
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
@@ -13,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class FastRouter:
-    """Hands requests to the first of ``routes`` that they match, and all others to ``app``.
+    """Passes requests to the first of ``routes`` that matches, and all others to ``app``.
 
-    Nobody is answered whose connection is gone.
+    A request whose client has disconnected gets no response.
     """
 
     def __init__(self, app: ASGIApp, *, routes: Sequence[Route]) -> None:
@@ -47,7 +50,7 @@ class FastRouter:
 
 
 class DirectRoute(APIRoute):
-    """Hands the bare Request to an endpoint that reads and answers it itself.
+    """Passes the bare Request to an endpoint that reads the body and builds the response itself.
 
     FastAPI's own handler solves dependencies and validates around the endpoint; for one that takes
     a Request and gives a Response that is two thirds of the work of a call (``make bench``).

@@ -1,8 +1,8 @@
-"""Keeps web pages out: only known hosts and origins get further than this.
+"""Refuses requests of web pages: only known ``Host`` and ``Origin`` headers pass.
 
-A page that a browser shows may send requests to this machine, and a name that it controls may come
-to mean this machine (DNS rebinding): then ``Host`` names what the page thinks it asks, and
-``ImportOptions`` the page.
+Any web page in a browser can send requests to this machine. With DNS rebinding its own host name
+resolves to this machine, so the browser treats both as one site. ``Host`` then is the page's host
+name, and ``Origin`` the page.
 """
 
 from collections.abc import Collection
@@ -20,15 +20,15 @@ from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
 MAX_REMEMBERED = 256
-"""How many values of ``Host`` that were found good are remembered."""
+"""Accepted values of ``Host`` that are cached."""
 
 
 class HostOriginGuard:
-    """Lets requests through whose ``Host`` and ``ImportOptions`` are known, as plain ASGI.
+    """ASGI middleware that passes requests with a known ``Host`` and ``Origin``.
 
-    ``hosts`` are names, with a port where only that one is meant; ``ANY_HOST`` means any.
-    ``origins`` are as browsers send them. With ``on_loopback`` this machine's own names are known
-    as well, and its own origins. A request without ``ImportOptions`` was not sent by a page.
+    ``hosts`` are names, with a port to allow only that port; ``ANY_HOST`` allows all. ``origins``
+    are as browsers send them. With ``on_loopback`` this machine's own names and origins are allowed
+    too. A request without ``Origin`` was not sent by a page.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class HostOriginGuard:
 
 
 def _canonical_host(host: str) -> str:
-    """Give a host with an IPv6 address in its shortest spelling: there are many of each."""
+    """Return a host with an IPv6 address in its canonical form, as one address has many."""
     address, bracket, port = host.removeprefix("[").partition("]")
     if not bracket or not host.startswith("["):
         return host
@@ -105,7 +105,7 @@ def _canonical_host(host: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """Give what stands before the port; empty when it cannot be read."""
+    """Return the part before the port; empty when the host cannot be parsed."""
     try:
         parts = urlsplit(f"//{host}")
         found = parts.hostname if parts.port is None or parts.port else None

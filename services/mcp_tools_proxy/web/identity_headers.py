@@ -1,4 +1,4 @@
-"""What the headers of a request say of its caller, and what a caller unknown is answered."""
+"""Reads the identity headers of a request, and builds ``WWW-Authenticate`` for a refused one."""
 
 from collections.abc import Iterable
 
@@ -18,11 +18,11 @@ _NAMES = {
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
-    """Give the value of ``Authorization`` and what the ``X-*-Id`` headers say.
+    """Return the value of ``Authorization`` and the identity that the ``X-*-Id`` headers assert.
 
-    ``raw`` are the pairs as ASGI gives them, names in lower case. The values of ``X-*-Id`` are
-    UTF-8 identifiers (contract §1, input rules). Raises InvalidRequest naming the header, also for
-    one that is there twice: whoever looked at the request before may have believed the other.
+    ``raw`` are ASGI's pairs, names in lower case. The values of ``X-*-Id`` are UTF-8 identifiers
+    (contract §1, input rules). Raises InvalidRequest naming the header, also for a repeated one: a
+    proxy in front may have checked the other value.
     """
     found: dict[str, bytes] = {}
     for key, value in raw:
@@ -31,7 +31,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
             continue
         if name in found:
             raise _invalid(name, "is given twice; keep one")
-        found[name] = value.strip(b" \t")  # which the parser leaves there (RFC 9110 §5.5)
+        found[name] = value.strip(b" \t")  # httptools leaves white space there (RFC 9110 §5.5)
     if not found:
         return None, NO_ASSERTION
     authorization = found.pop(AUTHORIZATION, None)
@@ -46,7 +46,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
 
 
 def www_authenticate(error: Unauthenticated) -> str:
-    """Give the value of ``WWW-Authenticate`` that goes with it (RFC 6750 §3)."""
+    """Return the value of ``WWW-Authenticate`` for an error (RFC 6750 §3)."""
     return 'Bearer error="invalid_token"' if error.token_refused else "Bearer"
 
 

@@ -1,4 +1,4 @@
-"""Who may read details of a route that everybody may ask."""
+"""Decides who may read the details of a public route: health checks show them to operators."""
 
 from starlette.types import Scope
 
@@ -9,9 +9,9 @@ from mcp_tools_proxy.web.request_refusals import Refusals
 
 
 class OperatorCheck:
-    """Tells operators from others without refusing anybody: probes send no token, or an old one.
+    """Recognises operators without refusing other callers: probes send no token, or an old one.
 
-    Where callers need no token everybody counts as one.
+    Where callers need no token, each counts as an operator.
     """
 
     def __init__(self, authenticator: Authenticator, refusals: Refusals) -> None:
@@ -38,7 +38,7 @@ class OperatorCheck:
         return principal is not None and principal.is_admin
 
     def _may_check(self, scope: Scope, token: str) -> bool:
-        """Return False for unknown tokens of an address that sent many bad ones: see TokenGate."""
+        """Return False for an unknown token from an address with many bad ones, see TokenGate."""
         tokens = self._refusals.tokens
         if not tokens.any_over_limit or self._authenticator.is_known(token):
             return True

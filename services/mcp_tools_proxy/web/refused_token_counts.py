@@ -1,4 +1,4 @@
-"""How many tokens of each address were refused, in bounded memory."""
+"""Counts the refused tokens of each address, in bounded memory."""
 
 import time
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from mcp_tools_proxy.web.client_address import group_of
 
 MAX_REFUSED = 20
-"""Refused tokens of one address in a window; then unknown ones are refused unseen."""
+"""Refused tokens of one address in a window; beyond it unknown ones are refused unchecked."""
 
 WINDOW_S = 60.0
 
 MAX_ADDRESSES = 10_000
-"""Addresses that are counted; one more takes the place of the one that was counted first."""
+"""Addresses that are counted; one more replaces the one whose window began first."""
 
 CHECKS_A_SECOND = 1_500
-"""Signatures that are checked a second for an address over its limit.
+"""Signatures that are checked per second for an address over its limit.
 
-A good JWT that was never seen cannot be told from a forged one without that, and it must not be
-lost among 1,000 forged ones a second. Checking as many as that costs a fifth of one core.
+Only that distinguishes a valid new JWT from a forged one, and a valid one has to pass even among
+1,000 forged ones per second. So many checks cost a fifth of one core.
 """
 
 
@@ -43,32 +43,32 @@ class RefusedTokens:
 
     @property
     def any_over_limit(self) -> bool:
-        """Whether any address may be over its limit: where none is, nothing more is looked at."""
+        """Whether any address may be over its limit; while none is, requests skip all checks."""
         return self._over_limit > 0
 
     def count(self, address: str) -> None:
         """Count one refused token of ``address``."""
-        self._forget_ended()
+        self._remove_ended()
         group = group_of(address)
         window = self._windows.get(group)
         if window is None:
             if len(self._windows) >= MAX_ADDRESSES:
-                self._forget_first()
+                self._remove_first()
             window = self._windows[group] = _Window(self._clock() + WINDOW_S)
         window.refused += 1
         if window.refused == MAX_REFUSED:
             self._over_limit += 1
 
     def wait_s(self, address: str) -> float | None:
-        """Return for how long unknown tokens of ``address`` are refused; None for one within."""
-        self._forget_ended()
+        """Return for how many seconds unknown tokens of ``address`` are refused, None if not."""
+        self._remove_ended()
         window = self._windows.get(group_of(address))
         if window is None or window.refused < MAX_REFUSED:
             return None
         return window.ends_at - self._clock()
 
     def consume_check(self, address: str) -> bool:
-        """Return whether one more signature may be checked for ``address`` in this second."""
+        """Count a signature check of ``address``; return False if this second has had enough."""
         window = self._windows.get(group_of(address))
         if window is None:
             return True
@@ -78,11 +78,11 @@ class RefusedTokens:
         window.checks += 1
         return window.checks <= CHECKS_A_SECOND
 
-    def _forget_ended(self) -> None:
+    def _remove_ended(self) -> None:
         now = self._clock()
         while self._windows and next(iter(self._windows.values())).ends_at <= now:
-            self._forget_first()
+            self._remove_first()
 
-    def _forget_first(self) -> None:
+    def _remove_first(self) -> None:
         window = self._windows.pop(next(iter(self._windows)))
         self._over_limit -= window.refused >= MAX_REFUSED

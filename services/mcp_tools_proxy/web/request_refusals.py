@@ -1,4 +1,4 @@
-"""What operators are told of HTTP requests that never become a call: which, whose, why."""
+"""Counts and logs HTTP requests that are refused before they become a call: which, by whom, why."""
 
 import asyncio
 from collections import Counter
@@ -15,23 +15,23 @@ from mcp_tools_proxy.web.refused_token_counts import RefusedTokens
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 CALLER = "mcp_tools_proxy.caller"
-"""Where the scope of a request has its caller, once known."""
+"""Key in the ASGI scope for the caller, once known."""
 
 SUM_UP_S = 1.0
-"""How often one line tells of the tokens that were refused unseen, in seconds."""
+"""Seconds between two log lines about tokens that were refused unchecked."""
 
 
 class Refusals:
-    """Counts and logs refused requests, each with its route and peer, and who sent it if proven."""
+    """Counts and logs refused requests, with route, peer, and the sender if a token proves it."""
 
     def __init__(self, metrics: Metrics, peers: Peers | None = None) -> None:
         self.peers = peers or Peers()
         self.tokens = RefusedTokens()
         self._metrics = metrics
-        self._unseen: Counter[str] = Counter()
+        self._unchecked: Counter[str] = Counter()
 
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
-        """Count a request that is refused with ``error``, and leave a log line."""
+        """Count and log a request that is refused with ``error``."""
         self._metrics.requests_refused.labels(error.code).inc()
         peer = self.peers.address_of(scope)
         if isinstance(error, Unauthenticated) and error.token_refused:
@@ -45,25 +45,25 @@ class Refusals:
         )
 
     def record_unchecked(self, error: ProxyError, peer: str) -> None:
-        """Count a token that was refused unseen; one line each second tells of all of them."""
+        """Count a token that was refused unchecked; all of one second share one log line."""
         self._metrics.requests_refused.labels(error.code).inc()
-        if not self._unseen:
+        if not self._unchecked:
             asyncio.get_running_loop().call_later(SUM_UP_S, self._sum_up)
-        self._unseen[peer] += 1
+        self._unchecked[peer] += 1
 
     def _sum_up(self) -> None:
-        ((peer, most),) = self._unseen.most_common(1)
+        ((peer, most),) = self._unchecked.most_common(1)
         log_tokens_refused(
-            requests=self._unseen.total(),
-            addresses=len(self._unseen),
+            requests=self._unchecked.total(),
+            addresses=len(self._unchecked),
             peer=peer,
             requests_of_peer=most,
         )
-        self._unseen.clear()
+        self._unchecked.clear()
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
-    """Return the tenant and the token of whoever was refused, as far as a token proves them."""
+    """Return log fields for the sender of a refused request, as far as a token proves them."""
     caller: Caller | None = scope.get(CALLER)
     if error.proven or caller is None or not caller.proof:
         return error.proven or {}

@@ -1,4 +1,4 @@
-"""Refuses unknown tokens of an address that sent many bad ones, before anything else is done."""
+"""Refuses unknown tokens of an address that sent many bad ones, before any other work is done."""
 
 from collections.abc import Callable
 
@@ -12,20 +12,20 @@ from mcp_tools_proxy.web.request_refusals import Refusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
-"""What is asked by machines that know no name of this one; it tells nothing of tenants."""
+"""Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
 
 Answer = Callable[[Scope, Unauthenticated, str], Response]
-"""Makes the answer to a refused request; the text is its trace_id."""
+"""Builds the response to a refused request; the string is its trace_id."""
 
 _AUTHORIZATION = b"authorization"
 
 
 class TokenGate:
-    """Lets every request through while no address is over its limit of refused tokens.
+    """Passes every request while no address is over its limit of refused tokens.
 
-    Of one that is, a token that is known to be good passes as ever: that is one look-up. Of the
-    others a JWT that claims all that it should is checked, as often as RefusedTokens allows; all
-    the rest get 401 with ``Retry-After``, neither body nor signature looked at.
+    For an address over its limit, a token that is known to be valid still passes: that is one
+    look-up. A JWT with plausible claims is verified, as often as RefusedTokens allows. All others
+    get 401 with ``Retry-After``, without reading the body or checking a signature.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class TokenGate:
         await self._answer(scope, error, trace_id)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Unauthenticated | None:
-        """Return what the request is refused with, None for one that may pass."""
+        """Return the error that refuses the request, None if it may pass."""
         values = [value for name, value in scope["headers"] if name == _AUTHORIZATION]
         authorization = values[0].strip(b" \t").decode("latin-1") if len(values) == 1 else None
         token = bearer_token(authorization)
         if token is None:
-            return None  # refused further on, by what it says
+            return None  # no token to check here: the authenticator decides
         peer = self._refusals.peers.address_of(scope)
         wait_s = self._refusals.tokens.wait_s(peer)
         if (
@@ -71,7 +71,7 @@ class TokenGate:
         return error
 
     async def _is_good(self, token: str, peer: str) -> bool:
-        """Check a token that may be good though nobody has seen it yet."""
+        """Verify a token that is unknown but plausible, as often as RefusedTokens allows."""
         if not (
             self._authenticator.may_be_good(token) and self._refusals.tokens.consume_check(peer)
         ):

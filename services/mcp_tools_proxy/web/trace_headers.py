@@ -1,4 +1,4 @@
-"""Where an HTTP request has its trace_id and trace context; ``wire.tracing`` has the rules."""
+"""Reads the trace_id and trace context of an HTTP request; ``wire.tracing`` has the rules."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ _CONTEXT_HEADERS = frozenset(name.encode() for name in TRACE_CONTEXT)
 
 
 def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
-    """Take the body's trace_id, else X-Trace-Id, else traceparent's, else a new one of 32 hex.
+    """Return the body's trace_id, else X-Trace-Id, else traceparent's, else a new one.
 
-    What is no text and no number counts as absent: this is also asked of a body that is refused.
+    A value that is neither string nor number counts as absent: refused bodies get here too.
     """
     value = body.get("trace_id") if isinstance(body, dict) else None
     parent = headers.get("traceparent")
@@ -23,7 +23,7 @@ def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
 
 
 def trace_header(headers: Mapping[str, str]) -> str | None:
-    """Return X-Trace-Id, which may be UTF-8; frameworks take every header for Latin-1."""
+    """Return X-Trace-Id, which may be UTF-8: Starlette decodes every header as Latin-1."""
     value = headers.get("x-trace-id")
     if value is None or value.isascii():
         return value and value.strip(" \t")
@@ -31,15 +31,15 @@ def trace_header(headers: Mapping[str, str]) -> str | None:
 
 
 def new_trace_id() -> str:
-    """Make a trace_id of 32 hex."""
+    """Create a trace_id of 32 hex digits."""
     return secrets.token_hex(16)
 
 
 def trace_context_from(headers: Headers) -> Mapping[str, str]:
-    """Give the request's W3C trace headers for those that the call goes on to.
+    """Return the request's W3C trace headers, to be sent on to servers.
 
-    A header sent in several lines is one list (RFC 9110 §5.3). What is not in W3C's form is left
-    out, and ``tracestate`` with a ``traceparent`` that is.
+    A header in several lines is one list (RFC 9110 §5.3). Values that are not in W3C's form are
+    left out, and so is ``tracestate`` without a valid ``traceparent``.
     """
     found: dict[str, str] = {}
     for raw_name, value in headers.raw:
