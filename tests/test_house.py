@@ -189,6 +189,14 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= MAX_README_LINES
 
 
+def test_the_navigation_has_every_page_but_single_decisions() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    entries = re.findall(r"([\w/-]+\.md)$", settings.partition("\nnav:")[2], re.MULTILINE)
+    pages = [it.relative_to(ROOT / "docs").as_posix() for it in (ROOT / "docs").rglob("*.md")]
+    single = re.compile(r"decisions/(?!index)")
+    assert sorted(entries) == sorted(page for page in pages if not single.match(page))
+
+
 def test_the_documentation_asks_no_other_host_for_anything() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert ("font: false" in settings, "://" in settings, "mermaid" in settings) == (
