@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.filesystem.watch import RETRY_S, changes
+from mcp_tools_proxy.filesystem.watch import RETRY_S, file_changes
 from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 MAX_BYTES = 64 * 1024
@@ -75,7 +75,7 @@ class FileToken:
         An unreadable file is retried every RETRY_S seconds: a new permission is no change that
         the watcher sees.
         """
-        async for _ in changes(self._path):
+        async for _ in file_changes(self._path):
             token = await self.read()
             while not self._is_readable:
                 await asyncio.sleep(RETRY_S)

@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
-from mcp_tools_proxy.config.folder_watch import changes
+from mcp_tools_proxy.config.folder_watch import folder_changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
@@ -201,7 +201,7 @@ class Reloader:
 
     async def watch(self) -> None:
         """Watch the folder until cancelled; a change is active within a second (P-21)."""
-        async with aclosing(changes(self._files.path)) as batches:
+        async with aclosing(folder_changes(self._files.path)) as batches:
             async for _ in batches:
                 try:
                     await self.load()

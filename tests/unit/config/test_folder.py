@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_tools_proxy.config.folder_watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S, changes
+from mcp_tools_proxy.config.folder_watch import folder_changes
+from mcp_tools_proxy.filesystem.watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S
 from tests.bounds import BOUND_S
 from tests.unit.config.loading import write_json
 
@@ -22,7 +23,7 @@ class Watch:
         self._news = anyio.Event()
 
     async def follow(self, folder: Path) -> None:
-        async with aclosing(changes(folder)) as watch:
+        async with aclosing(folder_changes(folder)) as watch:
             async for _ in watch:
                 self.told += 1
                 self._news.set()
@@ -191,7 +192,7 @@ async def until_told(folder: Path, *, change_before: range) -> Looks:
     """Look until the watch tells of the changes."""
     looks = Looks(folder, change_before=change_before)
     with anyio.fail_after(BOUND_S):
-        async with aclosing(changes(folder, sleep=looks.sleep)) as watch:
+        async with aclosing(folder_changes(folder, sleep=looks.sleep)) as watch:
             await anext(watch)
             await anext(watch)
     return looks
