@@ -3,9 +3,8 @@
 import fcntl
 import os
 import secrets
-import stat
 from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from mcp_tools_proxy.auth.token_format import (
     sha256_of,
 )
 from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.filesystem.atomic import write_atomically
 
 FILE_MODE = 0o600
 """The mode of a file that is created here: only its owner reads or writes it."""
@@ -88,30 +88,7 @@ def _locked_edit(path: Path) -> Iterator[list[bytes]]:
             content += b"\n"
         lines = content.splitlines(keepends=True)
         yield lines
-        _write(path, b"".join(lines))
+        write_atomically(path, b"".join(lines), new_file_mode=FILE_MODE)
         os.fsync(folder)
     finally:
         os.close(folder)  # which unlocks it
-
-
-def _write(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        with open(descriptor, "wb") as file:
-            _copy_ownership(descriptor, path)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _copy_ownership(descriptor: int, path: Path) -> None:
-    """Copy owner and mode of the replaced file: the serving process may be another user's."""
-    with suppress(FileNotFoundError):
-        original = path.stat()
-        with suppress(PermissionError):  # only root gives files away
-            os.fchown(descriptor, original.st_uid, original.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(original.st_mode))

@@ -1,17 +1,13 @@
-"""Edits one key of a JSON file in place, and replaces files atomically.
+"""Edits one key of a JSON text in place.
 
 All other text stays as its author wrote it, layout and variables included: only the positions of
 the root's keys are read.
 """
 
-import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from uuid import uuid4
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -46,32 +42,6 @@ def with_key(text: str, key: str, value: str) -> str:
     colon = text[first.key_end : first.value_start]
     added = f",{indent}{json.dumps(key)}{colon}{encoded}"
     return text[: last.value_end] + added + text[last.value_end :]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the content of a file, keeping its mode and, where permitted, its owner.
-
-    A reader sees the old file or the whole new one. A symbolic link stays, and its target is
-    replaced. Raises OSError.
-    """
-    target = path.resolve()
-    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        with unfinished.open("xb") as file:
-            if target.exists():
-                _copy_ownership(file.fileno(), target.stat())
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _copy_ownership(descriptor: int, original: os.stat_result) -> None:
-    with contextlib.suppress(PermissionError):  # only root may change the owner of a file
-        os.fchown(descriptor, original.st_uid, original.st_gid)
-    os.fchmod(descriptor, original.st_mode & 0o7777)
 
 
 def _members(text: str) -> Iterator[_Member]:

@@ -25,7 +25,7 @@ from mcp_tools_proxy.config.build import (
     preset_warnings,
 )
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
-from mcp_tools_proxy.config.json_edit import with_key, write_atomically
+from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.json_file import (
     limit_problems,
     parse_json,
@@ -52,6 +52,7 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.wire.text import quote
 

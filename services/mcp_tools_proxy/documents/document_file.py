@@ -3,16 +3,15 @@
 This is the only module that knows the file format.
 """
 
-import os
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import quote, unquote
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
@@ -129,20 +128,10 @@ def write_document(root: Path, document: Document, *, replace: bool) -> Path:
     content = dump_document(document)
     path = document_path(root, document.tenant_id, document.doc_id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{uuid4().hex}.tmp")  # readers ignore dot-files
     try:
-        with unfinished.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            unfinished.replace(path)
-        else:
-            path.hardlink_to(unfinished)  # unlike a rename, this refuses when the name is taken
+        write_atomically(path, content, overwrite=replace)
     except FileExistsError as error:
         raise DocumentExists(path) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path
 
 

@@ -1,0 +1,41 @@
+"""Writes files so that a reader sees the old content or the whole new one."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+
+def write_atomically(
+    path: Path, content: bytes, *, new_file_mode: int = 0o666, overwrite: bool = True
+) -> None:
+    """Write a file; one that is replaced keeps its mode and, where permitted, its owner.
+
+    A symbolic link stays, and its target is replaced. Raises OSError; FileExistsError where there
+    is such a file, unless ``overwrite``.
+    """
+    target = Path(os.path.realpath(path))
+    unfinished = target.with_name(f".{uuid4().hex}.tmp")  # readers ignore dot-files
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new_file_mode)
+        with open(descriptor, "wb") as file:
+            _copy_ownership(descriptor, target)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        if overwrite:
+            unfinished.replace(target)
+        else:
+            target.hardlink_to(unfinished)  # unlike a rename, this refuses when the name is taken
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _copy_ownership(descriptor: int, target: Path) -> None:
+    """Copy owner and mode of the replaced file: the serving process may be another user's."""
+    with suppress(FileNotFoundError):
+        original = target.stat()
+        with suppress(PermissionError):  # only root may give files away
+            os.fchown(descriptor, original.st_uid, original.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(original.st_mode))
