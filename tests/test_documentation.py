@@ -35,7 +35,7 @@ _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 _EXPLICIT = re.compile(r"<a (?:id|name)=\"([^\"]+)\"")
 _LINK = re.compile(r"(?<!\\)\]\(<?([^)>\s]+)>?(?: \"[^\"]*\")?\)")
-_SECTION = re.compile(r"contract[, ]+(§\d+(?:(?:, | and | to )§\d+)*)")
+_SECTION = re.compile(r"(?:contract[,\s]+|\()(§\d+(?:(?:, | and | to )§\d+)*)")
 _CRITERION = re.compile(r"\b([TPFWA]-\d{2})\b")
 _SOURCE = re.compile(r"\b(A\.\d+|seed 00\d)\b")
 

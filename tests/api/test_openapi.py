@@ -13,6 +13,7 @@ from schemathesis.checks import not_a_server_error
 from tests.api import openapi_answers
 from tests.api.openapi_schema import quietly, schema
 from tests.bounds import BOUND_S
+from tests.local_tools import LOCAL_TOOLS
 from tests.service import EXECUTE, request_of
 
 ROOT = Path(__file__).parents[2]
@@ -33,11 +34,9 @@ PLAUSIBLE: st.SearchStrategy[object] = st.sampled_from(
 )  # fmt: skip
 NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query", "max_results",
          "anchor_chunk_id", "window_before", "window_after", "radius", "other"]  # fmt: skip
-TOOLS = ["read_doc_section", "read_doc_pages", "read_doc_metadata", "doc_local_search",
-         "read_chunk_window", "list_available_tools"]  # fmt: skip
 
 
-@pytest.mark.parametrize("tool_name", TOOLS)
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
 @quietly
 @given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
 def test_every_tools_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
@@ -55,10 +54,10 @@ def examples() -> dict[str, Any]:
 
 
 def test_every_tool_has_an_example() -> None:
-    assert list(examples()) == TOOLS
+    assert list(examples()) == [*LOCAL_TOOLS]
 
 
-@pytest.mark.parametrize("tool_name", TOOLS)
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
 def test_every_example_runs(tool_name: str) -> None:
     case = schema[EXECUTE]["POST"].Case(body=examples()[tool_name]["value"])
     answer = case.call().json()

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from tests.bounds import BOUND_S
+from tests.local_tools import LOCAL_TOOLS
 from tests.service import EXECUTE, Service, request_of, running
 
 
@@ -162,14 +163,7 @@ async def test_the_tools_list_is_mcps(service: Service) -> None:
     answer = (await service.http.get("/internal/mcp/tools")).json()
     assert (answer["format"], [tool["name"] for tool in answer["tools"]]) == (
         "mcp",
-        [
-            "read_doc_section",
-            "read_doc_pages",
-            "read_doc_metadata",
-            "doc_local_search",
-            "read_chunk_window",
-            "list_available_tools",
-        ],
+        [*LOCAL_TOOLS],
     )
 
 

@@ -6,16 +6,10 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.outcome import Failed, Ok
 from tests.api.asking import ALL_OF_BOTH, two_servers
 from tests.configuration import make_agent
+from tests.local_tools import LOCAL_TOOLS
 from tests.service import TOOLS, Service, running
 
-LOCAL = {
-    "read_doc_section",
-    "read_doc_pages",
-    "read_doc_metadata",
-    "doc_local_search",
-    "read_chunk_window",
-    "list_available_tools",
-}
+LOCAL = {*LOCAL_TOOLS}
 
 
 async def called(service: Service, name: str, agent: str | None = None) -> Ok | str:

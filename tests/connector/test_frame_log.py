@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from tests.configuration import Json
 from tests.connector.linking import begun, linked_to_one
 from tests.connector.test_lists import SEED
+from tests.local_tools import LOCAL_TOOLS
 from tests.remote_backend.session import LEGACY, MODERN, Session
 from tests.seed_002 import CALL, CALL_REPLY, LIST_REPLY
 
@@ -119,7 +120,8 @@ async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() 
 
 
 LISTED = {
-    "tools/list": "tools=8, tool_names=read_doc_section,read_doc_pages,read_doc_metadata,"
+    "tools/list": f"tools={len(LOCAL_TOOLS) + 2},"
+    " tool_names=read_doc_section,read_doc_pages,read_doc_metadata,"
     "doc_local_search,read_chunk_window,..., input_schema_fields=doc_id,section_id,start_char,"
     " output_schema_fields=text,tokens,section_id,doc_id,truncated,...",
     "prompts/list": "prompts=3, prompt_names=greet,plain,hello",

@@ -6,11 +6,12 @@ import pytest
 
 from tests.configuration import Config, Json, make_agent, make_preset
 from tests.e2e.test_check import DEAD, check
+from tests.local_tools import LOCAL_TOOLS
 from tests.mcp_servers.programs import raw_entry
 
 pytestmark = pytest.mark.e2e
 
-LOCAL_TOOLS = 6
+LOCAL = len(LOCAL_TOOLS)
 WORK = make_preset("work", tools=[("s1", "echo"), ("s1", "meta")])
 
 
@@ -46,18 +47,16 @@ def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
     assert (code, counted) == (
         0,
         [
-            ["all", "-", "all", str(LOCAL_TOOLS + 2), "2", "1", "1"],
-            ["none", "-", "none", str(LOCAL_TOOLS), "0", "0", "0"],
-            ["some", "-", "s1", str(LOCAL_TOOLS), "1", "1", "1"],
-            ["less", "less", "all", str(LOCAL_TOOLS + 1), "0", "0", "0"],
+            ["all", "-", "all", str(LOCAL + 2), "2", "1", "1"],
+            ["none", "-", "none", str(LOCAL), "0", "0", "0"],
+            ["some", "-", "s1", str(LOCAL), "1", "1", "1"],
+            ["less", "less", "all", str(LOCAL + 1), "0", "0", "0"],
         ],
     )
 
 
 def test_the_tokens_of_an_agent_are_those_of_its_tools(tmp_path: Path) -> None:
-    local = ["read_doc_section", "read_doc_pages", "read_doc_metadata"]
-    local += ["doc_local_search", "read_chunk_window", "list_available_tools"]
-    write(tmp_path, make_agent("reader", exclude=local))
+    write(tmp_path, make_agent("reader", exclude=[*LOCAL_TOOLS]))
     _, out, _ = check()
     of_preset = next(row for row in rows(out, "Presets") if "work" in row)
     (of_agent,) = rows(out, "Agents")
@@ -114,7 +113,7 @@ def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
     seen = rows(out, 'What agent "reader" sees')
     hidden = rows(out, 'Hidden from agent "reader"')
     assert (code, [row[0] for row in rows(out, "Agents")]) == (0, ["reader"])
-    assert (len(seen), seen[-1]) == (LOCAL_TOOLS + 1, ["tool", "s1:echo", "s1__echo"])
+    assert (len(seen), seen[-1]) == (LOCAL + 1, ["tool", "s1:echo", "s1__echo"])
     assert hidden == [
         ["tool", "s1", "meta", "preset"],
         ["prompt", "s1", "greet", "preset"],

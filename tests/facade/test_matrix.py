@@ -15,6 +15,7 @@ from tests.api.asking import EVERYTHING, ITEM, ITEM_7, TEXT
 from tests.configuration import make_agent, make_preset, write_json
 from tests.facade.entries import WAYS, Entry, Shown, Used, Who, entered
 from tests.facade.serving import Served, in_front_of_two
+from tests.local_tools import LOCAL_TOOLS
 
 ways = pytest.mark.parametrize(
     "way",
@@ -36,8 +37,8 @@ AGENTS = (
     make_agent("of_b", client_ids=["a-b"], exclude=[TEXT, "read_doc_pages", "whoami"]),
 )
 PAGES = "read_doc_pages"
-DOCUMENTS = ["doc_local_search", "read_chunk_window", "read_doc_metadata", "read_doc_section"]
-LOCAL = {"narrowed": {*DOCUMENTS, PAGES}, "of_b": set(DOCUMENTS)}
+DOCUMENTS = {*LOCAL_TOOLS} - {"list_available_tools"}
+LOCAL = {"narrowed": DOCUMENTS, "of_b": DOCUMENTS - {PAGES}}
 
 OFFERS = [
     ("tool", "a", "whoami"), ("tool", "a", "alpha"),

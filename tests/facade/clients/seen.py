@@ -4,18 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.local_tools import LOCAL_TOOLS
+
 Json = dict[str, Any]
 SECTION = ("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
 ECHO = ("s1:echo", {"text": "Привет"})
-TOOLS = [
-    "doc_local_search",
-    "list_available_tools",
-    "read_chunk_window",
-    "read_doc_metadata",
-    "read_doc_pages",
-    "read_doc_section",
-    "s1:echo",
-]
+TOOLS = sorted([*LOCAL_TOOLS, "s1:echo"])
 
 
 def report(tools: Sequence[str], section: Mapping[str, Any], echo: Mapping[str, Any]) -> Json:

@@ -13,6 +13,7 @@ from tests.facade.clients.test_clients import FIRST_GENERATION
 from tests.facade.entries import ByMcp
 from tests.facade.serving import Served
 from tests.facade.wire import in_front_of_one
+from tests.local_tools import LOCAL_TOOLS
 from tests.service import RESOURCES
 
 pytestmark = [pytest.mark.e2e]
@@ -112,8 +113,7 @@ SEEN = {
         ]
     ),
 }
-OURS = {"doc_local_search", "list_available_tools", "read_chunk_window", "read_doc_metadata",
-        "read_doc_pages", "read_doc_section"}  # fmt: skip
+OURS = {*LOCAL_TOOLS}
 
 
 @asynccontextmanager
