@@ -1,1 +1,4 @@
-"""The process that serves: the HTTP server with its bounds, and stdio."""
+"""The serving process: uvicorn with bounds on each connection, and the stdio server.
+
+``http_protocol`` has the bounds; the small modules beside it are parts of it.
+"""

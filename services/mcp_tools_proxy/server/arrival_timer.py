@@ -1,14 +1,14 @@
-"""How long a connection's next request may take to be there."""
+"""Bounds the time in which a connection's next request has to arrive."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class ArrivalTimer:
-    """Calls ``on_late`` when what was started is not stopped within ``timeout_s``.
+    """Calls ``on_late`` unless it is stopped within ``timeout_s`` after its start.
 
-    It is started and stopped for every request, so it keeps one timer of the event loop and looks
-    at the clock when that one ends: a timer for each request would cost 2 us.
+    It is started and stopped for every request. So it keeps one timer of the event loop, and
+    compares the clock when that fires: a timer for each request would cost 2 us.
     """
 
     def __init__(
@@ -21,18 +21,18 @@ class ArrivalTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to wait, unless that has begun."""
+        """Start to wait; no effect while started."""
         if self._due_at is None:
             self._due_at = self._loop.time() + self._timeout_s
             if self._timer is None:
                 self._timer = self._loop.call_at(self._due_at, self._check)
 
     def stop(self) -> None:
-        """Wait no more until the next start."""
+        """Stop waiting until the next start."""
         self._due_at = None
 
     def close(self) -> None:
-        """Wait never again."""
+        """Stop for good."""
         self._due_at = None
         if self._timer is not None:
             self._timer.cancel()

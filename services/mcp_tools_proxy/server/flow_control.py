@@ -1,4 +1,4 @@
-"""Whether a connection is read now, as uvicorn and its bounded protocol want it."""
+"""Pauses and resumes reading from a connection, for uvicorn and for our bounded protocol."""
 
 import asyncio
 import select
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from uvicorn.protocols.http.flow_control import FlowControl
 
 _SENDS_NO_MORE = getattr(select, "POLLRDHUP", 0)
-"""Asks whether the client closed its side; elsewhere than on Linux only a reset is seen."""
+"""The poll event of a client that closed its side; without it (not Linux) only resets are seen."""
 
 
 class PausableFlow(FlowControl):
-    """uvicorn's flow control, with a hold: until ``release`` nobody else resumes reading.
+    """uvicorn's flow control with a hold: until ``release``, uvicorn cannot resume reading.
 
-    While nothing is read nothing says that the client has gone, so it is looked for every
-    ``poll_s``; ``on_disconnect`` is called once.
+    While a connection is not read, asyncio does not report that the client has closed it. So the
+    socket is polled every ``poll_s`` seconds; ``on_disconnect`` is called once.
     """
 
     def __init__(
@@ -27,31 +27,31 @@ class PausableFlow(FlowControl):
         self.held = False
 
     def pause_reading(self) -> None:
-        """Read no more until ``resume_reading``."""
+        """Pause reading until ``resume_reading``."""
         super().pause_reading()
         self._poll_later()
 
     def hold(self) -> None:
-        """Read no more."""
+        """Pause reading until ``release``."""
         self.held = True
         self._transport.pause_reading()
         self._poll_later()
 
     def release(self) -> None:
-        """Read on, unless uvicorn paused meanwhile."""
+        """Resume reading, unless uvicorn has paused it meanwhile."""
         self.held = False
         if not self.read_paused:
             self._transport.resume_reading()
 
     def resume_reading(self) -> None:
-        """Read on as soon as nothing is held."""
+        """Resume reading now, or on ``release`` while held."""
         if self.held:
             self.read_paused = False
-        elif self.read_paused:  # seldom, and asked after each answer
+        elif self.read_paused:  # rarely true, though uvicorn calls this after each response
             super().resume_reading()
 
     def stop_polling(self) -> None:
-        """Look for the client no more: the connection is gone."""
+        """Stop polling: the connection is closed."""
         if self._poll_timer is not None:
             self._poll_timer.cancel()
 

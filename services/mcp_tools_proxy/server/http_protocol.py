@@ -1,4 +1,8 @@
-"""uvicorn's HTTP protocol with the bounds that neither it nor httptools has."""
+"""uvicorn's HTTP protocol with the bounds that neither uvicorn nor httptools has.
+
+Without them a client can hold memory and connections for ever: by heads and chunk lines of any
+size, by requests that never end, by responses that it does not read, by pipelining.
+"""
 
 import asyncio
 
@@ -15,25 +19,26 @@ from mcp_tools_proxy.server.upgrade_header import parser_behind_head
 log = structlog.get_logger()
 
 ARRIVAL_TIMEOUT_S = 30.0
-"""Seconds for a request to arrive with its body, from its first byte or the connection's begin."""
+"""Seconds for a request to arrive with its body, from its first byte or the connection's start."""
 
 STALL_TIMEOUT_S = 60.0
-"""Seconds in which a client has to read something of what waits for it."""
+"""Seconds in which a client has to read some of the data that waits for it."""
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Largest request line with its headers; as much for the line before a chunk, and for trailers."""
+"""Largest request line with its headers; also the limit of a chunk's size line and of trailers."""
 
 MAX_HEADERS = 256
-"""Headers of one request, and as many trailers: 64 KiB of the shortest took 0.7 MB."""
+"""Headers of one request, and as many trailers: 64 KiB of the shortest ones took 0.7 MB."""
 
 POLL_S = 1.0
-"""Seconds between two looks whether a client is still there of which nothing is read."""
+"""Seconds between two checks whether a client is still connected while it is not read from."""
 
 MAX_PENDING_REQUESTS = 8
-"""Requests of one connection that were read and are not answered yet."""
+"""Pending requests of one connection (HTTP pipelining)."""
 
 READ_BYTES = 32 * 1024
-"""What is parsed in one go: uvloop hands over up to 256 kB, which is 40,000 chunks of one byte."""
+"""Bytes that are parsed in one go: uvloop passes up to 256 kB, which is 40,000 one-byte chunks, and
+parsing them at once would block the event loop."""
 
 _BLANK_LINE = b"\r\n\r\n"
 _SPACE = ord(" ")
@@ -42,16 +47,17 @@ _TOO_MANY = "it sends requests ahead without waiting for answers"
 
 
 class _Refused(Exception):
-    """Raised in a callback to stop the parser: nothing that follows is looked at."""
+    """Raised in a callback to stop the parser: the bytes that follow are not parsed."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Bounds what one connection may send ahead, leave unread, and how long it may take.
+    """Bounds what one connection may send ahead and leave unread, and how long a request may take.
 
-    Hangs up on a request that is not there in time, on a head, a chunk's line or trailers over
-    MAX_HEAD_BYTES or MAX_HEADERS, and on who reads nothing. At most MAX_UNANSWERED requests wait
-    for their answers; one more ends the connection after those. Trailers are dropped: they would
-    come as headers, and could name another tenant than the one that was checked.
+    The connection is closed for a request that does not arrive in time, for a head, a chunk's size
+    line or trailers over MAX_HEAD_BYTES or MAX_HEADERS, and for a client that reads nothing. A
+    request beyond MAX_PENDING_REQUESTS closes it after the pending ones are answered. Trailers are
+    dropped: httptools would append them to the headers, where they could name another tenant than
+    the one that was checked.
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
@@ -62,21 +68,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._arrival = ArrivalTimer(self.loop, self.arrival_timeout_s, self._end_late)
         self._running: RequestResponseCycle | None = None
-        """What is being answered: ``cycle`` is the last request that was read."""
+        """The request that is being served, while ``cycle`` is the last one that was read."""
         self._rest = b""
-        """What was read and is not parsed yet."""
+        """Bytes that were read and are not parsed yet."""
         self._ended = False
-        """Whether nothing more is taken from this connection."""
+        """Whether further bytes of this connection are ignored."""
         self._data = self._tail = b""
-        """What is being parsed, and the last three bytes before it."""
+        """The bytes that are being parsed, and the last three bytes before them."""
         self._at = 0
-        """How far ``_data`` is known to be parsed."""
+        """Offset in ``_data`` up to which parsing is known to have come."""
         self._block_bytes = 0
-        """Bytes of a head, a chunk's line or trailers that came before ``_data``."""
+        """Bytes of an unfinished head, chunk size line or trailers that came before ``_data``."""
         self._in_message = self._in_body = self._in_chunk = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Start to wait for the first request."""
         super().connection_made(transport)
         self.flow: PausableFlow = PausableFlow(
             transport, on_disconnect=self._end_at_once, poll_s=self.poll_s
@@ -85,7 +91,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._arrival.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
+        """Stop all timers, and tell the running request that its client has disconnected."""
         self._rest = b""
         self._arrival.close()
         self._unread.stop()
@@ -96,7 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived, at most READ_BYTES in one go."""
+        """Parse the received bytes, at most READ_BYTES in one go."""
         if self._ended:
             return
         if self.timeout_keep_alive_task is not None:
@@ -122,7 +128,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._data = b""
 
     def _ignore_upgrade(self, end: int) -> None:
-        """Take what follows the head, which ends at ``end``, for its body and further requests."""
+        """Parse the bytes behind ``end``, the end of a head, as HTTP: see upgrade_header.py."""
         data, self._data = self._data, self._data[:end]
         self._keep_place()
         self.parser, head = parser_behind_head(self, self.scope["headers"], self.parser)
@@ -139,7 +145,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.data_received(data)
 
     def _keep_place(self) -> None:
-        """Count what of a head, a chunk's line or trailers is there so far."""
+        """Count the bytes so far of an unfinished head, chunk size line or trailers."""
         data = self._data
         self._block_bytes += len(data) - self._at
         self._tail = data[-3:] if len(data) >= 3 else (self._tail + data)[-3:]
@@ -147,19 +153,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_Refused(_TOO_LARGE))
 
     def on_message_begin(self) -> None:
-        """Wait for the rest of a request that has begun. Raises _Refused for one too many."""
-        if (
-            len(self.pipeline) >= MAX_PENDING_REQUESTS - 1
-        ):  # those that wait for the one that is served
+        """Start to wait for the rest of a request. Raises _Refused for one too many."""
+        # the request that is being served is not in the pipeline
+        if len(self.pipeline) >= MAX_PENDING_REQUESTS - 1:
             raise _Refused(_TOO_MANY)
         self._in_message, self._block_bytes = True, 0
-        while self._data[self._at] < _SPACE:  # line ends, which a parser skips before a request
+        while self._data[self._at] < _SPACE:  # blank lines, which a parser skips before a request
             self._at += 1
         super().on_message_begin()
         self._arrival.start()
 
     def on_headers_complete(self) -> None:
-        """Take the head. Raises _Refused for one that is too large."""
+        """Handle a complete head. Raises _Refused for one that is too large."""
         if self._block_bytes:
             self._end_block(self._end_of_lines())
         else:
@@ -171,32 +176,32 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = True
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Handle a piece of a body."""
         self._at += len(body)
         self._in_chunk = True
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
-        """Take the line before a chunk. Raises _Refused for one that is too large."""
+        """Handle a chunk's size line. Raises _Refused for one that is too large."""
         self._end_block(self._end_of_line())
         self._in_chunk = False
 
     def on_chunk_complete(self) -> None:
-        """Take the line end after a chunk, or all that follows the last one, which is empty."""
+        """Handle the end of a chunk; of the last one, which is empty, the trailers."""
         if self._in_chunk:
             self._end_block(self._end_of_line())
         else:
             self._end_block(self._end_of_lines(line_before=True))
 
     def on_message_complete(self) -> None:
-        """Have the whole request, unless the parser stops before a body: see _ignore_upgrade."""
+        """Handle the end of a request, unless the parser stops before its body: _ignore_upgrade."""
         if self.parser.should_upgrade():
             return
         self._in_message = self._in_body = False
         self._arrival.stop()
         super().on_message_complete()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
-            # answered before its body was there: uvicorn would keep the connection for ever
+            # answered before its body had arrived: uvicorn would keep the connection for ever
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -207,12 +212,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread.start()
 
     def pause_writing(self) -> None:
-        """Wait for the client to read, but not for ever."""
+        """Pause writing until the client reads, at most for the stall time-out."""
         super().pause_writing()
         self._unread.start()
 
     def resume_writing(self) -> None:
-        """Write on."""
+        """Resume writing."""
         self._unread.stop()
         super().resume_writing()
 
@@ -224,9 +229,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._data.index(b"\n", self._at) + 1
 
     def _end_of_lines(self, *, line_before: bool = False) -> int:
-        """Return where the blank line ends that ends a head, or trailers after the ``line_before``.
+        """Return the offset behind the blank line of a head, or of trailers with ``line_before``.
 
-        The four bytes of it may have come in several reads.
+        Its four bytes may have come in several reads.
         """
         known = len(self._tail)
         begin = 0 if self._block_bytes else max(0, known + self._at - 2)
@@ -234,13 +239,13 @@ class BoundedProtocol(HttpToolsProtocol):
         return found + len(_BLANK_LINE) - known
 
     def _end_block(self, end: int) -> None:
-        """Go on behind a head, a chunk's line or trailers. Raises _Refused for too large ones."""
+        """Move behind a head, chunk size line or trailers. Raises _Refused for too large ones."""
         if self._block_bytes + end - self._at > MAX_HEAD_BYTES:
             raise _Refused(_TOO_LARGE)
         self._block_bytes, self._at = 0, end
 
     def _refuse(self, cause: BaseException | None) -> None:
-        """Refuse what the parser stopped at; whatever was asked before it is still answered."""
+        """Refuse the request at which the parser stopped; requests before it are still answered."""
         is_ours = isinstance(cause, _Refused)
         reason = str(cause) if is_ours else "it is not HTTP"
         is_waited_for = bool(self.pipeline) or self._is_serving_another
@@ -253,19 +258,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_serving_another(self) -> bool:
-        """Whether a request that came before the one that is arriving waits for its answer."""
+        """Whether a request before the arriving one is pending."""
         if self._in_body or self.cycle is None:
             return False
         return not self.cycle.response_complete
 
     def _end_late(self) -> None:
-        if self.flow.read_paused:  # it is our turn: the rest is not read before others are answered
+        if self.flow.read_paused:  # reading is paused by us: not the client's fault
             self._arrival.start()
         else:
             self._hang_up("it did not arrive in time")
 
     def _end_after_answers(self, reason: str) -> None:
-        """Read no more, and close when the last request that was read is answered."""
+        """Stop reading, and close when the last request that was read is answered."""
         log.warning("request.dropped", reason=reason)
         self._ended = True
         self._arrival.stop()
@@ -283,7 +288,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end_at_once()
 
     def _end_at_once(self) -> None:
-        """Close the connection as soon as what was written is read."""
+        """Close the connection once the client has read all data, or after the stall time-out."""
         self._ended = True
         if not self.transport.is_closing():
             self.transport.close()

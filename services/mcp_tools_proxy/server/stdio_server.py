@@ -12,7 +12,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.body import BodyLimits
 
 LEFTOVER_GRACE_S = 1.0
-"""How long the answers of calls that were cut off may take to go out."""
+"""Seconds for the responses of cancelled calls to be sent."""
 
 
 def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
@@ -28,7 +28,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:
-        # many clients list once, and never ask again
+        # many clients list only once, so wait for the servers that connect now
         await gateway.pool.wait_first_attempts(settings.startup_wait_s)
         serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -40,7 +40,7 @@ async def _serve(settings: Settings, caller: Caller) -> None:
 def _stop(
     gateway: Gateway, serving: asyncio.Task[None], tasks: asyncio.TaskGroup, grace_s: float
 ) -> None:
-    """Let the calls in flight finish, within the grace; a second signal stops at once."""
+    """Stop once the calls in flight have finished, within the grace; a second signal cancels."""
     if gateway.lifecycle.phase is Phase.STOPPING:
         serving.cancel()
         return

@@ -1,4 +1,4 @@
-"""Ends a connection whose client reads nothing of what waits for it."""
+"""Closes a connection whose client does not read the data that waits for it."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ log = structlog.get_logger()
 
 
 class UnreadWatch:
-    """Gives up a ``transport`` of which nothing is read for ``timeout_s`` once it is watched."""
+    """Drops a ``transport`` whose client reads nothing for ``timeout_s`` s after ``start``."""
 
     def __init__(self, transport: asyncio.Transport, timeout_s: float) -> None:
         self._transport = transport
@@ -20,14 +20,14 @@ class UnreadWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """See to it that what waits to be read does not wait for ever."""
+        """Start to watch; no effect while watching, or without unread data."""
         waiting_bytes = self._transport.get_write_buffer_size()
         if self._timer is None and waiting_bytes:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._timeout_s, self._check, waiting_bytes)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -42,7 +42,7 @@ class UnreadWatch:
 
 
 def _drop(transport: asyncio.Transport) -> None:
-    """End a connection with what is unsent: the system would go on offering it for minutes."""
+    """Reset a connection and discard unsent data: the system would resend it for minutes."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
     transport.abort()

@@ -23,17 +23,17 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 log = structlog.get_logger()
 
 COLLECT_AFTER = 20_000
-"""Objects made, less those that went again, before the collector looks at the young ones."""
+"""Net new objects before the garbage collector scans the young generation."""
 
 LEFTOVER_GRACE_S = 1
-"""Seconds for answers still being sent when the calls themselves are over."""
+"""Seconds for responses that are still being sent when all calls have finished."""
 
 
 class GracefulServer(uvicorn.Server):
-    """On the first signal refuses new calls but lets those in flight finish, within the grace.
+    """On the first signal refuses new calls and waits for those in flight, within the grace.
 
-    The listener stays open meanwhile, so that a new call is told SHUTTING_DOWN rather than cut
-    off; a second signal stops at once. uvicorn asks ``on_tick`` ten times a second.
+    The listener stays open meanwhile, so that a new call gets SHUTTING_DOWN instead of a refused
+    connection. A second signal stops at once. uvicorn calls ``on_tick`` ten times a second.
     """
 
     def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, *, grace_s: float) -> None:
@@ -43,7 +43,7 @@ class GracefulServer(uvicorn.Server):
         self._stop_by: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application and tell where it listens."""
+        """Start the application and log the address."""
         await super().startup(sockets)
         _tune_garbage_collector()
         if self.started and sockets:
@@ -63,7 +63,7 @@ class GracefulServer(uvicorn.Server):
                 flush_logs()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop; uvicorn installs this for SIGINT and SIGTERM."""
+        """Start to stop; uvicorn installs this for SIGINT and SIGTERM."""
         if self._stop_by is not None or not self.started:
             super().handle_exit(sig, frame)
             return
@@ -72,7 +72,7 @@ class GracefulServer(uvicorn.Server):
         self._stop_by = time.monotonic() + self._grace_s
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell uvicorn to exit once no call is in flight, or when the grace is over."""
+        """Make uvicorn exit once no call is in flight, or when the grace is over."""
         if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
             self.should_exit = True  # the gateway's background work failed: better a restart
         if self._stop_by is not None:
@@ -85,10 +85,10 @@ class GracefulServer(uvicorn.Server):
 
 
 def _tune_garbage_collector() -> None:
-    """Keep what lives as long as the process out of the garbage collector's sight.
+    """Exclude objects that live as long as the process from garbage collection.
 
-    Modules, models and routes are half a million objects. Walking them took 110 ms each time, every
-    thousand calls or so: a quarter of a call's CPU, and the slowest calls' whole delay.
+    Modules, models and routes are half a million objects. Scanning them took 110 ms each time,
+    about every thousand calls: a quarter of a call's CPU, and the whole delay of the slowest calls.
     """
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 10, 10)
@@ -111,7 +111,7 @@ def build_server(settings: Settings) -> GracefulServer:
         app,
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # web/peers.py reads them, of trusted proxies only
+        proxy_headers=False,  # web/client_address.py reads them, of trusted proxies only
         ws="none",
         http=partial(LimitedProtocol, limit=ConnectionLimit()),  # type: ignore[arg-type]
         server_header=False,
