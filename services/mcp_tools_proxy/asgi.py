@@ -1,4 +1,4 @@
-"""ASGI entry for servers that load ``mcp_tools_proxy.asgi:app`` themselves."""
+"""ASGI entry point for other servers (uvicorn, gunicorn): ``mcp_tools_proxy.asgi:app``."""
 
 import sys
 

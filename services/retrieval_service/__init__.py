@@ -1,5 +1,5 @@
 """A small reference Retrieval Service: the chunk-window endpoint over a folder of documents.
 
-It shares the document file format and the cutting of chunks with the gateway, so that their chunk
-ids agree, and nothing else of it. README.md here is the HTTP contract for a service in its place.
+Both it and the gateway read the same document files and cut chunks by the same code, so their chunk
+ids agree. README.md here is the HTTP contract for services that replace it.
 """

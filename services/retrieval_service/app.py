@@ -31,7 +31,7 @@ from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from retrieval_service.settings import RetrievalSettings
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"
-"""Where the endpoint lives; the gateway's ``retrieval_window_url`` ends in it."""
+"""Path of the endpoint; the gateway's ``retrieval_window_url`` ends in it."""
 
 MAX_REQUEST_BYTES = 64 * 1024
 """A larger request is refused; a valid one is below 4 KiB."""
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 class Unauthenticated(ProxyError):
-    """The bearer token is missing or another one."""
+    """The bearer token is missing or wrong."""
 
     code = "UNAUTHENTICATED"
 
@@ -87,7 +87,7 @@ class Health(BaseModel):
 
 
 def create_app(settings: RetrievalSettings) -> FastAPI:
-    """Build the service; its lifespan loads the documents folder and follows it."""
+    """Build the service; its lifespan loads the documents folder and watches it."""
     metrics = Metrics()
     seed = seed_documents() if settings.mock_mode else ()
     repository = InMemoryRepository(documents=(), hide_foreign_documents=False, metrics=metrics)
@@ -138,8 +138,8 @@ def _check_token(request: Request, token: SecretStr | None) -> None:
     if token is None:
         return
     expected = f"Bearer {token.get_secret_value()}".encode()
-    given = request.headers.get("Authorization", "").encode("latin-1")
-    if not hmac.compare_digest(given, expected):
+    received = request.headers.get("Authorization", "").encode("latin-1")
+    if not hmac.compare_digest(received, expected):
         raise Unauthenticated("send Authorization: Bearer with this service's token")
 
 

@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, show
+from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, print_findings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
@@ -28,7 +28,7 @@ NOTHING = Findings(
 def shown(findings: Findings, *, width: int = 200) -> str:
     """Print findings."""
     out = StringIO()
-    show(findings, Console(file=out, width=width), offers=True)
+    print_findings(findings, Console(file=out, width=width), offers=True)
     return out.getvalue()
 
 

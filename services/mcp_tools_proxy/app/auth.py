@@ -1,4 +1,4 @@
-"""Builds what knows whom a token stands for, as the settings say."""
+"""Builds the token verifier and the authenticator that the settings select."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,43 +10,43 @@ from mcp_tools_proxy.settings.settings import Settings
 
 
 class Tokens(TokenVerifier, Protocol):
-    """Knows tokens, as long as ``run`` follows where they, or their keys, are kept."""
+    """A TokenVerifier whose tokens or keys are reloaded while ``run`` runs."""
 
     async def load(self) -> None:
-        """Read what is quick to read."""
+        """Load tokens or keys at the start, as far as that is quick."""
         ...
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Reload tokens or keys when they change, until cancelled."""
         ...
 
     def state(self) -> Mapping[str, object]:
-        """Tell how it is, for readiness."""
+        """Return the state for readiness reports."""
         ...
 
 
 def build_tokens(settings: Settings) -> Tokens | None:
-    """Give what ``auth_mode`` asks for, None for none. Raises ValueError for an unusable URL.
+    """Build the verifier of ``auth_mode``, None for none. Raises ValueError for an invalid URL.
 
-    Each part is imported where it is needed: the libraries behind JWTs take long to load.
+    Modules are imported where they are used: the libraries for JWTs are slow to load.
     """
     if settings.auth_mode == "token" and settings.tokens_file is not None:
         from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier  # noqa: PLC0415 - see above
 
         return TokenFileVerifier(settings.tokens_file)
     if settings.auth_mode == "jwt":
-        return _signed_tokens(settings)
+        return _build_jwt_verifier(settings)
     return None
 
 
-def build_identity(settings: Settings, tokens: Tokens | None) -> Authenticator:
-    """Give the identity that every entry asks; the admin token counts among ``tokens``."""
+def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authenticator:
+    """Build the authenticator of all entries; it accepts the admin token as well as ``tokens``."""
     if tokens is None or settings.admin_token is None:
         return Authenticator(tokens)
     return Authenticator(AdminTokenVerifier(settings.admin_token.get_secret_value(), tokens))
 
 
-def _signed_tokens(settings: Settings) -> Tokens:
+def _build_jwt_verifier(settings: Settings) -> Tokens:
     from mcp_tools_proxy.auth.claims import ClaimNames  # noqa: PLC0415 - see build_tokens
     from mcp_tools_proxy.auth.jwks_file import JwksFile  # noqa: PLC0415
     from mcp_tools_proxy.auth.jwks_url import JwksUrl  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """Composition root of the gateway: every object is built once, opened and closed in reading order.
 
-What is built here knows nothing of HTTP routes: ``app`` puts them in front.
+Nothing here knows HTTP routes: ``app.http`` puts them in front.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import structlog
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
-from mcp_tools_proxy.app.auth import build_identity, build_tokens
+from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.config.active import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
@@ -50,13 +50,13 @@ from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
 
 PROBLEMS_SHOWN = 20
-"""How many problems of the configuration a readiness report tells."""
+"""Configuration problems listed in a readiness report."""
 
 log = structlog.get_logger()
 
 
 class Gateway:
-    """Every object of one gateway; ``run`` opens and closes those that own something."""
+    """Every object of one gateway; ``lifespan`` opens and closes those with resources."""
 
     def __init__(
         self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
@@ -64,7 +64,7 @@ class Gateway:
         self._warnings, self._log_level = settings.warnings, settings.log_level
         self.lifecycle = Lifecycle()
         self.tokens = build_tokens(settings)
-        self.identity = build_identity(settings, self.tokens)
+        self.identity = build_authenticator(settings, self.tokens)
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.repository = InMemoryRepository(
@@ -107,7 +107,7 @@ class Gateway:
             lifecycle=self.lifecycle,
             max_result_bytes=settings.max_result_bytes,
             on_finish=telemetry,
-            on_start=telemetry.entered,
+            on_start=telemetry.log_start,
         )
         self.subscriptions = Subscriptions(
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
@@ -157,7 +157,7 @@ class Gateway:
         )
 
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """Tell how each server of mcp.json is, in its order."""
+        """Return the status of each server, in the order of mcp.json."""
         return merge_statuses(self.pool.statuses, self.reloader.configuration)
 
     def _servers_changed(self) -> None:
@@ -180,10 +180,10 @@ class Gateway:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Load documents and configuration, then serve until left; what was opened is closed.
+        """Load documents and configuration, serve inside the block, close everything afterwards.
 
-        The downstream servers are connected to meanwhile: only readiness waits for them, and calls
-        that need one.
+        Downstream servers connect in the background: only readiness and calls that need a server
+        wait for them.
         """
         warn = log.error if self._log_level == "error" else log.warning  # seen at every level
         for warning in self._warnings:
@@ -219,7 +219,7 @@ class Gateway:
 
 
 def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigFolder:
-    """Give the configuration folder, with the defaults that the settings name."""
+    """Build the configuration folder, with the defaults of the settings."""
     return ConfigFolder(
         settings.config_dir,
         load_configuration=partial(

@@ -41,13 +41,13 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
-"""Headers of answers that pages of ``allowed_origins`` may read."""
+"""Response headers that web pages of ``allowed_origins`` may read (CORS)."""
 
 
 def create_app(
     settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
 ) -> FastAPI:
-    """Build the service. ``retrieval_transport`` stands in for the network in tests.
+    """Build the service. ``retrieval_transport`` replaces the network in tests.
 
     The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``, the
     connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
@@ -74,7 +74,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # we tell our own
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # the service has its own
     )
     app.state.gateway = gateway
     app.state.facade = facade
@@ -90,8 +90,8 @@ def create_app(
     catalog = CatalogEndpoints(
         endpoints, gateway.identity, gateway.registry, gateway.first_attempts
     )
-    asked_most = execute.routes()
-    app.router.routes[:0] = (*asked_most, *catalog.routes())
+    fast_routes = execute.routes()
+    app.router.routes[:0] = (*fast_routes, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     gate = AdminGate(admin_token, host=settings.host, authenticator=gateway.identity)
     app.include_router(preset_routes(gateway.reloader, endpoints, gateway.identity, gate))
@@ -107,7 +107,7 @@ def create_app(
         )
     )
     add_error_handlers(app)
-    app.add_middleware(FastRouter, routes=[*asked_most, *facade.routes()])
+    app.add_middleware(FastRouter, routes=[*fast_routes, *facade.routes()])
     if gateway.identity.needs_token:
         app.add_middleware(
             TokenGate, authenticator=gateway.identity, refusals=refusals, answer=_refuse_token
@@ -131,7 +131,7 @@ def create_app(
 
 
 def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
-    """Answer as the entry that was asked does: MCP's clients expect JSON-RPC."""
+    """Build the error response in the format of the entry: MCP clients expect JSON-RPC."""
     answer = json_rpc_error_response if scope["path"].startswith("/mcp") else error_response
     return answer(error, trace_id)
 

@@ -1,4 +1,4 @@
-"""Builds what serves MCP over the gateway: the facade's server, and the connector under one."""
+"""Builds the MCP server over the gateway, and the connector that serves a remote backend."""
 
 import ssl
 from functools import partial
@@ -22,7 +22,7 @@ def build_server(
 ) -> GatewayMcpServer:
     """Build a server over the gateway; ``caller_of`` tells who sent a request.
 
-    With ``one_tenant`` that is always the same tenant, which need not leave room to others.
+    With ``one_tenant`` that is always the same tenant, which may then use all streams.
     """
     limit = settings.max_sessions
     return GatewayMcpServer(
@@ -37,7 +37,7 @@ def build_server(
 
 
 def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
-    """Build the connector and its line in readiness reports, None while no backend is named.
+    """Build the connector and its line in readiness reports; None if no backend is configured.
 
     Raises ValueError for a bad CA file.
     """
@@ -53,7 +53,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         server_identifier=settings.remote_identifier,
         link=LinkRules(
             url=url,
-            trust=_trust(settings, url),
+            trust=_tls_context(settings, url),
             max_frame_bytes=settings.remote_max_frame_bytes,
             keepalive_s=settings.remote_keepalive_s,
         ),
@@ -67,7 +67,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         rules,
         _token(settings),
         MessageSessions(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
-        # many backends list once, and never ask again
+        # many backends list once and never again
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         metrics=gateway.metrics,
     )
@@ -78,7 +78,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
 
 
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
-    """Say why nothing can be listed or used by ``caller`` now, whatever the backend asks."""
+    """Return why every request of ``caller`` would be refused now, None if it would not."""
     try:
         gateway.registry.current.access.viewer_for(caller)
     except ProxyError as error:
@@ -86,8 +86,11 @@ def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
     return None
 
 
-def _trust(settings: Settings, url: str) -> ssl.SSLContext | None:
-    """Give who may vouch for the backend, None where nobody is asked. Raises ValueError."""
+def _tls_context(settings: Settings, url: str) -> ssl.SSLContext | None:
+    """Return the TLS context for the backend (custom CA file or system store); None for ws://.
+
+    Raises ValueError for a bad CA file.
+    """
     if not url.startswith("wss:"):
         return None
     try:

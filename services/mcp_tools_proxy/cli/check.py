@@ -1,4 +1,4 @@
-"""The ``check`` command: is the configuration good, and does every server answer (contract §8)?
+"""The ``check`` command: validates the configuration and connects to every server (contract §8).
 
 Tables go to stdout, progress and the log to stderr.
 """
@@ -16,7 +16,7 @@ from rich.console import Console
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.auth.token_format import read_lines
-from mcp_tools_proxy.cli.check_report import lines, show
+from mcp_tools_proxy.cli.check_report import lines, print_findings
 from mcp_tools_proxy.cli.upgrade_notes import upgrade_notes
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.report import (
@@ -32,10 +32,10 @@ from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN_WIDTH = 200
-"""Columns where the output is no terminal."""
+"""Width of the output, in columns, when it is no terminal."""
 
 EXTRA_S = 5.0
-"""What a connect time-out is given beyond itself before a server counts as not connecting."""
+"""Seconds after its connect time-out until a server counts as not connecting."""
 
 
 def check(
@@ -47,13 +47,12 @@ def check(
     verbose: bool,
     upgrade: bool,
 ) -> bool:
-    """Check a configuration folder and print what was found; say whether all is well.
+    """Check a configuration folder and print the findings; return whether there are no faults.
 
-    With ``offers`` the names of all that the servers have are there, too, with ``agent`` all that
-    this agent sees, with ``verbose`` the log, in which is what servers write to their stderr, and
-    with ``upgrade`` what changed and concerns this configuration.
-    Raises BadParameter when no profile is named ``agent``, SettingsError when a setting is of no
-    use.
+    ``offers`` adds the names of all items of the servers, ``agent`` the view of this agent,
+    ``verbose`` the log, which includes servers' stderr, and ``upgrade`` the changes of this version
+    that concern the configuration. Raises BadParameter when no profile is named ``agent``,
+    SettingsError when a setting is invalid.
     """
     configure_logging(settings.log_level if verbose else "error", sys.stderr)
     try:
@@ -81,12 +80,12 @@ def check(
     if upgrade:
         servers = tuple(files.configuration.servers.values())
         lines(console, "Before you upgrade", upgrade_notes(settings, servers))
-    show(findings, console, offers=offers)
+    print_findings(findings, console, offers=offers)
     return findings.good
 
 
 def _token_problems(settings: Settings) -> list[Problem]:
-    """Return what is wrong with the tokens file, where tokens are asked for."""
+    """Return the problems of the tokens file, in ``auth_mode`` token."""
     path = settings.tokens_file
     if settings.auth_mode != "token" or path is None:
         return []
@@ -102,7 +101,7 @@ def _token_problems(settings: Settings) -> list[Problem]:
 
 
 def _check_agent(name: str, files: Files) -> None:
-    """Raise BadParameter unless there is a profile of that name."""
+    """Raise BadParameter unless agents.json has a profile of that name."""
     profiles = files.agents.profiles
     if name in profiles:
         return
@@ -116,9 +115,9 @@ def _check_agent(name: str, files: Files) -> None:
 async def _inspect(
     gateway: Gateway, files: Files, require_agent: bool | None, agent: str | None
 ) -> Findings:
-    """Connect to every server at once, each within its own time-out; none is left behind.
+    """Connect to all servers at once, each within its own time-out; all are closed at the end.
 
-    Of the gateway only what reads the files and talks to the servers is run.
+    Of the gateway only the reloader, the pool and the dialer are run.
     """
     task = asyncio.current_task()
     if task is not None:
@@ -145,7 +144,7 @@ async def _inspect(
 
 @contextmanager
 def _progress(count: int) -> Iterator[None]:
-    """Show on a terminal that something is going on."""
+    """Show a spinner on a terminal while servers connect."""
     console = Console(stderr=True)
     if not console.is_terminal or not count:
         yield

@@ -1,4 +1,4 @@
-"""How ``check`` prints what it found. What servers and files say is shown escaped."""
+"""Prints the findings of ``check`` as tables. Texts of servers and files are escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,11 +12,11 @@ from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
 from mcp_tools_proxy.wire.text import printable, quote
 
 NAMES_SHOWN = 5
-"""How many names one cell of a table shows."""
+"""Names listed in one cell of a table."""
 
 
-def show(findings: Findings, console: Console, *, offers: bool) -> None:
-    """Print what was found, tables first, the verdict last."""
+def print_findings(findings: Findings, console: Console, *, offers: bool) -> None:
+    """Print the findings: tables first, the verdict last."""
     _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in findings.servers])
     if offers:
         _table(
@@ -139,7 +139,7 @@ def _server_row(server: ServerStatus) -> tuple[str, ...]:
 
 
 def _offers(counts: Mapping[str, int]) -> str:
-    """Say what a server has: ``3 tools, 1 prompt``."""
+    """Return the numbers of a server's items: ``3 tools, 1 prompt``."""
     offered = [
         _count(counts.get(f"{noun}s", 0), noun.replace("_", " "))
         for noun in ("tool", "prompt", "resource", "resource_template")
@@ -182,7 +182,7 @@ def _agent_row(found: AgentFindings) -> tuple[str, ...]:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Show the first of several names, and how many more there are."""
+    """Join the first of several names, and append how many more there are."""
     left_out = len(names) - NAMES_SHOWN
     shown = ", ".join(names[:NAMES_SHOWN])
     return f"{shown} and {left_out} more" if left_out > 0 else shown
@@ -204,7 +204,7 @@ def _table(
 
 
 def lines(console: Console, title: str, texts: Iterable[str]) -> None:
-    """Print lines under a title, escaped; nothing where there are none."""
+    """Print lines under a title, escaped; print nothing without lines."""
     shown = [printable(text) for text in texts]
     if shown:
         console.print(Text(title, style="bold"))

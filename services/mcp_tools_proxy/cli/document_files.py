@@ -1,4 +1,4 @@
-"""The ``documents`` commands on what lies in the documents folder: list, show, remove."""
+"""The ``documents`` commands for files in the documents folder: list, show, remove."""
 
 import json
 import sys
@@ -59,7 +59,7 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
 
         Title, tags, pages, those without text, size, file and sections.
         """
-        if not _print_one(_Held(documents_path or default_path(), tenant), doc_id, as_json):
+        if not _print_one(_TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
             raise typer.Exit(1)
 
     @app.command("remove")
@@ -72,13 +72,15 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
 
         On a terminal it asks before. What is not there is named, and the exit code is 1.
         """
-        held = _Held(documents_path or default_path(), tenant)
-        if not _remove_all(held, list(dict.fromkeys(doc_ids)), ask=not yes and sys.stdin.isatty()):
+        files = _TenantFiles(documents_path or default_path(), tenant)
+        if not _remove_all(
+            files, list(dict.fromkeys(doc_ids)), confirm=not yes and sys.stdin.isatty()
+        ):
             raise typer.Exit(1)
 
 
-class _Held:
-    """What the folder holds of one tenant, as it was when this was made."""
+class _TenantFiles:
+    """One tenant's documents in the folder, as scanned at construction."""
 
     def __init__(self, root: Path, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -99,7 +101,7 @@ class _Held:
         return files_of(self._root, self._files, self._selection, pair)
 
     def print_missing(self, doc_id: str) -> None:
-        """Say what is wrong with the file in the document's place, or that there is none."""
+        """Print the problem of the file at the document's path, or that there is none."""
         broken = self.files(doc_id)
         for path in broken:
             typer.echo(f"{self._shown(path)}: {self._files[path].reason}", err=True)
@@ -114,7 +116,7 @@ class _Held:
         """Remove the document's files and print each; False when one cannot be removed."""
         for path in self.files(doc_id):
             try:
-                path.unlink(missing_ok=True)  # another removal may have been faster
+                path.unlink(missing_ok=True)  # another process may have removed it
             except OSError as error:
                 typer.echo(f"{self._shown(path)}: cannot be removed: {error.strerror}", err=True)
                 return False
@@ -125,16 +127,16 @@ class _Held:
         return self._shown_root / path.relative_to(self._root)
 
 
-def _remove_all(held: _Held, doc_ids: list[str], *, ask: bool) -> bool:
-    """Remove the documents and print what came of it; say whether all are gone that were named."""
-    there = [doc_id for doc_id in doc_ids if held.files(doc_id)]
+def _remove_all(files: _TenantFiles, doc_ids: list[str], *, confirm: bool) -> bool:
+    """Remove the documents and print the results; return whether all were found and removed."""
+    there = [doc_id for doc_id in doc_ids if files.files(doc_id)]
     for doc_id in doc_ids:
         if doc_id not in there:
-            held.print_missing(doc_id)
-    if there and ask and not _confirmed(held.tenant_id, there):
+            files.print_missing(doc_id)
+    if there and confirm and not _confirmed(files.tenant_id, there):
         typer.echo("nothing was removed", err=True)
         return False
-    removed = [held.remove(doc_id) for doc_id in there]
+    removed = [files.remove(doc_id) for doc_id in there]
     return all(removed) and len(there) == len(doc_ids)
 
 
@@ -145,7 +147,7 @@ def _confirmed(tenant_id: str, doc_ids: list[str]) -> bool:
 
 
 def counted(number: int, noun: str) -> str:
-    """Spell how many there are."""
+    """Return number and noun, in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -177,11 +179,11 @@ def _print_list(root: Path, tenant: str | None) -> None:
         typer.echo(f"{name}: {reason}", err=True)
 
 
-def _print_one(held: _Held, doc_id: str, as_json: bool) -> bool:
-    """Print what is known of one document; say whether it is there."""
-    found = held.document(doc_id)
+def _print_one(files: _TenantFiles, doc_id: str, as_json: bool) -> bool:
+    """Print the facts of one document; return whether it exists."""
+    found = files.document(doc_id)
     if found is None:
-        held.print_missing(doc_id)
+        files.print_missing(doc_id)
         return False
     document, path = found
     try:

@@ -1,4 +1,4 @@
-"""The ``documents`` commands: import files; ``cli_document_files`` has list, show and remove.
+"""The ``documents import`` command; ``cli.document_files`` has list, show and remove.
 
 Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
 names the file; the other files go on, and the exit code is 1.
@@ -49,8 +49,8 @@ _Replace = Annotated[bool, typer.Option("--replace", help="Overwrite documents t
 def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
     """Build the ``documents`` sub-command.
 
-    ``default_path`` gives the folder when ``--documents-path`` is not there; it is called only
-    when a command runs, and may raise ``typer.Exit``.
+    ``default_path`` returns the folder for a command without ``--documents-path``; it is called
+    only when a command runs, and may raise ``typer.Exit``.
     """
     app = typer.Typer(
         name="documents",
@@ -84,7 +84,7 @@ def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the options say of the files."""
+    """The options of one ``documents import``, for all its files."""
 
     tenant_id: str
     doc_id: str | None
@@ -92,7 +92,7 @@ class _Wanted:
     tags: tuple[str, ...]
 
     def options(self, path: Path) -> ImportOptions:
-        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names taken apart
+        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names decomposed (NFD)
         doc_id = stem if self.doc_id is None else self.doc_id
         return ImportOptions(
             tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
@@ -100,17 +100,17 @@ class _Wanted:
 
 
 def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
-    """Import each file and print what came of it; say whether all went well."""
+    """Import each file and print the results; return whether all succeeded."""
     # Here, because the importers' libraries are slow to load and serving needs none of them.
     from mcp_tools_proxy.documents.importers.kinds import import_file, warning_about  # noqa: PLC0415
 
-    held = set() if replace else _held_in(root.absolute())
+    existing = set() if replace else _existing_documents(root.absolute())
     done: set[str] = set()
     failed = False
     for number, path in enumerate(files, start=1):
         options = wanted.options(path)
         try:
-            _check_unused(options, done, held)
+            _check_unused(options, done, existing)
             with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
                 document = import_file(path, options, show_pages)
             written = _write(root, document, replace=replace)
@@ -132,15 +132,15 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
     return not failed
 
 
-def _held_in(root: Path) -> set[tuple[str, str]]:
-    """Give the (tenant_id, doc_id) that the folder holds, under whatever file names."""
+def _existing_documents(root: Path) -> set[tuple[str, str]]:
+    """Return the (tenant_id, doc_id) of all documents in the folder, under any file names."""
     return set(select_documents(root, scan_folder(root, {})).documents)
 
 
-def _check_unused(options: ImportOptions, done: set[str], held: set[tuple[str, str]]) -> None:
+def _check_unused(options: ImportOptions, done: set[str], existing: set[tuple[str, str]]) -> None:
     if options.doc_id in done:
         raise ImportFailed(f"another of these files is {options.doc_id} already")
-    if (options.tenant_id, options.doc_id) in held:
+    if (options.tenant_id, options.doc_id) in existing:
         raise ImportFailed(f"document {options.doc_id} exists, use --replace to overwrite it")
 
 

@@ -94,8 +94,8 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     Settings come from MCP_PROXY_* and .env.
     """
     settings = _load(Settings)
-    given = {"host": host, "port": port}
-    settings = settings.model_copy(update={k: v for k, v in given.items() if v is not None})
+    overrides = {"host": host, "port": port}
+    settings = settings.model_copy(update={k: v for k, v in overrides.items() if v is not None})
     configure_logging(settings.log_level, sys.stdout)
     gc.disable()  # what is imported now stays; the server turns it on again once it has started
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it

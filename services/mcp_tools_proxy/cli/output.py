@@ -1,4 +1,4 @@
-"""Rows of a command: a table on a terminal, lines with tabs for a program that reads them."""
+"""Prints a command's rows: as a table on a terminal, else as lines with tabs for programs."""
 
 from collections.abc import Sequence
 
@@ -9,29 +9,29 @@ from rich.table import Column, Table
 from rich.text import Text
 
 LEAST_WIDTH = 6
-"""Columns of the terminal that a column of the table keeps, where its cells are that long."""
+"""Least width of a folded column, unless its cells are shorter."""
 
 
 def whole(header: str, *, right: bool = False) -> Column:
-    """Make a column whose cells stay on one line: what people copy, or read as one thing."""
+    """Create a column whose cells stay on one line, for ids and times, which people copy."""
     return Column(header, no_wrap=True, justify="right" if right else "left")
 
 
 def folded(header: str) -> Column:
-    """Make a column whose cells go on in the next line where there is no room."""
+    """Create a column whose cells wrap to the next line."""
     return Column(header, overflow="fold")
 
 
 def is_terminal() -> bool:
-    """Say whether a person reads the output."""
+    """Return whether stdout is a terminal."""
     return Console().is_terminal
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows to stdout; nothing of a cell is lost, however narrow the terminal is.
+    """Print the rows to stdout; cells are never cut, however narrow the terminal is.
 
     A table that is too wide even when folded is printed wider, and the terminal breaks its lines.
-    When the output is no terminal there is no header.
+    Without a terminal there is no header.
     """
     console = Console()
     if not console.is_terminal:

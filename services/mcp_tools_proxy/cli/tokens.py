@@ -1,7 +1,7 @@
-"""The ``tokens`` commands: make bearer tokens, list them, take them back.
+"""The ``tokens`` commands: create bearer tokens, list them, revoke them.
 
-A token is shown once, on stdout, when it is made; the file has its hash. Failures are one line on
-stderr, with exit code 1.
+A token is printed once, on stdout, when it is created; the file has its hash. Failures are one line
+on stderr, with exit code 1.
 """
 
 import re
@@ -25,7 +25,7 @@ _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 
 
 def identifier(value: str | None) -> str | None:
-    """Take an option that names a tenant, a user or an agent. Raises BadParameter (contract §1)."""
+    """Check an option that names a tenant, user or agent. Raises BadParameter (contract §1)."""
     if value is not None and not is_identifier(value):
         raise typer.BadParameter("it must be 1-256 characters without control characters")
     return value
@@ -40,7 +40,7 @@ def _identifiers(values: list[str] | None) -> list[str] | None:
 def _text(value: str) -> str:
     try:
         value.encode()
-    except UnicodeEncodeError:  # what was typed is not of the terminal's encoding
+    except UnicodeEncodeError:  # the input was not in the terminal's encoding
         raise typer.BadParameter("it must be UTF-8") from None
     return value
 
@@ -77,8 +77,8 @@ _Id = Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")]
 def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     """Build the ``tokens`` sub-command.
 
-    ``default_path`` gives the file when ``--tokens-file`` is not there; it is called only when a
-    command runs, and may raise ``typer.Exit``.
+    ``default_path`` returns the file for a command without ``--tokens-file``; it is called only
+    when a command runs, and may raise ``typer.Exit``.
     """
     app = typer.Typer(
         name="tokens", help="Make bearer tokens and take them back.", rich_markup_mode=None
@@ -101,7 +101,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         if tenant is None and not admin:
             raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
         now = datetime.now(UTC).replace(microsecond=0)
-        until = _moment(expires, now)
+        until = _parse_expiry(expires, now)
         principal = Principal(
             tenant_id=tenant,
             user_id=user,
@@ -124,8 +124,8 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         """
         with _failures():
             read = read_lines(_path(tokens_file, default_path).read_bytes())
-        shown = _minutes if is_terminal() else _seconds
-        print_table(_COLUMNS, [_row(entry, shown) for entry in read.entries])
+        format_time = _minutes if is_terminal() else _seconds
+        print_table(_COLUMNS, [_row(entry, format_time) for entry in read.entries])
         for number, problem in read.problems.items():
             typer.echo(f"line {number}: {problem}", err=True)
 
@@ -141,8 +141,8 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     return app
 
 
-def _path(given: Path | None, default_path: Callable[[], Path | None]) -> Path:
-    path = given or default_path()
+def _path(option: Path | None, default_path: Callable[[], Path | None]) -> Path:
+    path = option or default_path()
     if path is None:
         raise typer.BadParameter("name the file: --tokens-file, or MCP_PROXY_TOKENS_FILE")
     return path
@@ -150,7 +150,7 @@ def _path(given: Path | None, default_path: Callable[[], Path | None]) -> Path:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Turn what can go wrong with the file into one line and exit code 1."""
+    """Convert errors of the tokens file to one line and exit code 1."""
     try:
         yield
     except UnknownToken as error:
@@ -162,8 +162,8 @@ def _failures() -> Iterator[None]:
     raise typer.Exit(1)
 
 
-def _moment(text: str | None, now: datetime) -> datetime | None:
-    """Read ``--expires``. Raises BadParameter for what is no time, or none to come."""
+def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
+    """Parse ``--expires``. Raises BadParameter for an invalid time or one in the past."""
     if text is None:
         return None
     try:
@@ -192,26 +192,26 @@ _COLUMNS = (
 )
 
 
-def _row(entry: TokenEntry, shown: Callable[[datetime], str]) -> tuple[str, ...]:
-    who = entry.principal
+def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str, ...]:
+    principal = entry.principal
     cells = (
         entry.id,
-        who.tenant_id or "-",
-        who.user_id or "-",
-        "-" if who.agents is None else ",".join(sorted(who.agents)),
-        "admin" if who.is_admin else "-",
-        shown(entry.created) if entry.created else "-",
-        _expiry(entry, shown),
+        principal.tenant_id or "-",
+        principal.user_id or "-",
+        "-" if principal.agents is None else ",".join(sorted(principal.agents)),
+        "admin" if principal.is_admin else "-",
+        format_time(entry.created) if entry.created else "-",
+        _expiry(entry, format_time),
         entry.note,
     )
     return tuple(printable(cell) for cell in cells)
 
 
-def _expiry(entry: TokenEntry, shown: Callable[[datetime], str]) -> str:
+def _expiry(entry: TokenEntry, format_time: Callable[[datetime], str]) -> str:
     if entry.expires is None:
         return "never"
     over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
-    return shown(entry.expires) + over
+    return format_time(entry.expires) + over
 
 
 def _seconds(moment: datetime) -> str:
@@ -219,5 +219,5 @@ def _seconds(moment: datetime) -> str:
 
 
 def _minutes(moment: datetime) -> str:
-    """Spell a time so short that two of them fit into 80 columns."""
+    """Format a time so short that a row with two of them fits into 80 columns."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

@@ -1,4 +1,4 @@
-"""What changes on an upgrade, as far as it concerns one configuration (CHANGELOG has it all)."""
+"""Notes on an upgrade that concern one configuration; CHANGELOG has all changes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ Servers = Sequence[ServerConfig]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    """One change; ``concerns`` says whether a configuration meets it, ``text`` what to do."""
+    """One change: ``concerns`` tests whether it affects a configuration, ``text`` is the advice."""
 
     text: str
     concerns: Callable[[Settings, Servers], bool]
 
 
 def _default_of(name: str, text: str) -> _Note:
-    """Build the note on a default that changed: it concerns whoever has not set the value."""
+    """Build the note on a changed default; it concerns configurations that do not set the value."""
     return _Note(
         text=f"{variable(name)} {text}",
         concerns=lambda settings, _: name not in settings.model_fields_set,

@@ -1,5 +1,5 @@
-"""Where documents come from: the repository, its search, its files, and the Retrieval Service.
+"""Documents: the repository, its search, the files behind it, and the Retrieval Service.
 
-``tenant_id`` is part of every call. Outside errors (files, engines, HTTP) become domain errors
-here; nothing here knows HTTP routes or tools.
+``tenant_id`` is part of every call. Errors of files, engines and HTTP become domain errors here;
+nothing here knows HTTP routes or tools.
 """

@@ -1,4 +1,4 @@
-"""One document as one JSON file (contract §5): reading it, writing it, and its place in a folder.
+"""Reads and writes one document as one JSON file, and knows its path in a folder (contract §5).
 
 This is the only module that knows the file format.
 """
@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
 
 MAX_NAME_BYTES = 255
-"""The longest name that common file systems take, in bytes."""
+"""The longest file name that common file systems allow, in bytes."""
 
 
 class BrokenFile(Exception):
@@ -38,7 +38,7 @@ class InvalidDocument(Exception):
 
 
 class DocumentExists(Exception):
-    """There is a file at ``path`` already, and it was not to be replaced."""
+    """A file exists at ``path``, and the caller did not allow replacing it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} exists")
@@ -95,20 +95,20 @@ def dump_document(document: Document) -> bytes:
 
 
 def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
-    """Give the canonical place of a document: ``<tenant>/<doc_id>.json`` below ``root``.
+    """Return the canonical path of a document: ``<tenant>/<doc_id>.json`` below ``root``.
 
-    Both names are percent-encoded UTF-8, a leading dot as well, so unquoting gives the id back and
-    no id leaves ``root`` (contract §5). Where that is over 255 bytes, letters and digits of any
-    script stand for themselves. Raises InvalidDocument when a name is over 255 bytes even so.
+    Both names are percent-encoded UTF-8, a leading dot included, so unquoting restores the id and
+    no id leaves ``root`` (contract §5). If a name is then over 255 bytes, letters and digits of any
+    script stay unencoded. Raises InvalidDocument when it is still too long.
     """
     return root / _file_name("tenant_id", tenant_id) / _file_name("doc_id", doc_id, ".json")
 
 
 def tenant_of_folder(root: Path, path: Path) -> str | None:
-    """Return whose folder a file lies in: the first one below ``root``, decoded.
+    """Return the tenant whose folder holds a file: the first folder below ``root``, decoded.
 
-    None for a file in ``root`` itself, which only the operator can write. A name that decodes to no
-    UTF-8 is nobody's, and given as it is.
+    None for a file in ``root`` itself, which only the operator can write. A name that is not UTF-8
+    is returned undecoded, and so matches no tenant.
     """
     first, *rest = path.relative_to(root).parts
     if not rest:
@@ -120,7 +120,7 @@ def tenant_of_folder(root: Path, path: Path) -> str | None:
 
 
 def write_document(root: Path, document: Document, *, replace: bool) -> Path:
-    """Write a document to its canonical place and give that path.
+    """Write a document to its canonical path, and return that path.
 
     Atomic: a reader sees the old file or the whole new one. Raises DocumentExists (unless
     ``replace``), InvalidDocument, OSError.

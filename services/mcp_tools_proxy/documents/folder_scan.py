@@ -1,4 +1,4 @@
-"""One look at a documents folder: which files there are, and which one holds each document."""
+"""Scans a documents folder once: reads changed files, and chooses one file for each document."""
 
 import contextlib
 import os
@@ -23,9 +23,9 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFile:
-    """What is known of one file.
+    """The state of one file.
 
-    ``document`` is its last good version. ``reason`` says why its present version is unusable.
+    ``document`` is its last good version. ``reason`` explains why its present version is unusable.
     ``stamp`` changes whenever the file does.
     """
 
@@ -49,14 +49,14 @@ class Selection:
 def scan_folder(root: Path, known: Mapping[Path, LoadedFile]) -> dict[Path, LoadedFile]:
     """Read the ``.json`` files below ``root`` that are new or changed since ``known``.
 
-    A version that is broken, or of another tenant than its folder, keeps the document of the
-    version before it; a ``root`` that is gone keeps all that is ``known``: a volume that is away
-    for a moment takes no documents along. Dot-files and what lies in dot-folders are ignored.
+    A file that is broken, or belongs to another tenant than its folder, keeps the document of its
+    last good version. If ``root`` is missing, all ``known`` files are kept: a volume that is
+    unmounted for a moment must not remove documents. Dot-files and dot-folders are ignored.
     Blocks: call it in a thread.
     """
     files: dict[Path, LoadedFile] = {}
 
-    def keep_what_was_below(error: OSError) -> None:
+    def keep_known_below(error: OSError) -> None:
         folder = Path(error.filename)
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             if folder == root:
@@ -65,7 +65,7 @@ def scan_folder(root: Path, known: Mapping[Path, LoadedFile]) -> dict[Path, Load
         files[folder] = LoadedFile(stamp=(), reason=f"cannot be listed: {error.strerror}")
         files.update((path, file) for path, file in known.items() if folder in path.parents)
 
-    for folder, folders, names in os.walk(root, onerror=keep_what_was_below):
+    for folder, folders, names in os.walk(root, onerror=keep_known_below):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if name.endswith(".json") and not name.startswith("."):
@@ -103,9 +103,9 @@ def select_documents(root: Path, files: Mapping[Path, LoadedFile]) -> Selection:
 def files_of(
     root: Path, files: Mapping[Path, LoadedFile], selection: Selection, pair: Pair
 ) -> list[Path]:
-    """Return every file of one document, the one in use last; broken ones at its place as well.
+    """Return every file of one document, the one in use last; a broken one at its path as well.
 
-    Removed in this order, no older copy takes the place of one that is gone.
+    When files are removed in this order, no older copy comes into use in between.
     """
     found = {
         path
@@ -118,7 +118,7 @@ def files_of(
 
 
 def _read(root: Path, path: Path, known: LoadedFile | None) -> LoadedFile | None:
-    """Read one file unless it is as ``known``; None when it is no file, or no longer there."""
+    """Read one file unless it is unchanged; None when it is no regular file, or was removed."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _read(root: Path, path: Path, known: LoadedFile | None) -> LoadedFile | None
     except OSError as error:
         return _broken((), known, f"cannot be read: {error.strerror}")
     if not stat.S_ISREG(status.st_mode):
-        return None  # reading a pipe would wait for its writer
+        return None  # reading a pipe would block
     stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     if known is not None and known.stamp == stamp:
         return known
@@ -136,7 +136,7 @@ def _read(root: Path, path: Path, known: LoadedFile | None) -> LoadedFile | None
         is_there = not isinstance(error.__cause__, OSError)
         return _broken(stamp if is_there else (), known, error.reason)
     owner = tenant_of_folder(root, path)
-    if owner is not None and owner != document.tenant_id:  # who may write here is that tenant only
+    if owner is not None and owner != document.tenant_id:  # only that tenant may write here
         return _broken(
             stamp,
             known,
@@ -160,6 +160,6 @@ def _is_canonical(root: Path, path: Path, file: LoadedFile) -> bool:
 
 
 def _shown(root: Path, path: Path) -> str:
-    """Give the name to report; bytes that are not UTF-8 show as escapes."""
+    """Return the name to report; bytes that are not UTF-8 become escapes."""
     name = "/".join(path.relative_to(root).parts)
     return os.fsencode(name).decode(errors="backslashreplace")

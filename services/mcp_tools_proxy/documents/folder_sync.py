@@ -1,7 +1,7 @@
-"""The live view of ``documents_path``: what lies in the folder is what the repository holds.
+"""Keeps the repository equal to the files in ``documents_path``.
 
-Each look at the folder is a whole reconciliation: list the files, parse those that changed, choose
-one file for each document, put and remove the difference. A change event only says when to look.
+Each load is a full reconciliation: list the files, parse those that changed, choose one file for
+each document, put and remove the difference. A change event only triggers a load.
 """
 
 import asyncio
@@ -19,43 +19,43 @@ from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 DEBOUNCE_MS = 400
-"""How long changes are collected before the folder is looked at."""
+"""Milliseconds in which changes are collected before the folder is scanned."""
 
 CHECK_MS = 500
-"""How often a quiet watch makes sure that the folder is still the same one."""
+"""Milliseconds between checks that the watched folder has not been replaced."""
 
-LOOKS = 3
-"""How many checks in a row look at the files after a change.
+SCANS_AFTER_CHANGE = 3
+"""How many checks in a row scan the folder after a change.
 
-A polling watch compares whole seconds, so it misses what follows a change within one.
+A polling watch compares times in whole seconds, so it misses a second change within one.
 """
 
 UNREAD_CHECKS = 10
-"""After how many checks what could not be read is read again: it does not change when it can be."""
+"""Checks between attempts to read unreadable files: a change of access causes no event."""
 
 RETRY_S = 0.5
-"""The pause before a folder that is missing, or a watch that failed, is tried again."""
+"""Seconds before a missing folder or a failed watch is tried again."""
 
 log = structlog.get_logger()
 
 
 class DocumentStore(Protocol):
-    """Where the folder's documents go; called on the event loop, so it must be quick."""
+    """Receives the folder's documents; called on the event loop, so it must be quick."""
 
     def put(self, document: Document) -> None:
         """Add the document, or replace the one of the same (tenant_id, doc_id)."""
         ...
 
     def remove(self, tenant_id: str, doc_id: str) -> None:
-        """Take the document out."""
+        """Remove the document."""
         ...
 
 
 class DocumentFolder:
-    """Keeps ``store`` equal to the documents of ``root``, and of ``builtin`` beneath them.
+    """Keeps ``store`` equal to the documents of ``root``, plus those of ``builtin``.
 
-    A file may take the place of a builtin document, which comes back when the file goes. Call
-    ``load`` once, then keep ``watch`` running. ``root`` need not exist.
+    A file overrides a builtin document of the same id, until it is removed. Call ``load`` once,
+    then keep ``watch`` running. ``root`` need not exist.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class DocumentFolder:
         self._metrics = metrics
         self._builtin = {(document.tenant_id, document.doc_id): document for document in builtin}
         self._files: Mapping[Path, LoadedFile] | None = None
-        self._held: Mapping[Pair, Document] = {}
+        self._applied: Mapping[Pair, Document] = {}
         self._errors: Mapping[str, str] = {}
         self._present: bool | None = None
         self._vanished = False
 
     def __repr__(self) -> str:
         return (
-            f"<DocumentFolder {str(self._root)!r} documents={len(self._held)} "
+            f"<DocumentFolder {str(self._root)!r} documents={len(self._applied)} "
             f"errors={len(self._errors)}>"
         )
 
@@ -89,20 +89,20 @@ class DocumentFolder:
 
     @property
     def present(self) -> bool:
-        """Whether the folder was there at the last look."""
+        """Whether the folder existed at the last load."""
         return bool(self._present)
 
     @property
     def vanished(self) -> bool:
-        """Whether the folder was there before and is gone: what it held is served from memory."""
+        """Whether the folder existed and is now missing; its documents are served from memory."""
         return self._vanished
 
     async def load(self) -> None:
-        """Bring the store to the folder's present state."""
+        """Update the store to the folder's present state."""
         present = await asyncio.to_thread(os.path.isdir, self._root)
         if present != self._present:
-            tell = log.info if present else log.warning
-            tell("documents.folder", path=str(self._root), present=present)
+            write = log.info if present else log.warning
+            write("documents.folder", path=str(self._root), present=present)
             self._vanished = self._present is not None and not present
             self._present = present
         files = await asyncio.to_thread(scan_folder, self._root, self._files or {})
@@ -114,10 +114,9 @@ class DocumentFolder:
         self._report(selection.errors)
 
     async def watch(self) -> None:
-        """Follow the folder until cancelled; a change shows within two seconds.
+        """Load changes of the folder until cancelled; each takes effect within two seconds.
 
-        A folder that is missing or a watch that fails is looked at again and again, so nothing
-        but cancelling ends this.
+        A missing folder or a failing watch is retried, so only cancellation ends this.
         """
         trouble = ""
         while True:
@@ -133,7 +132,7 @@ class DocumentFolder:
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self) -> None:
-        """Load at each change, until the folder itself is gone or another one."""
+        """Load at each change, until the folder itself is removed or replaced."""
         identity = await asyncio.to_thread(_identity, self._root)
         if identity is None:
             return
@@ -144,11 +143,13 @@ class DocumentFolder:
             rust_timeout=CHECK_MS,
             yield_on_timeout=True,
         )
-        looks = LOOKS + 1  # something may have changed just before the watch began
+        scans_left = (
+            SCANS_AFTER_CHANGE + 1
+        )  # something may have changed just before the watch began
         async with aclosing(batches):
             async for changes in batches:
-                looks = LOOKS if changes else looks - 1
-                if looks > 0 or (looks % UNREAD_CHECKS == 0 and self._has_unread):
+                scans_left = SCANS_AFTER_CHANGE if changes else scans_left - 1
+                if scans_left > 0 or (scans_left % UNREAD_CHECKS == 0 and self._has_unread):
                     await self.load()
                 if (Change.deleted, str(self._root)) in changes:
                     return
@@ -157,16 +158,16 @@ class DocumentFolder:
 
     @property
     def _has_unread(self) -> bool:
-        """Whether a file or folder is there and could not be read."""
+        """Whether any file or folder exists that could not be read."""
         return any(not file.stamp for file in (self._files or {}).values())
 
     def _apply(self, wanted: Mapping[Pair, Document]) -> None:
-        for pair in self._held.keys() - wanted.keys():
+        for pair in self._applied.keys() - wanted.keys():
             self._store.remove(*pair)
         for pair, document in wanted.items():
-            if self._held.get(pair) is not document:
+            if self._applied.get(pair) is not document:
                 self._store.put(document)
-        self._held = wanted
+        self._applied = wanted
 
     def _report(self, errors: Mapping[str, str]) -> None:
         for name, reason in errors.items():
@@ -174,7 +175,7 @@ class DocumentFolder:
                 log.warning("documents.file_ignored", file=name, reason=reason)
         self._errors = errors
         self._metrics.document_errors.set(len(errors))
-        log.info("documents.loaded", documents=len(self._held), errors=len(errors))
+        log.info("documents.loaded", documents=len(self._applied), errors=len(errors))
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Search indexes, kept for the documents searched last; neither builds nor searches block calls."""
+"""Builds search indexes and caches the most recently used; builds and searches block no calls."""
 
 import asyncio
 import math
@@ -14,21 +14,21 @@ from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 CACHE_BYTES = 128 * 1024 * 1024
-"""The text that cached indexes may cover together, in bytes of UTF-8."""
+"""Text covered by all cached indexes together, in bytes of UTF-8."""
 
 LANES = (200_000, 5_000_000, math.inf)
-"""Characters of text up to which a document is built in each of the building threads, so that a
-small one does not wait for a large one, which may be another tenant's."""
+"""Largest document, in characters of text, for each of the building threads. A small one does not
+wait behind a large one, which may be another tenant's."""
 
 INDEX_BYTES = 64 * 1024
-"""What an index takes whatever its text; counted as if it were text."""
+"""Fixed size of an index, added to its text's."""
 
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """``build`` gives the index of this very ``document``; ``bytes`` is 0 until it has."""
+    """The index of this very ``document``; ``bytes`` is 0 until ``build`` is done."""
 
     document: Document
     build: asyncio.Future[SearchIndex]
@@ -36,16 +36,17 @@ class _Entry:
 
 
 class IndexCache:
-    """Builds each index once and keeps those used last; used from one event loop.
+    """Builds each index once and caches the most recently used ones; for one event loop.
 
-    Builds run in a thread for each of LANES, one at a time in each; ``close`` does not end those
-    that have begun. Quick searches run on the event loop, one in each of its
-    turns: a thread costs 0.07 to 0.2 ms of CPU more, and with 16 callers searching other calls wait
-    no longer (p50 1.1 ms either way; 29 ms when searches took no turns). Slower ones run one at a
+    Builds run in a thread for each of LANES, one at a time in each; ``close`` does not end builds
+    that have begun. Quick searches run on the event loop, one in each of its iterations: a thread
+    costs 0.07 to 0.2 ms more CPU, and with 16 callers searching other calls wait no longer (p50
+    1.1 ms either way; 29 ms with several searches in an iteration). Slower searches run one at a
     time in another thread: they hold the GIL, so more threads would only take it from the loop.
-    All mutable state is ``_entries``, least recently used first, ``_bytes``, what the finished
-    ones of them count, ``_turn`` and ``_searched`` (already, in this turn of the event loop), by
-    which quick searches take turns, and ``_closed``.
+
+    All mutable state: ``_entries``, least recently used first; ``_bytes``, the size of the finished
+    ones; ``_turn`` and ``_searched``, by which quick searches take turns (``_searched``: one has
+    run in this iteration of the event loop); ``_closed``.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class IndexCache:
         )
 
     async def get(self, document: Document) -> SearchIndex:
-        """Give the index of this very Document, built now if need be.
+        """Return the index of this very Document, built now if it is not cached.
 
-        A replaced document's index is dropped. A caller that is cancelled leaves the build to the
-        others; a failed build reaches all who wait for it and is not kept. Raises ShuttingDown
-        once closed, and what the build raised.
+        A replaced document's index is dropped. A cancelled caller does not cancel the build, for
+        which others may wait; a failed build raises in all waiting callers and is not cached.
+        Raises ShuttingDown once closed, and the build's exceptions.
         """
         self._check_open()
         key = (document.tenant_id, document.doc_id)
@@ -107,7 +108,7 @@ class IndexCache:
     async def _search_here(
         self, index: SearchIndex, query: str, max_results: int
     ) -> tuple[Hit, ...]:
-        """Search on the event loop: once in each turn of it, so that what else is ready runs."""
+        """Search on the event loop, once in each iteration, so that other ready tasks run."""
         async with self._turn:
             if self._searched:
                 await asyncio.sleep(0)
@@ -120,7 +121,7 @@ class IndexCache:
         self._searched = False
 
     def drop(self, tenant_id: str, doc_id: str) -> None:
-        """Forget the document's index, if there is one; who holds it may finish with it."""
+        """Remove the document's index, if there is one; searches that use it may finish."""
         entry = self._entries.pop((tenant_id, doc_id), None)
         if entry is not None:
             self._bytes -= entry.bytes
@@ -157,10 +158,10 @@ class IndexCache:
             return
         entry.bytes = build.result().text_bytes + INDEX_BYTES
         self._bytes += entry.bytes
-        self._make_room()
+        self._evict()
 
-    def _make_room(self) -> None:
-        """Drop what was used least recently until the rest fits; the last one used stays."""
+    def _evict(self) -> None:
+        """Drop the least recently used indexes until the rest fits; the last one used stays."""
         for key in list(self._entries)[:-1] if self._bytes > self._max_bytes else ():
             if self._bytes <= self._max_bytes:
                 return

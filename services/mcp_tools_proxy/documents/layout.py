@@ -1,6 +1,6 @@
-"""Where a document's chunks lie when it brings none of its own (contract §5).
+"""Cuts a document's pages into chunks, and yields the text of its sections and pages (contract §5).
 
-The gateway and the reference Retrieval Service both cut here, so their chunk ids agree.
+The gateway and the reference Retrieval Service both cut chunks here, so their chunk ids agree.
 """
 
 import re
@@ -17,12 +17,12 @@ _EDGES = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…](?=\s)"), re.compile(r"\s
 
 
 def chunks_of(document: Document) -> tuple[Chunk, ...]:
-    """List the document's chunks in reading order: its own, else ``p{page}-c{n}``, n from 1."""
+    """Return the document's chunks in reading order: its own, else ``p{page}-c{n}``, n from 1."""
     return tuple(each_chunk(document))
 
 
 def each_chunk(document: Document) -> Iterable[Chunk]:
-    """Give what ``chunks_of`` lists one by one; those cut from pages are cut when asked for."""
+    """Yield the chunks of ``chunks_of`` one by one; chunks of pages are cut lazily."""
     return _cut(document.pages) if document.own_chunks is None else document.own_chunks
 
 
@@ -89,14 +89,14 @@ def page_parts(document: Document, page_start: int, page_end: int) -> Iterator[s
 
 
 def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """Order sections by where they begin; of those that begin together, parents stay first."""
+    """Return sections ordered by their begin; of those that begin together, parents stay first."""
     return tuple(sorted(sections, key=_begin))
 
 
 def section_at(ordered: Sequence[Section], page: int, char: int) -> Section | None:
-    """Find the innermost section over a place: of those around it, the one that begins last.
+    """Find the innermost section at a place: of those that contain it, the one that begins last.
 
-    ``ordered`` is what ``by_begin`` gives; ``char`` counts in the text of ``page`` (1-based).
+    ``ordered`` comes from ``by_begin``; ``char`` counts in the text of ``page`` (1-based).
     """
     for place in range(bisect_right(ordered, (page, char), key=_begin) - 1, -1, -1):
         section = ordered[place]

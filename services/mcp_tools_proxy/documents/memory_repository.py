@@ -1,4 +1,4 @@
-"""Documents held in memory."""
+"""The DocumentRepository protocol, and its implementation in memory."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ class DocumentRepository(Protocol):
     """
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:
-        """Give the tenant's document.
+        """Return the tenant's document.
 
-        Raises AccessDenied when only other tenants have one of that id (DocumentNotFound when the
-        repository hides foreign documents), DocumentNotFound when nobody has.
+        Raises AccessDenied when only other tenants have a document of that id (DocumentNotFound
+        when the repository hides foreign documents), DocumentNotFound when no tenant has.
         """
         ...
 
@@ -31,7 +31,7 @@ class DocumentRepository(Protocol):
     ) -> tuple[Hit, ...]:
         """Rank the places of one document that match ``query``, best first (T-07).
 
-        Takes any query text; nothing found is an empty tuple. Raises what ``get`` raises.
+        Accepts any query text; returns () without a match. Raises the errors of ``get``.
         """
         ...
 
@@ -39,8 +39,8 @@ class DocumentRepository(Protocol):
 class InMemoryRepository:
     """A DocumentRepository over Document objects, for use on one event loop.
 
-    ``put`` replaces a document as a whole: a call in flight finishes on the one it holds. With
-    ``hide_foreign_documents`` other tenants' documents look like nobody's (contract §2).
+    ``put`` replaces a document as a whole: a call in flight finishes on the one it has. With
+    ``hide_foreign_documents`` other tenants' documents seem not to exist (contract §2).
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class InMemoryRepository:
         return len(self._documents)
 
     def put(self, document: Document) -> None:
-        """Add the document, in place of the tenant's one of that id."""
+        """Add the document, or replace the tenant's document of that id."""
         key = (document.tenant_id, document.doc_id)
         if key in self._documents:
             self._indexes.drop(*key)
@@ -76,7 +76,7 @@ class InMemoryRepository:
         self._metrics.documents.set(len(self._documents))
 
     def remove(self, tenant_id: str, doc_id: str) -> None:
-        """Forget the tenant's document of that id, if there is one."""
+        """Remove the tenant's document of that id, if there is one."""
         if self._documents.pop((tenant_id, doc_id), None) is None:
             return
         self._indexes.drop(tenant_id, doc_id)
@@ -86,7 +86,7 @@ class InMemoryRepository:
         self._metrics.documents.set(len(self._documents))
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:
-        """Give the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
+        """Return the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
         document = self._documents.get((tenant_id, doc_id))
         if document is not None:
             return document
@@ -105,12 +105,12 @@ class InMemoryRepository:
     ) -> tuple[Hit, ...]:
         """Rank the places of one document that match ``query``, best first (T-07).
 
-        The first search in a document waits for its index. Raises what ``get`` raises, and
+        The first search in a document waits for its index. Raises the errors of ``get``, and
         ShuttingDown after ``close``.
         """
         document = await self.get(tenant_id, doc_id)
         return await self._indexes.search(document, query, max_results)
 
     def close(self) -> None:
-        """Stop searching; the documents can still be read."""
+        """Stop the search; documents can still be read."""
         self._indexes.close()

@@ -1,7 +1,7 @@
-"""Full-text search in one document: the engine (tantivy) ranks, this module quotes.
+"""Full-text search in one document: the engine (tantivy) ranks, this module builds the snippets.
 
-One index per document, so no tenant's words weigh in another's ranking. An index holds no second
-copy of the text: the engine stores terms only, and excerpts are read from the document itself.
+One index per document, so no tenant's words affect another's ranking. An index holds no second
+copy of the text: the engine stores terms only, and snippets are cut from the document itself.
 """
 
 import ctypes
@@ -21,48 +21,49 @@ from mcp_tools_proxy.domain.document import Chunk, Document, Hit
 from mcp_tools_proxy.wire.text import normalize, utf8_len
 
 QUERY_CHARS = 10_000
-"""What is read of a query, in characters (the tool itself reads 1,000, contract §2)."""
+"""Longest query, in characters; the rest is ignored (the tool itself allows 1,000, contract §2)."""
 
 QUERY_TERMS = 256
-"""How many different terms of a query are looked up."""
+"""Most different terms of a query that are looked up."""
 
 _KNOWN_WORDS = 4_096
-"""How many words the process remembers the terms of, in 1.5 MB."""
+"""Size of the cache from words to terms, for the process; takes 1.5 MB."""
 
 _TERM_BYTES = 255
-"""Longer words are no words: neither indexed nor looked up."""
+"""Longer words are neither indexed nor looked up."""
 
 _SCANNED_CHARS = 50_000
-"""How far into a chunk its snippet is looked for; only a document's own chunks are longer."""
+"""Characters of a chunk searched for its snippet; only a document's own chunks are longer."""
 
 _WRITER_HEAP_BYTES = 64_000_000
-"""Taken as needed; documents below it (about 15 MB of text) become a single segment."""
+"""Allocated as needed; documents below it (about 15 MB of text) become a single segment."""
 
 _CHUNKS_BETWEEN_PAUSES = 16
 _PAUSE_S = 0.00005
-"""A feeding thread that never waits makes the event loop wait 5 ms for the GIL each time."""
+"""The indexing thread pauses: if it never waits, the event loop waits 5 ms for the GIL each time.
+"""
 
 QUICK_TEXT_BYTES = 8_000_000
 QUICK_CHUNK_CHARS = 2_000
 QUICK_QUERY_CHARS = 200
 QUICK_QUERY_WORDS = 10
-"""What a quick search stays within. Measured with 6 MB and 5 results: 0.25 ms for 3 words, 0.6 for
-the 5 most frequent ones, 1.0 for 10 of them; but 1.7 for 21, 3.5 for 107."""
+"""Limits of a quick search. Measured with 6 MB and 5 results: 0.25 ms for 3 words, 0.6 for the 5
+most frequent ones, 1.0 for 10 of them; but 1.7 for 21, 3.5 for 107."""
 
 _RUN = re.compile(
     r"[^\x00-/:-@\[-`{-©«-±»¿×÷\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2775\u2794-\u2bff"
     r"\u3000-\u3004\u3008-\u3020\U0001f1e6-\U0001faff]+"
 )
-"""Text between white space, punctuation and symbols: nothing that these hold is in a word.
+"""Matches runs of text between white space, punctuation and symbols, which no word contains.
 
-The engine's words are letters and digits, vowel signs included. It splits a run again only at
+The engine's words are letters and digits, vowel signs included. It splits a run further only at
 marks and punctuation of single scripts.
 """
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + "".join(map(chr, range(0x410, 0x450))))
-"""ASCII and А to я: words that begin with them have terms that begin with them, in lower case.
+"""ASCII and А to я: a word that begins with one has a term that begins with it in lower case.
 
-Stemming changes endings only. Other letters may become these: ё is е, é is e, ﬁ is fi.
+Stemming changes endings only. Other letters may become one of these: ё is е, é is e, ﬁ is fi.
 """
 
 _TEXT = "text"
@@ -101,7 +102,7 @@ class SearchIndex:
         )
 
     def is_quick(self, query: str) -> bool:
-        """Tell whether a search for ``query`` takes no longer than about a millisecond."""
+        """Return whether a search for ``query`` takes at most about a millisecond."""
         return (
             self._quick
             and len(query) <= QUICK_QUERY_CHARS
@@ -111,9 +112,9 @@ class SearchIndex:
     def search(self, query: str, max_results: int) -> tuple[Hit, ...]:
         """Rank the chunks that hold a word of ``query``, best first, at most ``max_results`` (≥ 1).
 
-        Takes any text; what is not a word does not count. Equal scores come in reading order. A
-        chunk is hit once; its snippet shows where most of the query's rarer words stand together.
-        Unless ``is_quick``, callers in an event loop use a thread (T-07).
+        Accepts any text; only its words count. Equal scores come in reading order. A chunk is hit
+        once; its snippet shows where most of the query's rarer words stand together. Unless
+        ``is_quick``, callers in an event loop use a thread (T-07).
         """
         weights = self._weights(query)
         if not weights:
@@ -134,7 +135,7 @@ class SearchIndex:
         return tuple(self._hit(self._chunks[n], -score, weights) for score, n in found)
 
     def _weights(self, query: str) -> dict[str, int]:
-        """Give the query's terms that the document has, in order, by how rare they are (IDF)."""
+        """Return the query's terms that the document has, in order, with their weights (IDF)."""
         weights: dict[str, int] = {}
         total = len(self._chunks)
         for term in dict.fromkeys(_ANALYZER.analyze(_clean(query[:QUERY_CHARS]))):
@@ -159,7 +160,7 @@ class SearchIndex:
         )
 
     def _char(self, chunk: Chunk, offset: int) -> int:
-        """Find where in its page's text the chunk's character ``offset`` stands, 0 if nowhere."""
+        """Return the offset in the page's text of the chunk's ``offset``, 0 if it is not there."""
         pages = self._document.pages
         page = pages[chunk.page - 1] if 1 <= chunk.page <= len(pages) else ""
         if chunk.source is page:
@@ -171,7 +172,7 @@ class SearchIndex:
 def build_index(document: Document) -> SearchIndex:
     """Index the document's chunks. Slow (0.1 s for each MB): call it in a worker thread.
 
-    It lets other threads run every few chunks, and gives the memory it worked with back.
+    Pauses every few chunks so that other threads run, and returns freed memory to the system.
     """
     schema = (
         tantivy.SchemaBuilder()
@@ -188,7 +189,7 @@ def build_index(document: Document) -> SearchIndex:
 
 
 def _fill(engine: tantivy.Index, chunks: Iterable[Chunk]) -> tuple[tuple[Chunk, ...], int]:
-    """Write the chunks to ``engine`` and release its writer; list them, count their UTF-8 bytes."""
+    """Write the chunks to ``engine``; return them, and the bytes of their text in UTF-8."""
     filled: list[Chunk] = []
     text_bytes = 0
     writer = engine.writer(_WRITER_HEAP_BYTES, 1)
@@ -205,7 +206,10 @@ def _fill(engine: tantivy.Index, chunks: Iterable[Chunk]) -> tuple[tuple[Chunk, 
 
 
 def _analyzer() -> tantivy.TextAnalyzer:
-    """Make terms of words: without case and accents (ё is е), cut to an English or Russian stem."""
+    """Build the analyzer that turns words into terms.
+
+    Terms have no case and no accents (ё is е), and are cut to an English or Russian stem.
+    """
     return (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
         .filter(tantivy.Filter.remove_long(_TERM_BYTES))
@@ -221,15 +225,15 @@ _ANALYZER = _analyzer()
 
 
 @lru_cache(_KNOWN_WORDS)
-def _resume_key(run: str) -> tuple[str, ...]:
-    """Give the terms of a run's words: nearly always one."""
+def _terms_of_run(run: str) -> tuple[str, ...]:
+    """Return the terms of a run's words: nearly always one."""
     return tuple(_ANALYZER.analyze(run))
 
 
 def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
     """Find the words of ``text`` whose terms have ``weights``.
 
-    Looks up only words that begin as a term does: a tenth of the time that looking up all takes.
+    Looks up only words with the first letter of a term: a tenth of the time of looking up all.
     """
     skipped = _PLAIN.difference(*((term[0], term[0].upper()) for term in weights))
     matches: list[Match] = []
@@ -237,7 +241,7 @@ def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
         run = found[0]
         if run[0] in skipped or len(run) > _TERM_BYTES:
             continue
-        for term in _resume_key(run):
+        for term in _terms_of_run(run):
             if term in weights:
                 matches.append((found.start(), found.end(), term))
                 break
@@ -245,7 +249,7 @@ def _matches(text: str, weights: Mapping[str, int]) -> list[Match]:
 
 
 def _return_freed_memory() -> None:
-    """Make glibc give back what the writer freed; it would keep some 30 MB for itself."""
+    """Return memory that the writer freed to the system; glibc would keep some 30 MB."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -253,7 +257,7 @@ def _return_freed_memory() -> None:
 
 
 def _clean(text: str) -> str:
-    """Compose accents, and put ``?`` for what UTF-8 cannot say (lone surrogates)."""
+    """Compose accents, and replace lone surrogates, which UTF-8 cannot encode, by ``?``."""
     if text.isascii():
         return text
     return normalize("NFC", text.encode(errors="replace").decode())

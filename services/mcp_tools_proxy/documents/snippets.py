@@ -1,12 +1,12 @@
-"""Which part of a text to quote: where a query's terms stand closest together."""
+"""Chooses the part of a text to quote for a query, and cuts it out as a snippet."""
 
 from collections.abc import Mapping, Sequence
 
 SNIPPET_CHARS = 300
-"""A snippet's largest length in characters, marks of omission included."""
+"""A snippet's largest length in characters, ellipses included."""
 
 CLUSTER_CHARS = 240
-"""How far apart the matches that a snippet quotes may lie: the rest is context."""
+"""Largest span of the matches that one snippet quotes; the rest of a snippet is context."""
 
 Span = tuple[int, int]
 """Start and end (exclusive) in a text, in characters."""
@@ -19,9 +19,10 @@ A plain tuple: a search makes hundreds, and they would take longer than the engi
 
 
 def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
-    """Find the stretch whose different terms weigh most; then the most matches; then the first.
+    """Return the span whose different terms weigh most; of equal ones that with most matches.
 
-    ``matches`` are in reading order; each one's term has a weight ≥ 1. Without any: (0, 0).
+    ``matches`` are in reading order; each one's term has a weight ≥ 1. Of spans that are equal in
+    both the first one is returned; (0, 0) without matches.
     """
     if not matches:
         return 0, 0
@@ -34,10 +35,10 @@ def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
             weight += weights[term]
         inside[term] += 1
         while end - begin > CLUSTER_CHARS and first < last:
-            gone = matches[first][2]
-            inside[gone] -= 1
-            if not inside[gone]:
-                weight -= weights[gone]
+            dropped = matches[first][2]
+            inside[dropped] -= 1
+            if not inside[dropped]:
+                weight -= weights[dropped]
             first += 1
             begin = matches[first][0]
         count = last - first + 1
@@ -47,14 +48,13 @@ def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
 
 
 def snippet(text: str, start: int, end: int) -> str:
-    """Quote the surroundings of ``text[start:end]`` in one line, whole words, centred.
+    """Return the surroundings of ``text[start:end]`` in one line, whole words, centred.
 
-    At most SNIPPET_CHARS long; "…" stands where text is left out. A word longer than the room
-    there is gets cut.
+    At most SNIPPET_CHARS long; "…" marks omitted text. A word that does not fit is cut.
     """
-    room = SNIPPET_CHARS - 2
-    left = max(0, min((start + end - room) // 2, len(text) - room))
-    right = min(len(text), left + room)
+    width = SNIPPET_CHARS - 2
+    left = max(0, min((start + end - width) // 2, len(text) - width))
+    right = min(len(text), left + width)
     words = text[left:right].split()
     if _inside_word(text, left) and len(words[0]) <= start - left:
         del words[0]

@@ -1,4 +1,4 @@
-"""The settings of who may call and how callers prove who they are (contract §4)."""
+"""Settings of authentication, and of the hosts and origins that may call (contract §4)."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
@@ -13,7 +13,7 @@ from mcp_tools_proxy.settings.types import (
     EnvironmentSettings,
     OptionalPath,
     OptionalText,
-    Words,
+    TextList,
     empty_is_unset,
     is_private,
     is_token,
@@ -50,7 +50,7 @@ def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_host(host: str) -> bool:
-    """Tell whether a ``Host`` header can be this, with or without its port."""
+    """Return whether ``host`` is a valid ``Host`` header, with or without a port."""
     try:
         parts = urlsplit(f"//{host}")
         port_is_good = parts.port != 0
@@ -80,7 +80,7 @@ ClaimName = Annotated[str, Field(min_length=1)]
 
 
 class TokensFileSettings(EnvironmentSettings):
-    """All that the ``tokens`` commands need: they work whatever else is wrong."""
+    """The settings of the ``tokens`` commands, which so work while others are invalid."""
 
     tokens_file: OptionalPath = None
     """File of hashed bearer tokens, for auth_mode token; it may not exist yet."""
@@ -101,7 +101,7 @@ class IdentitySettings(TokensFileSettings):
 
     jwt_issuer: OptionalText = None
     """The ``iss`` of every JWT, for auth_mode jwt."""
-    jwt_audience: Words = ()
+    jwt_audience: TextList = ()
     """The ``aud`` of every JWT: one of these, comma-separated or a JSON list."""
     jwt_jwks_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
@@ -111,7 +111,7 @@ class IdentitySettings(TokensFileSettings):
     """File of the issuer's keys, instead of a URL."""
     jwt_allow_http: bool = False
     """Fetch the keys over plain http from beyond this machine."""
-    jwt_algorithms: Annotated[Words, AfterValidator(_known)] = ALGORITHMS
+    jwt_algorithms: Annotated[TextList, AfterValidator(_known)] = ALGORITHMS
     """How JWTs may be signed: comma-separated or a JSON list."""
     jwt_leeway_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that the issuer's clock and ours may be apart."""
@@ -126,24 +126,24 @@ class IdentitySettings(TokensFileSettings):
     jwt_admin_role: OptionalText = None
     """The role that makes an operator; unset, no JWT does."""
 
-    allowed_hosts: Annotated[Words, AfterValidator(_are_hosts)] = ()
+    allowed_hosts: Annotated[TextList, AfterValidator(_are_hosts)] = ()
     """Host names that requests may be sent to, besides this machine's own on loopback."""
-    allowed_origins: Annotated[Words, AfterValidator(_are_origins)] = ()
+    allowed_origins: Annotated[TextList, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""
 
-    trusted_proxies: Annotated[Words, AfterValidator(_are_networks)] = ()
+    trusted_proxies: Annotated[TextList, AfterValidator(_are_networks)] = ()
     """Networks of the proxies whose X-Forwarded-For is believed, as CIDRs."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        """Refuse what one setting makes of another. Raises ValueError naming the variable."""
+        """Check combinations of settings. Raises ValueError naming the variable."""
         for problem in self._problems():
             raise ValueError(problem)
         return self
 
     def _problems(self) -> Iterator[str]:
-        for mode, own in self._by_mode().items():
-            for name, value in own.items():
+        for mode, needed in self._by_mode().items():
+            for name, value in needed.items():
                 if value and mode != self.auth_mode:
                     yield (
                         f"{ENV_PREFIX}AUTH_MODE: is {self.auth_mode}, which leaves "

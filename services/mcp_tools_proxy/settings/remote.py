@@ -1,4 +1,4 @@
-"""The settings of the connector: which backend it dials, and who its sessions act for (W-01)."""
+"""Settings of the connector: the backend that it dials, and its sessions' tenant (W-01)."""
 
 import socket
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ from mcp_tools_proxy.wire.identifiers import (
 )
 
 PLACEHOLDER = "{server_identifier}"
-"""Stands in ``remote_url`` for the gateway's own identifier."""
+"""Replaced in ``remote_url`` by the gateway's own identifier."""
 
 _UNFIT = frozenset(r"\"<>^`| ")
 
 
 def _is_backend(url: str | None) -> str | None:
-    """Refuse what cannot be dialled, or may be meant otherwise. Raises ValueError."""
+    """Refuse a URL that cannot be dialled, or is ambiguous. Raises ValueError."""
     problem = None if url is None else _url_problem(url)
     if problem is not None:
         raise ValueError(problem)
@@ -41,7 +41,7 @@ def _is_backend(url: str | None) -> str | None:
 
 
 def _url_problem(url: str) -> str | None:
-    """Say what is wrong with a backend's URL, without a word of it: it may hold a secret."""
+    """Return the problem of a backend's URL, without quoting it: it may hold a secret."""
     if any(not char.isprintable() or char in _UNFIT for char in url):
         return "holds a character that no URL has; percent-encode it"
     if "#" in url:
@@ -68,7 +68,7 @@ def _is_identifier(text: str | None) -> str | None:
     return text
 
 
-def _is_there(path: Path | None) -> Path | None:
+def _is_file(path: Path | None) -> Path | None:
     if path is not None and not path.is_file():
         raise ValueError("names no file")
     return path
@@ -98,7 +98,7 @@ class RemoteSettings(EnvironmentSettings):
     """Whose the backend's sessions are; unset they are default_tenant_id's."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """The agent whose profile narrows the backend's sessions."""
-    remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_there)] = None
+    remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None
     """PEM file of the authorities that may vouch for the backend; unset, this machine's."""
     remote_allow_insecure: bool = False
     """Dial ws:// beyond this machine, where others can read along."""
@@ -113,14 +113,14 @@ class RemoteSettings(EnvironmentSettings):
 
     @property
     def remote_identifier(self) -> str:
-        """What the backend knows this gateway by."""
+        """The gateway's identifier at the backend."""
         return self.remote_server_identifier or server_identifier_of(socket.gethostname())
 
     @property
     def remote_address(self) -> str | None:
         """The URL to dial, None while the connector is off.
 
-        No character of an identifier needs to be percent-encoded.
+        The identifier is inserted as it is: its characters never need percent-encoding.
         """
         if self.remote_url is None:
             return None
@@ -128,7 +128,7 @@ class RemoteSettings(EnvironmentSettings):
 
     @model_validator(mode="after")
     def _check_remote(self) -> Self:
-        """Refuse what one setting makes of another. Raises ValueError naming the variable."""
+        """Check combinations of settings. Raises ValueError naming the variable."""
         problems = self._unused() if self.remote_url is None else self._missing(self.remote_url)
         for problem in problems:
             raise ValueError(problem)

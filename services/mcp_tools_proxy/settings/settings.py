@@ -29,11 +29,11 @@ from mcp_tools_proxy.settings.types import (
     Radius,
     Seconds,
     SettingWarning,
-    Words,
+    TextList,
     empty_is_unset,
-    level,
     nearest_values,
     not_empty,
+    parse_log_level,
     starting_with,
     variable,
 )
@@ -43,7 +43,7 @@ from mcp_tools_proxy.wire.identifiers import Identifier
 S = TypeVar("S", bound=EnvironmentSettings)
 
 LOCAL_WINDOWS = "local"
-"""The ``retrieval_window_url`` that names no service."""
+"""The ``retrieval_window_url`` that selects the gateway's own documents."""
 
 
 class SettingsError(Exception):
@@ -51,7 +51,7 @@ class SettingsError(Exception):
 
 
 class DocumentsPathSettings(EnvironmentSettings):
-    """All that the ``documents`` commands need: they work whatever else is wrong."""
+    """The settings of the ``documents`` commands, which so work while others are invalid."""
 
     documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
     """Folder of document files (contract §5); it may not exist yet."""
@@ -66,9 +66,9 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 takes a free one."""
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(level)] = (
-        "info"
-    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], BeforeValidator(parse_log_level)
+    ] = "info"
     """Least severe level to log."""
     keep_alive_s: Seconds = 75.0
     """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
@@ -112,7 +112,7 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Bytes of one result as JSON."""
     max_batch_calls: Count = 32
     """Calls in one batch."""
-    blocklist_keywords: Words = ()
+    blocklist_keywords: TextList = ()
     """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
 
     rate_limit_calls: Budget = 10
@@ -158,7 +158,7 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     def _read_nearest_values(
         cls, values: Mapping[str, object], read: ModelWrapValidatorHandler[Self]
     ) -> Self:
-        """Start with what other systems take as a value, in its nearest meaning, and warn."""
+        """Replace values that only other systems know by the nearest valid ones, and warn."""
         values, warnings = nearest_values(values)
         settings = read(values)
         settings._warnings = warnings  # noqa: SLF001 - its own class
@@ -166,12 +166,12 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
 
     @property
     def warnings(self) -> tuple[SettingWarning, ...]:
-        """The settings that are read otherwise than they are written."""
+        """Warnings on settings that were replaced by the nearest valid value."""
         return self._warnings
 
     @model_validator(mode="after")
     def _check_agent_of_backend(self) -> Self:
-        """Refuse a connector all of whose calls would be refused. Raises ValueError."""
+        """Check that the connector has an agent where one is required. Raises ValueError."""
         if self.remote_url is not None and self.require_agent and self.remote_agent is None:
             raise ValueError(
                 f"{variable('remote_agent')}: is needed while {variable('require_agent')} is true "
@@ -198,7 +198,7 @@ def load_settings() -> Settings:
 
 
 def load(kind: type[S]) -> S:
-    """Read the settings of one kind, and look at no other. Raises SettingsError."""
+    """Read the settings of one class, and no other. Raises SettingsError."""
     try:
         return kind()
     except ValidationError as error:
@@ -208,7 +208,7 @@ def load(kind: type[S]) -> S:
 
 
 def _problem(error: ErrorDetails) -> str:
-    """Spell one problem; one of several settings together names the variable itself."""
+    """Format one problem; the text of a combination of settings names the variable itself."""
     message = " ".join(error["msg"].removeprefix("Value error, ").split())
     if not error["loc"]:
         return message

@@ -1,4 +1,4 @@
-"""How single settings are read, and the kinds of value that several of them have."""
+"""Base class, field types and parsers of the settings."""
 
 import re
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from mcp_tools_proxy.wire.identifiers import is_loopback, is_visible_ascii
 ENV_PREFIX = "MCP_PROXY_"
 
 _BEGINS_WITH_IPV6 = re.compile(r"\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]")
-"""An address in brackets, as a ``Host`` header has it: no JSON list."""
+"""An IPv6 address in brackets, as in a ``Host`` header; it must not be parsed as a JSON list."""
 
 T = TypeVar("T")
 
 
 class EnvironmentSettings(BaseSettings):
-    """Settings that are read from ``MCP_PROXY_*`` and ``.env``, and are frozen then."""
+    """Settings read once from ``MCP_PROXY_*`` and ``.env``, then frozen."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
@@ -29,7 +29,7 @@ class EnvironmentSettings(BaseSettings):
 
 
 class SettingWarning(NamedTuple):
-    """A setting that is read otherwise than it is written."""
+    """A setting whose value was replaced by the nearest valid one."""
 
     variable: str
     message: str
@@ -43,30 +43,30 @@ _NEAREST_VALUES = (
     ("max_pages_per_call", ("0",), "1", "would refuse every call; read as 1, the least"),
     ("max_chunk_window", ("0",), "1", "is no window; read as 1, the anchor alone (radius 0)"),
 )
-"""Settings with values that other systems take: name, values, what they are read as, and why."""
+"""Values that other systems allow: setting, values, the value used instead, and the reason."""
 
 
 def nearest_values(
     values: Mapping[str, object],
 ) -> tuple[dict[str, object], tuple[SettingWarning, ...]]:
-    """Return the values with those of other systems replaced, and a warning for each."""
+    """Replace values that only other systems know; return the values, and a warning for each."""
     read = dict(values)
     warnings: list[SettingWarning] = []
-    for name, foreign, closest_match, reason in _NEAREST_VALUES:
+    for name, foreign, nearest, reason in _NEAREST_VALUES:
         written = str(values.get(name, "")).strip().lower()
         if written in foreign:
-            read[name] = closest_match
+            read[name] = nearest
             warnings.append(SettingWarning(variable(name), f"{written} {reason}"))
     return read, tuple(warnings)
 
 
 def variable(name: str) -> str:
-    """Name the environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return f"{ENV_PREFIX}{name.upper()}"
 
 
 def empty_is_unset(value: object) -> object:
-    """Take an empty value for None."""
+    """Convert an empty value to None."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -77,7 +77,7 @@ def not_empty(value: object) -> object:
     return value
 
 
-def words(value: object) -> object:
+def parse_list(value: object) -> object:
     """Read a comma-separated list or a JSON array of strings; empty means none."""
     if not isinstance(value, str):
         return value
@@ -92,14 +92,14 @@ def words(value: object) -> object:
     return tuple(word for item in items if (word := item.strip()))
 
 
-def level(value: object) -> object:
-    """Spell a log level as we do."""
+def parse_log_level(value: object) -> object:
+    """Convert a log level to lower case, and ``warn`` to ``warning``."""
     name = value.lower() if isinstance(value, str) else value
     return "warning" if name == "warn" else name
 
 
 def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
-    """Build what refuses a text, or a secret one, that begins otherwise and is not ``word``."""
+    """Build a validator for a text, or a secret, that begins with a prefix or is ``word``."""
     expected = f"should start with {' or '.join(prefixes)}"
     if word is not None:
         expected += f", or be {word}"
@@ -114,7 +114,7 @@ def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
 
 
 def is_private(url: str) -> bool:
-    """Tell whether nobody between here and there can read or change what is sent."""
+    """Return whether no third party can read or change what is sent: TLS, or loopback."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -123,7 +123,7 @@ def is_private(url: str) -> bool:
 
 
 def is_token(value: SecretStr | None) -> SecretStr | None:
-    """Refuse what no ``Authorization`` header can carry: it would lock everybody out."""
+    """Refuse a token that no ``Authorization`` header can carry: it would lock all callers out."""
     text = value.get_secret_value() if value is not None else ""
     if not is_visible_ascii(text):
         raise ValueError("should be printable ASCII without spaces")
@@ -134,6 +134,6 @@ Count = Annotated[int, Field(ge=1)]
 Budget = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(empty_is_unset)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
+TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_list)]
 OptionalText = Annotated[str | None, BeforeValidator(empty_is_unset)]
 OptionalPath = Annotated[Path | None, BeforeValidator(empty_is_unset)]

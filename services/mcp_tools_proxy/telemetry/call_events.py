@@ -27,7 +27,7 @@ from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 LOCAL = "tool.call"
-ENTERED = "llm_to_facade.request"
+STARTED = "llm_to_facade.request"
 ANSWERED = "facade_to_llm.response"
 FAILED = "facade_to_llm.error"
 DENIED = {kind: f"proxy.{kind.value}.denied" for kind in Kind}
@@ -53,12 +53,12 @@ class CallTelemetry:
         self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._log = structlog.get_logger().bind()  # bound once: the lazy one binds at each line
 
-    def entered(self, call: Call, spec: ComponentSpec) -> None:
+    def log_start(self, call: Call, spec: ComponentSpec) -> None:
         """Log the debug line of a call for a downstream server, at its start."""
         if not self._log.is_enabled_for(logging.DEBUG):
             return
         self._log.debug(
-            ENTERED,
+            STARTED,
             trace_id=call.trace_id,
             **_target(call, spec),
             **_caller(call),

@@ -8,13 +8,13 @@ from pydantic import BeforeValidator, Field
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 LARGEST = 10**18
-"""Integers beyond it count as it: no page, count or place of anything is there."""
+"""Larger integers are clamped to it; no document has as many pages, characters or sections."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,4300}")
 
 
 def _integer(value: object) -> object:
-    """Take a JSON integer, or its spelling as a string, which models write (T-01)."""
+    """Validate a JSON integer, or one written as a string, which models do (T-01)."""
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Makes a Tool of a pydantic argument model and one async function."""
+"""Builds a Tool from a pydantic argument model and one async function."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ARGUMENTS = 100
-"""Arguments of one call that are looked at; no tool has as many."""
+"""Most arguments of one call that are validated; no tool has as many."""
 
 
 class Arguments(BaseModel):
@@ -40,12 +40,12 @@ class LocalTool(Generic[ArgumentsT]):
 
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
-        given = {name: value for name, value in arguments.items() if value is not None}
-        if len(given) > MAX_ARGUMENTS:  # each unknown one would be told: 80,000 took 0.2 s
-            known = {name: given[name] for name in self.model.model_fields if name in given}
-            given = dict(islice(given.items(), MAX_ARGUMENTS)) | known
+        present = {name: value for name, value in arguments.items() if value is not None}
+        if len(present) > MAX_ARGUMENTS:  # each unknown one is a problem: 80,000 took 0.2 s
+            known = {name: present[name] for name in self.model.model_fields if name in present}
+            present = dict(islice(present.items(), MAX_ARGUMENTS)) | known
         try:
-            parsed = self.model.model_validate(given)
+            parsed = self.model.model_validate(present)
         except ValidationError as error:
             raise self._refusal(error) from None
         if self.check is not None:
@@ -53,13 +53,13 @@ class LocalTool(Generic[ArgumentsT]):
         return parsed
 
     async def check_document(self, parsed: object, call: Call) -> None:
-        """Look the document up. Raises AccessDenied, DocumentNotFound."""
+        """Check that the tenant has the document. Raises AccessDenied, DocumentNotFound."""
         find = self.find_document
         if find is not None:
             await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
 
     async def call(self, parsed: object, call: Call) -> Result:
-        """Run the function on what ``parse`` returned."""
+        """Call the function with the arguments that ``parse`` returned."""
         return await self.function(parsed, call)  # type: ignore[arg-type]  # what parse returned
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
@@ -92,12 +92,12 @@ def bind(
     find_document: Callable[[ArgumentsT, Call], Awaitable[object]] | None = None,
     needs_tenant: bool = True,
 ) -> LocalTool[ArgumentsT]:
-    """Make a local tool.
+    """Build a local tool.
 
     ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
     TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
-    DocumentNotFound; a tool without it charges the document's budget, whatever comes of the call. A
-    local name is its own alias. A tool that works without documents does not need a tenant.
+    DocumentNotFound before a call is charged; without it even a call for a missing document charges
+    the document's budget. A local name is its own alias. A tool without documents needs no tenant.
     """
     spec = ToolSpec(
         name=name,
@@ -115,18 +115,18 @@ def bind(
 
 @lru_cache(maxsize=64)
 def _arguments_schema(model: type[Arguments]) -> dict[str, object]:
-    """Return what a tool takes; pydantic needs milliseconds for each, and no class changes."""
+    """Return the input schema; cached, because pydantic needs milliseconds for each."""
     return _schema(model.model_json_schema())
 
 
 @lru_cache(maxsize=64)
 def _result_schema(result: type[Mapping[str, object]]) -> dict[str, object]:
-    """Return what a tool returns, made once in a process too."""
+    """Return the output schema; cached for the same reason."""
     return _schema(TypeAdapter(result).json_schema())
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, object]:
-    """Give a JSON Schema without what only our classes care about."""
+    """Remove the class's title and docstring from a JSON Schema, and simplify its properties."""
     schema.pop("title", None)
     schema.pop("description", None)
     properties = schema.get("properties", {})
@@ -135,10 +135,10 @@ def _schema(schema: dict[str, Any]) -> dict[str, object]:
 
 
 def _plain(part: dict[str, object]) -> dict[str, object]:
-    """Say "T, may be absent" as T: null means absent here, and models read one type better."""
+    """Replace "T or null" by T: null means absent here, and models handle one type better."""
     plain = {key: value for key, value in part.items() if key != "title"}
     match plain.get("anyOf"):
-        case [dict() as given, {"type": "null"}]:
+        case [dict() as present, {"type": "null"}]:
             del plain["anyOf"]
-            plain = {key: value for key, value in (given | plain).items() if value is not None}
+            plain = {key: value for key, value in (present | plain).items() if value is not None}
     return plain

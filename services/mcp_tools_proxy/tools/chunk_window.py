@@ -22,7 +22,7 @@ DEFAULT_RADIUS = 2
 
 
 def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
-    """Give R, the chunks allowed on each side of an anchor.
+    """Return R, the number of chunks allowed on each side of an anchor.
 
     R is the smallest of the radii that are set and of floor((N-1)/2) for a legacy total N ≥ 1; 2
     when none is set (T-02).
@@ -34,19 +34,19 @@ def window_radius(*radii: int | None, legacy_total: int | None = None) -> int:
 
 
 def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, str]:
-    """Cut a window's texts to ``max_bytes`` of UTF-8 in all; keys are the places that keep text.
+    """Cut a window's texts to ``max_bytes`` of UTF-8 in all; return those left by their index.
 
-    Room is given from the anchor outwards, so the far edges go first: a chunk before the anchor
-    loses its beginning, the anchor and the chunks after it their end (T-02).
+    The bytes are spent from the anchor outwards, so the far edges are cut first: a chunk before the
+    anchor loses its beginning, the anchor and the chunks after it their end (T-02).
     """
     kept: dict[int, str] = {}
-    room = max_bytes
+    bytes_left = max_bytes
     for place in sorted(range(len(texts)), key=lambda i: (abs(i - anchor), i < anchor)):
         cut = cut_utf8_tail if place < anchor else cut_utf8
-        piece = cut(texts[place], room)
+        piece = cut(texts[place], bytes_left)
         if piece or not texts[place]:
             kept[place] = piece
-        room -= utf8_len(piece)
+        bytes_left -= utf8_len(piece)
         if len(piece) < len(texts[place]):
             break
     return dict(sorted(kept.items()))
@@ -56,11 +56,11 @@ NOT_CONFIGURED = (
     "Not configured here: every call fails with RETRIEVAL_NOT_CONFIGURED. To read around a place, "
     "use read_doc_section or read_doc_pages."
 )
-"""What a model reads of the tool while no ``retrieval_window_url`` is set."""
+"""The tool's description, for a model, while no ``retrieval_window_url`` is set."""
 
 
 class Retrieval(Protocol):
-    """Where chunk windows come from."""
+    """A source of chunk windows."""
 
     async def window(
         self,
@@ -72,7 +72,10 @@ class Retrieval(Protocol):
         after: int,
         trace_id: str,
     ) -> tuple[RetrievedChunk, ...]:
-        """Give the anchor's window in reading order, anchor included; raises as T-03 says."""
+        """Return the anchor's window in reading order, anchor included.
+
+        Raises ChunkNotFound, AccessDenied and the other errors of T-03.
+        """
         ...
 
 
@@ -83,7 +86,7 @@ class WindowArguments(DocumentArguments):
         Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
     ]
     section_id: SkipJsonSchema[Identifier | None] = None
-    """Has no effect and is not shown: existing callers send it with every call."""
+    """Ignored, and absent from the schema: existing callers send it with every call."""
     window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
     window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
     radius: Annotated[
@@ -92,7 +95,7 @@ class WindowArguments(DocumentArguments):
     ] = None
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
+    def _check_radius_alone(self) -> Self:
         if self.radius is not None and self.model_fields_set & {"window_before", "window_after"}:
             raise ValueError("radius sets both sides: leave out window_before and window_after")
         return self
@@ -140,8 +143,8 @@ def window_tool(
     """Build read_chunk_window (T-02 … T-04).
 
     With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides
-    whether it is there for a tenant; that is known only after the request was sent, so such a call
-    is charged to the document's budget whatever comes back.
+    whether a tenant may read it. That is known only after the request was sent, so such a call is
+    charged to the document's budget in any case.
     """
     find = document_finder(repository) if own_documents_only else None
 

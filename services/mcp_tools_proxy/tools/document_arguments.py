@@ -1,4 +1,4 @@
-"""What every document tool has in common: its arguments name a document, which is looked up."""
+"""The argument that names a document, and the lookup of that document, for all document tools."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,9 +19,9 @@ FindDocument = Callable[[DocumentArguments, Call], Awaitable[Document]]
 
 
 def document_finder(repository: DocumentRepository) -> FindDocument:
-    """Build what returns the document that a call names.
+    """Build the function that returns the document of a call.
 
-    It raises AccessDenied or DocumentNotFound where the caller's tenant has none.
+    The function raises AccessDenied or DocumentNotFound if the caller's tenant has none.
     """
 
     def find(arguments: DocumentArguments, call: Call) -> Awaitable[Document]:

@@ -70,7 +70,7 @@ class ToolListing(Protocol):
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools as the registry describes them."""
+        """The registry's descriptions of the tools."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class ToolListing(Protocol):
 
     @property
     def warnings(self) -> Sequence[ToolWarning]:
-        """What is to be known of them."""
+        """Warnings on single tools, requested names, or the whole list."""
         ...
 
 
@@ -90,7 +90,7 @@ ListTools = Callable[[Caller, ToolFormat, Sequence[str] | None], Awaitable[ToolL
 def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
     """Build list_available_tools over ``list_tools``, the registry's list for a caller."""
 
-    async def run(arguments: CatalogArguments, call: Call) -> Result:
+    async def list_for_caller(arguments: CatalogArguments, call: Call) -> Result:
         listing = await list_tools(call.caller, arguments.format, arguments.names)
         result = _catalog(listing, arguments.format)
         size = len(to_json(result))
@@ -110,7 +110,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
         ),
         arguments=CatalogArguments,
         result=Catalog,
-        function=run,
+        function=list_for_caller,
         needs_tenant=False,
     )
 

@@ -1,4 +1,4 @@
-"""doc_local_search: the best places of one document for a query."""
+"""doc_local_search: full-text search in one document."""
 
 from collections.abc import Sequence
 from typing import Annotated, NotRequired
@@ -109,14 +109,14 @@ def search_tool(
 
 
 def _fitting(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
-    """Give the best hits whose snippets fit together; the last one may be cut."""
+    """Return the best hits whose snippets fit together; the last one may be cut."""
     snippets: list[Snippet] = []
-    room = max_text_bytes
+    bytes_left = max_text_bytes
     for hit in hits:
-        text = cut_utf8(hit.snippet, room)
+        text = cut_utf8(hit.snippet, bytes_left)
         if not text:
             break
-        room -= utf8_len(text)
+        bytes_left -= utf8_len(text)
         snippet: Snippet = {"snippet": text, "page": hit.page, "score": hit.score}
         if hit.section_id is not None:
             snippet["section_id"] = hit.section_id

@@ -106,7 +106,9 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
 def _fitting(sections: Iterable[Section], max_bytes: int) -> list[SectionEntry]:
     """Return the first sections whose JSON list fits in ``max_bytes``, but at least one."""
     entries: list[SectionEntry] = []
-    room = max_bytes - 1  # an opening bracket; each entry comes with a comma or the closing one
+    bytes_left = (
+        max_bytes - 1
+    )  # an opening bracket; each entry comes with a comma or the closing one
     for section in sections:
         entry: SectionEntry = {
             "section_id": section.section_id,
@@ -114,8 +116,8 @@ def _fitting(sections: Iterable[Section], max_bytes: int) -> list[SectionEntry]:
             "page_start": section.page_start,
             "page_end": section.page_end,
         }
-        room -= len(to_json(entry)) + 1
-        if room < 0 and entries:
+        bytes_left -= len(to_json(entry)) + 1
+        if bytes_left < 0 and entries:
             break
         entries.append(entry)
     return entries

@@ -64,7 +64,7 @@ def told() -> Iterator[Told]:
 
 @pytest.mark.requirement("F-20")
 def test_a_call_that_enters_is_told_with_the_names_of_its_arguments(told: Told) -> None:
-    told.telemetry.entered(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
+    told.telemetry.log_start(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
     line = told.line
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
         "llm_to_facade.request",

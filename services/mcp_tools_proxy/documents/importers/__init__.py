@@ -1,6 +1,6 @@
-"""Making documents from other people's files: PDF, Markdown, plain text.
+"""Importers: build documents from PDF, Markdown and plain text files.
 
-One module for each kind of file, and the only place that imports its library; ``kinds`` chooses by
-suffix and reads the file. A document comes out, nothing is written here. Only the command line
-imports this room: the service does not need these libraries to run.
+One module for each kind of file, the only one that imports its library; ``kinds`` chooses by suffix
+and reads the file. Nothing is written here. Only the command line imports this package: the service
+does not need these libraries to run.
 """

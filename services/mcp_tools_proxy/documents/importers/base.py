@@ -1,4 +1,4 @@
-"""What every importer takes, gives and agrees on."""
+"""Shared by all importers: options, errors, cleaning text, cutting pages, building sections."""
 
 import re
 import unicodedata
@@ -17,11 +17,11 @@ PAGE_BYTES = 8000
 _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
 Progress = Callable[[int, int], None]
-"""Called with the pages done and the pages in all."""
+"""Called with the number of pages done and of all pages."""
 
 
 class ImportFailed(Exception):
-    """No document can be made from this file; ``reason`` is one line for the person importing."""
+    """The file cannot be imported; ``reason`` is one line for the person importing."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,9 +30,9 @@ class ImportFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What the person importing says of a file.
+    """The options of one import.
 
-    ``title`` None means to take the file's own, else ``stem``, its name without the suffix.
+    With ``title`` None the file's own title is used, else ``stem``, its name without the suffix.
     """
 
     tenant_id: str
@@ -44,9 +44,9 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """Where a section starts: ``char`` counts in the text of ``page`` (1-based), from 0.
+    """The start of a section: ``char`` is a 0-based offset in the text of ``page`` (1-based).
 
-    A heading of a larger ``level`` is part of the section before it.
+    A heading of a larger ``level`` begins a subsection of the section before it.
     """
 
     level: int
@@ -56,7 +56,7 @@ class Heading:
 
 
 def no_progress(done: int, total: int) -> None:
-    """Report nothing."""
+    """Do nothing: the default progress callback."""
 
 
 def decode_text(data: bytes) -> str:
@@ -78,12 +78,12 @@ def decode_text(data: bytes) -> str:
 
 
 def clean(text: str) -> str:
-    """Drop control characters but newline and tab, lone surrogates and noncharacters."""
+    """Remove control characters except newline and tab, lone surrogates and noncharacters."""
     return _UNWANTED.sub("", text)
 
 
 def one_line(text: str) -> str:
-    """Make a title or tag of ``text``: no control characters, single spaces."""
+    """Return ``text`` on one line, for a title or tag: no control characters, single spaces."""
     return clean(" ".join(text.split()))
 
 
@@ -112,7 +112,7 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
 def make_document(
     options: ImportOptions, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
 ) -> Document:
-    """Put a document together; ``title`` is the file's own, "" when it has none.
+    """Build a document; ``title`` is the file's own, "" when it has none.
 
     A file without headings becomes one section named after the document, so that
     ``read_doc_section`` works for every document.
@@ -131,10 +131,10 @@ def make_document(
 
 
 def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str, Section]:
-    """Make the sections of ``headings``, which come in reading order, parents first.
+    """Build the sections of ``headings``, which come in reading order, parents first.
 
     A section ends where the next one of its own or a higher level starts (contract §5). Headings
-    at the very same place cannot be told apart and share their text.
+    at the very same place share their text: nothing separates it.
     """
     sections: dict[str, Section] = {}
     repeats: Counter[str] = Counter()
@@ -161,7 +161,7 @@ def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str
 
 
 def _slug(title: str) -> str:
-    """Make a readable id: letters, digits and marks of any script in lower case, and hyphens."""
+    """Return a readable id: letters, digits and marks of any script in lower case, and hyphens."""
     kept = "".join(
         c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " "
         for c in unicodedata.normalize("NFC", title).lower()

@@ -1,4 +1,4 @@
-"""Choosing the importer for a file."""
+"""Chooses the importer for a file by its suffix."""
 
 import shlex
 from pathlib import Path
@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.document import Document
 
 
 def import_file(path: Path, options: ImportOptions, progress: Progress = no_progress) -> Document:
-    """Make a document of a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
+    """Import a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
 
     Raises ImportFailed, also when the file cannot be read or is of another kind.
     """
@@ -37,7 +37,7 @@ def import_file(path: Path, options: ImportOptions, progress: Progress = no_prog
 
 
 def warning_about(path: Path, document: Document) -> str | None:
-    """Say in one line which pages of an imported PDF have no text, and how to get it."""
+    """Return one line on the pages of an imported PDF without text, and how to add it, or None."""
     pages = pages_without_text(document)
     if path.suffix.lower() != ".pdf" or not pages:
         return None

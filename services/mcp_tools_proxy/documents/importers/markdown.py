@@ -1,4 +1,4 @@
-"""Documents from Markdown (CommonMark and tables)."""
+"""Imports Markdown (CommonMark and tables)."""
 
 import re
 from bisect import bisect_right
@@ -27,19 +27,18 @@ _TITLE_LINE = re.compile(r"title:[ \t]*(?P<quote>['\"]?)(?P<title>.+?)(?P=quote)
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A top-level block: where it starts in the text; ``heading`` is its level and title."""
+    """A top-level block: its offset in the text; ``heading`` is its level and title, if any."""
 
     start: int
     heading: tuple[int, str] | None
 
 
 def import_markdown(data: bytes, options: ImportOptions) -> Document:
-    """Make a document of Markdown: headings become sections, pages are ≤ 8 kB.
+    """Build a document from Markdown: headings become sections, pages are at most 8 kB.
 
-    Front matter gives the title and is left out; without one the first heading is the title. A
-    heading inside a quote, a list or code starts no section, and the text before the first heading
-    belongs to none. Raises ImportFailed when ``data`` is empty or no text that
-    ``decode_text`` knows.
+    The title is that of the front matter, which is removed, else the first heading. A heading
+    inside a quote, a list or code starts no section, and the text before the first heading belongs
+    to none. Raises ImportFailed when ``data`` is empty or ``decode_text`` cannot decode it.
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)
@@ -54,7 +53,7 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Give the title of the front matter, "" when there is none, and the text after it."""
+    """Return the title of the front matter, "" when there is none, and the text after it."""
     first, *lines = text.split("\n")
     if first.rstrip() != "---" or not lines or not _FIELD.match(lines[0]):
         return "", text
@@ -72,7 +71,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 def _blocks(text: str) -> Iterator[_Block]:
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    parser = MarkdownIt("commonmark").enable("table").disable("inline")  # most text needs no look
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")  # only headings need it
     references: dict[str, object] = {}
     tokens = parser.parse(text, references)
     for number, token in enumerate(tokens):
@@ -84,7 +83,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> str:
-    """Give a heading's text without its markup."""
+    """Return a heading's text without its markup."""
     parts: list[Token] = []
     parser.inline.parse(heading, parser, references, parts)
     return one_line(
@@ -97,7 +96,7 @@ def _plain(heading: str, parser: MarkdownIt, references: dict[str, object]) -> s
 
 
 def _page_edges(blocks: Sequence[_Block]) -> list[int]:
-    """Give the starts of blocks, but not of those that would part a heading from its text."""
+    """Return the starts of blocks, except of those that follow a heading, which stay with it."""
     edges: list[int] = []
     after_heading = False
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Documents from PDF files."""
+"""Imports PDF files."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.document import Document
 
 
 def import_pdf(data: bytes, options: ImportOptions, progress: Progress = no_progress) -> Document:
-    """Make a document of a PDF: its pages, its outline as sections, its title.
+    """Build a document from a PDF: its pages, its outline as sections, its title.
 
     A page keeps its number even when it has no text. Raises ImportFailed when the file is broken,
     needs a password, or has no text at all.
@@ -53,7 +53,7 @@ def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:
 
 
 def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:
-    """Give level, title and page (1-based) of each bookmark that leads to a page."""
+    """Yield level, title and page (1-based) of each bookmark that points to a page."""
     for bookmark in pdf.get_toc():
         destination = bookmark.get_dest()
         index = None if destination is None else destination.get_index()
@@ -63,7 +63,7 @@ def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:
 
 
 def _text_of(read: Callable[[], str]) -> str:
-    """Read a string of the PDF; one that is no UTF-16 counts as empty."""
+    """Read a string of the PDF; return "" if it is not valid UTF-16."""
     try:
         return read()
     except UnicodeDecodeError:
@@ -71,9 +71,9 @@ def _text_of(read: Callable[[], str]) -> str:
 
 
 def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str]) -> list[Heading]:
-    """Find each title in its page's text, below the title before it; else take the page's start.
+    """Find each title in its page's text, below the title before it; else use the page's start.
 
-    A bookmark's own coordinates are no help: they say nothing about the order of the text.
+    A bookmark's own coordinates do not help: the order of the text is independent of them.
     """
     headings: list[Heading] = []
     found_to = (1, 0)

@@ -1,4 +1,4 @@
-"""Documents from plain text."""
+"""Imports plain text."""
 
 import re
 
@@ -16,9 +16,9 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 
 
 def import_plain(data: bytes, options: ImportOptions) -> Document:
-    """Make a document of plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
+    """Build a document from plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
 
-    Raises ImportFailed when ``data`` is empty or no text that ``decode_text`` knows.
+    Raises ImportFailed when ``data`` is empty or ``decode_text`` cannot decode it.
     """
     text = decode_text(data)
     if not clean(text).strip():

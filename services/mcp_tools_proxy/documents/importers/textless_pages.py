@@ -1,20 +1,20 @@
-"""Pages that have no text, as the person importing is told of them."""
+"""Finds pages without text, and formats their numbers for the person importing."""
 
 from collections.abc import Iterator, Sequence
 
 from mcp_tools_proxy.domain.document import Document
 
 MAX_RANGES = 20
-"""Ranges of pages that are named; of a book with pictures on every other page that is enough."""
+"""Ranges of pages listed; a book with a picture on every other page would fill screens."""
 
 
 def pages_without_text(document: Document) -> list[int]:
-    """Return the numbers of the pages that hold white space at most."""
+    """Return the numbers of the pages that hold nothing but white space."""
     return [number for number, text in enumerate(document.pages, start=1) if not text.strip()]
 
 
 def spell_pages(numbers: Sequence[int]) -> str:
-    """Spell ascending page numbers as ranges: ``2-4, 7``."""
+    """Format ascending page numbers as ranges: ``2-4, 7``."""
     ranges = [
         str(first) if first == last else f"{first}-{last}" for first, last in _ranges(numbers)
     ]

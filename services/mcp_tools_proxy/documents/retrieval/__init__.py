@@ -1,1 +1,1 @@
-"""Chunk windows: from a Retrieval Service, or from the documents of this process."""
+"""Chunk windows, read from a Retrieval Service or from the documents of this process."""

@@ -1,4 +1,4 @@
-"""What a Retrieval Service's answer has to look like (contract T-03)."""
+"""Validates the responses of a Retrieval Service (contract T-03)."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,7 +13,7 @@ from mcp_tools_proxy.wire.text import quote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedWindow:
-    """The window that was asked for; ``most`` is the number of chunks that it may hold."""
+    """The requested window; ``most`` is the largest number of chunks in it."""
 
     tenant_id: str
     doc_id: str
@@ -23,7 +23,7 @@ class WantedWindow:
 
 
 def _whole_number(value: object) -> object:
-    """Return 1.0 as 1: stores that know one kind of number only send places like that."""
+    """Convert 1.0 to 1: some stores know floats only."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -46,10 +46,10 @@ class _WindowBody(BaseModel, strict=True):
 
 
 def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]:
-    """Read the chunks from the body of a 200 answer, in reading order.
+    """Parse the body of a 200 response; return its chunks in reading order.
 
-    That is the order of ``chunk_index`` where every chunk has one, else the order in which they
-    came. Raises ChunkNotFound, RetrievalUnavailable.
+    That is the order of ``chunk_index`` where every chunk has one, else the order of the response.
+    Raises ChunkNotFound, RetrievalUnavailable.
     """
     try:
         answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
@@ -80,5 +80,5 @@ def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
 
 
 def unavailable(what_it_did: str) -> RetrievalUnavailable:
-    """Build the error for an answer that is none."""
+    """Build the error for a missing or invalid response."""
     return RetrievalUnavailable(f"The Retrieval Service {what_it_did}; try again later.")

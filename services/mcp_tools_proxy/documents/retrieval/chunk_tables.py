@@ -1,4 +1,4 @@
-"""The chunk tables of the documents in use, built once for each."""
+"""Caches the chunk tables of the most recently used documents."""
 
 import asyncio
 from collections import OrderedDict
@@ -7,13 +7,13 @@ from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_
 from mcp_tools_proxy.domain.document import Document
 
 SMALL_CHARS = 200_000
-"""A document up to this size is laid out on the event loop, in a few milliseconds."""
+"""Up to this size a document is cut on the event loop, which takes a few milliseconds."""
 
 
 class ChunkTables:
-    """Keeps the tables of the ``size`` documents used last.
+    """An LRU cache of the tables of ``size`` documents.
 
-    A table belongs to one Document instance: a reloaded document is another one and gets its own.
+    A table belongs to one Document instance: a reloaded document gets a new one.
     """
 
     def __init__(self, *, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Cutting a window out of a document's chunks. Pure."""
+"""Cuts a window out of a document's chunks. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

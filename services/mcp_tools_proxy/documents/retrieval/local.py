@@ -5,16 +5,16 @@ from mcp_tools_proxy.documents.retrieval.chunk_tables import ChunkTables
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
 from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
 
-TABLES_KEPT = 64
-"""Documents whose chunks stay laid out in memory."""
+MAX_TABLES = 64
+"""Documents whose chunk tables are cached."""
 
 
 class LocalRetrieval:
-    """Reads windows of chunks from a repository; the reference Retrieval Service serves these."""
+    """Reads chunk windows from a repository; also the core of the reference Retrieval Service."""
 
     def __init__(self, repository: DocumentRepository) -> None:
         self._repository = repository
-        self._tables = ChunkTables(size=TABLES_KEPT)
+        self._tables = ChunkTables(size=MAX_TABLES)
 
     def __repr__(self) -> str:
         return f"<LocalRetrieval {self._tables}>"
@@ -31,7 +31,7 @@ class LocalRetrieval:
     ) -> tuple[RetrievedChunk, ...]:
         """Return the anchor with ``before`` and ``after`` chunks around it, in reading order.
 
-        At the document's edge there are fewer. Raises AccessDenied, DocumentNotFound,
+        There are fewer at the document's edges. Raises AccessDenied, DocumentNotFound,
         ChunkNotFound.
         """
         document = await self._repository.get(tenant_id, doc_id)

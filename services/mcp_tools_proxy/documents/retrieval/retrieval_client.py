@@ -27,12 +27,12 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-"""A larger answer is left unread (T-03)."""
+"""A larger response is not read to its end (T-03)."""
 
 URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
 TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
 
-_EXCERPT_CHARS = 200  # of the text of a 400 answer, in the log (T-03)
+_EXCERPT_CHARS = 200  # of the text of a 400 response, in the log (T-03)
 _CONNECTIONS = 256  # counted here: httpcore's own queue takes time by the square of its length
 _LIMITS = httpx.Limits(
     max_keepalive_connections=_CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
@@ -45,11 +45,11 @@ log = structlog.get_logger()
 
 
 class RetrievalClient:
-    """Reads windows of chunks over one pool of kept-alive connections.
+    """Reads chunk windows over one pool of keep-alive connections.
 
     ``timeout_s`` bounds one call in total: the wait for a connection, the retry and the body.
-    ``transport`` replaces the network (tests). Nothing is taken from the environment, no cookie is
-    kept, no redirect is followed. Raises ValueError for a ``url`` that is not http or https, or a
+    ``transport`` replaces the network (tests). The environment's proxies are not used, cookies not
+    stored, redirects not followed. Raises ValueError for a ``url`` that is not http or https, or a
     ``token`` that no header can carry.
     """
 
@@ -87,7 +87,7 @@ class RetrievalClient:
 
     @property
     def last_call(self) -> LastCall:
-        """How the last finished call went: a refusal by Retrieval is "ok", it is serving."""
+        """Result of the last finished call; a refusal by Retrieval is "ok", because it serves."""
         return self._last_call
 
     async def window(
@@ -102,9 +102,9 @@ class RetrievalClient:
     ) -> tuple[RetrievedChunk, ...]:
         """Read the anchor with ``before`` and ``after`` chunks around it, in reading order.
 
-        At the document's edge fewer come back. Raises RetrievalNotConfigured, ChunkNotFound,
-        InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A cancelled call gives its
-        connection back and counts in no metric but the seconds.
+        There are fewer at the document's edges. Raises RetrievalNotConfigured, ChunkNotFound,
+        InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A cancelled call returns its
+        connection to the pool, and is counted in the metric of seconds only.
         """
         if self._url is None or self._transport is None:
             raise RetrievalNotConfigured(
@@ -147,10 +147,10 @@ class RetrievalClient:
     async def _exchange(
         self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
     ) -> bytes:
-        """Give the body of a 200 answer within the deadline.
+        """Return the body of a 200 response within the deadline.
 
-        In a task of its own, which only anyio cancels: from that httpcore shields its clean-up. A
-        plain ``Task.cancel`` at the wrong step would keep the connection from the pool for good.
+        Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from
+        that. A plain ``Task.cancel`` at the wrong step would leak the connection from the pool.
         """
         done: list[bytes | ProxyError] = []
 
@@ -195,7 +195,7 @@ class RetrievalClient:
             raise unavailable("could not be reached, or broke off its answer") from error
 
     def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
-        """Log the text of a 400 answer, which may name anything, and return an error of ours."""
+        """Log the text of a 400 response, which may quote anything; return an error without it."""
         if self._token:
             body = body.replace(self._token.encode(), b"***")
         excerpt = body[: 4 * _EXCERPT_CHARS].decode(errors="replace")[:_EXCERPT_CHARS]
@@ -217,7 +217,7 @@ class RetrievalClient:
 
 
 def _parse_url(url: str) -> httpx.URL:
-    """Parse; raises ValueError, which does not repeat the address."""
+    """Parse the URL; raises ValueError, which does not quote the address."""
     try:
         parsed = httpx.URL(url)
         parsed.host.encode("idna")
@@ -238,8 +238,8 @@ def _headers(token: str | None) -> dict[str, str]:
 
 
 def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
-    """Make the pool. Certificates take tens of milliseconds to load: only https needs them."""
-    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody
+    """Create the pool. Loading certificates takes tens of milliseconds, so only https does."""
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
     if scheme == "https":
         trust = httpx.create_ssl_context(trust_env=False)
         trust.load_default_certs()  # a company's own authority is in the system's store
@@ -247,7 +247,7 @@ def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
 
 
 def _certificate_problem(error: BaseException | None) -> str | None:
-    """Return what OpenSSL says of a certificate that was not accepted; it is no caller's matter."""
+    """Return OpenSSL's message on a rejected certificate, for the log; None for other errors."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
@@ -256,7 +256,7 @@ def _certificate_problem(error: BaseException | None) -> str | None:
 
 
 async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
-    """Send, and again when the connection breaks before an answer: a pure read may go twice."""
+    """Send, and retry once when the connection breaks before a response: reading is safe."""
     try:
         return await transport.handle_async_request(request)
     except (httpx.NetworkError, httpx.RemoteProtocolError):
@@ -264,9 +264,9 @@ async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> 
 
 
 async def _read_body(response: httpx.Response) -> bytes:
-    """Read the body up to its limit; a compressed one, which was not asked for, is left unread.
+    """Read the body up to its limit; reject a compressed one, which was not requested.
 
-    httpx unpacks a whole read at once: counting the unpacked bytes would come too late.
+    httpx decompresses a whole read at once: counting the decompressed bytes would be too late.
     """
     if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise unavailable("sent a compressed answer")
