@@ -12,7 +12,7 @@ from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from tests.service import REMOTE, client_of, running
 
 LOST = RemoteStatus(
@@ -33,7 +33,9 @@ LOST = RemoteStatus(
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
     app = FastAPI()
-    intake = EndpointFactory(Refusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1))
+    intake = EndpointFactory(
+        RequestRefusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1)
+    )
     app.include_router(remote_routes(lambda: status, intake, Authenticator(None)))
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})

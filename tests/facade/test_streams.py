@@ -5,7 +5,7 @@ import asyncio
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
-from mcp_tools_proxy.mcp_server.http.open_streams import Streams
+from mcp_tools_proxy.mcp_server.http.open_streams import OpenStreams
 from tests.bounds import BOUND_S
 
 BEGIN: Message = {"type": "http.response.start", "status": 200, "headers": []}
@@ -22,7 +22,7 @@ async def nothing() -> Message:
     return {"type": "http.disconnect"}
 
 
-async def sent_by(streams: Streams, problem: ProxyError | None) -> list[Message]:
+async def sent_by(streams: OpenStreams, problem: ProxyError | None) -> list[Message]:
     """Serve an endless stream whose caller is checked again, and give what was sent."""
     sent: list[Message] = []
 
@@ -46,10 +46,10 @@ async def sent_by(streams: Streams, problem: ProxyError | None) -> list[Message]
 
 
 async def test_a_stream_ends_whose_caller_may_have_it_no_longer() -> None:
-    streams = Streams(max_of_tenant=1, check_s=0.001)
+    streams = OpenStreams(max_of_tenant=1, check_s=0.001)
     assert (await sent_by(streams, REVOKED), len(streams)) == ([BEGIN, END], 0)
 
 
 async def test_a_stream_that_is_ended_ends_as_an_answer_does() -> None:
-    streams = Streams(max_of_tenant=1)
+    streams = OpenStreams(max_of_tenant=1)
     assert (await sent_by(streams, None))[-1] == END

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.request_json import parse_request
@@ -35,7 +35,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class EndpointFactory:
     """Builds endpoints that apply the input rules (contract §1) before they do anything."""
 
-    def __init__(self, refusals: Refusals, *, limits: BodyLimits) -> None:
+    def __init__(self, refusals: RequestRefusals, *, limits: BodyLimits) -> None:
         self._refusals = refusals
         self._limits = limits
 

@@ -12,7 +12,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.envelope import json_response
 
 
-def operations_routes(
+def health_routes(
     health: Health, metrics: Metrics, shows_details: Callable[[Scope], Awaitable[bool]]
 ) -> APIRouter:
     """Build the routes for probes and monitoring.

@@ -49,7 +49,7 @@ class ListResponse:
     body: Callable[[], bytes]
 
 
-class CatalogEndpoints:
+class ListEndpoints:
     """The endpoints that list what a caller may use; 304 if the client has the list already."""
 
     def __init__(

@@ -13,8 +13,8 @@ from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute import ExecuteEndpoints
-from mcp_tools_proxy.api.health import operations_routes
-from mcp_tools_proxy.api.lists import CatalogEndpoints
+from mcp_tools_proxy.api.health import health_routes
+from mcp_tools_proxy.api.lists import ListEndpoints
 from mcp_tools_proxy.api.presets import preset_routes
 from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.api.servers import servers_routes
@@ -35,8 +35,8 @@ from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.fast_routes import FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_details import OperatorCheck
-from mcp_tools_proxy.web.request_refusals import Refusals
-from mcp_tools_proxy.web.token_throttle import TokenGate
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.token_throttle import TokenThrottle
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
@@ -54,7 +54,7 @@ def create_app(
     URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
-    refusals = Refusals(gateway.metrics, Peers(settings.trusted_proxies))
+    refusals = RequestRefusals(gateway.metrics, Peers(settings.trusted_proxies))
     facade = _build_facade(settings, gateway, refusals)
     connector = build_connector(settings, gateway)
 
@@ -87,9 +87,7 @@ def create_app(
         gateway.lifecycle,
         max_batch_calls=settings.max_batch_calls,
     )
-    catalog = CatalogEndpoints(
-        endpoints, gateway.identity, gateway.registry, gateway.first_attempts
-    )
+    catalog = ListEndpoints(endpoints, gateway.identity, gateway.registry, gateway.first_attempts)
     fast_routes = execute.routes()
     app.router.routes[:0] = (*fast_routes, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
@@ -102,15 +100,13 @@ def create_app(
         )
     )
     app.include_router(
-        operations_routes(
-            gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals)
-        )
+        health_routes(gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals))
     )
     add_error_handlers(app)
     app.add_middleware(FastRouter, routes=[*fast_routes, *facade.routes()])
     if gateway.identity.needs_token:
         app.add_middleware(
-            TokenGate, authenticator=gateway.identity, refusals=refusals, answer=_refuse_token
+            TokenThrottle, authenticator=gateway.identity, refusals=refusals, answer=_refuse_token
         )
     if settings.allowed_origins:
         app.add_middleware(
@@ -136,7 +132,7 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
     return answer(error, trace_id)
 
 
-def _build_facade(settings: Settings, gateway: Gateway, refusals: Refusals) -> HttpEndpoints:
+def _build_facade(settings: Settings, gateway: Gateway, refusals: RequestRefusals) -> HttpEndpoints:
     return HttpEndpoints(
         build_server(settings, gateway, authenticated_caller),
         authenticator=RequestAuthenticator(gateway.identity, settings.default_tenant_id),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mcp_tools_proxy.connector.dialer import Dialer
+from mcp_tools_proxy.connector.dialer import BackendDialer
 from mcp_tools_proxy.connector.frame_router import FrameRouter
 from mcp_tools_proxy.connector.remote_sessions import McpSession, Send
 from mcp_tools_proxy.connector.token import Token
@@ -89,7 +89,7 @@ class Connector:
             metrics=metrics,
         )
         self._sessions, self._outbox = self._router.sessions, self._router.outbox
-        self._dialer = Dialer(
+        self._dialer = BackendDialer(
             partial(open_link, rules.link),
             token,
             self._serve,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from mcp_tools_proxy.connector.redial_delays import STEADY_S, pause_before_dialling
+from mcp_tools_proxy.connector.redial_delays import STEADY_S, redial_delay
 from mcp_tools_proxy.connector.token import Token
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
@@ -22,7 +22,7 @@ pauses alternate until a link is up."""
 log = structlog.get_logger()
 
 
-class Dialer:
+class BackendDialer:
     """Dials while ``run`` runs; the other public attributes report its progress.
 
     ``dial`` opens a link with a token, ``serve`` uses that link until it ends. ``ready`` is awaited
@@ -56,7 +56,7 @@ class Dialer:
         self.links = 0
 
     def __repr__(self) -> str:
-        return f"<Dialer {self.state.value}, {self.attempts} attempts>"
+        return f"<BackendDialer {self.state.value}, {self.attempts} attempts>"
 
     @property
     def last_error(self) -> str | None:
@@ -76,12 +76,12 @@ class Dialer:
         while True:
             self._set_state(RemoteState.CONNECTING)
             token = await self._token.read()
-            fault, lived_s = await self._run_link(token)
+            fault, uptime_s = await self._run_link(token)
             self._metrics.remote_link_losses.labels(fault.kind.value).inc()
             if fault.kind is FaultKind.UNAUTHORIZED:
                 await self._wait_for_other_token(token, fault)
             else:
-                await self._pause(fault, lived_s)
+                await self._pause(fault, uptime_s)
 
     async def _run_link(self, token: str | None) -> tuple[LinkFault, float]:
         """Dial and serve until the link ends; return why, and for how many seconds it was up."""
@@ -115,16 +115,16 @@ class Dialer:
         await self._token.wait_for_change(token)
         self._setbacks = 0
 
-    async def _pause(self, fault: LinkFault, lived_s: float) -> None:
-        is_new = self._record_failure(fault) or lived_s > 0
-        pause_s = pause_before_dialling(
+    async def _pause(self, fault: LinkFault, uptime_s: float) -> None:
+        is_new = self._record_failure(fault) or uptime_s > 0
+        pause_s = redial_delay(
             fault,
             self._setbacks,
             random.random,
-            lived_s=lived_s,
+            uptime_s=uptime_s,
             longest_s=self._retry_max_s,
         )
-        self._setbacks = 0 if lived_s >= STEADY_S else self._setbacks + 1
+        self._setbacks = 0 if uptime_s >= STEADY_S else self._setbacks + 1
         self._next_at = self._clock() + pause_s
         self._set_state(RemoteState.OFFLINE)
         log_event = log.warning if is_new else log.debug

@@ -19,21 +19,21 @@ RETRY_AFTER_LONGEST_S = 300.0
 """The longest ``Retry-After`` that is respected, in seconds."""
 
 
-def pause_before_dialling(
+def redial_delay(
     fault: LinkFault,
     setbacks: int,
     random: Callable[[], float],
     *,
-    lived_s: float,
+    uptime_s: float,
     longest_s: float,
 ) -> float:
     """Return the pause in seconds: exponential, with a jitter of 50 to 100 %.
 
     ``setbacks`` counts the faults of the same nature (accident or deliberate) in a row before this
-    one. ``lived_s`` is how long the link was up, ``longest_s`` the longest pause after accidents,
+    one. ``uptime_s`` is how long the link was up, ``longest_s`` the longest pause after accidents,
     ``random`` returns 0 … 1. ``Retry-After`` is a minimum only: 0 s does not mean no pause.
     """
-    if lived_s >= STEADY_S:
+    if uptime_s >= STEADY_S:
         return 0.0
     retry_after_s = min(fault.retry_after_s or 0.0, RETRY_AFTER_LONGEST_S)
     shortest, longest = SHORTEST_S, longest_s

@@ -26,7 +26,7 @@ from mcp.types import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
-from mcp_tools_proxy.mcp_server.http.session_manager import message_of
+from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json, refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -138,7 +138,7 @@ class MessageSession:
             self._open_request(request.id, request.method)
             self._stateless[str(request.id)] = self._tasks.create_task(self._answer(request))
             return
-        match message := message_of(content):
+        match message := parse_message(content):
             case JSONRPCRequest(id=id_, method=method, params=params):
                 self._check_capacity()
                 self._forward_to_sdk(message)

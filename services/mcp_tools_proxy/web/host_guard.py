@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.token_throttle import OPEN_PATHS
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
@@ -38,7 +38,7 @@ class HostOriginGuard:
         hosts: Collection[str],
         origins: Collection[str],
         on_loopback: bool,
-        refusals: Refusals,
+        refusals: RequestRefusals,
     ) -> None:
         self._app = app
         self._refusals = refusals

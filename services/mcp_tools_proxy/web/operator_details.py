@@ -5,7 +5,7 @@ from starlette.types import Scope
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
 from mcp_tools_proxy.web.identity_headers import read_headers
-from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 
 
 class OperatorCheck:
@@ -14,7 +14,7 @@ class OperatorCheck:
     Where callers need no token, each counts as an operator.
     """
 
-    def __init__(self, authenticator: Authenticator, refusals: Refusals) -> None:
+    def __init__(self, authenticator: Authenticator, refusals: RequestRefusals) -> None:
         self._authenticator = authenticator
         self._refusals = refusals
 
@@ -38,7 +38,7 @@ class OperatorCheck:
         return principal is not None and principal.is_admin
 
     def _may_check(self, scope: Scope, token: str) -> bool:
-        """Return False for an unknown token from an address with many bad ones, see TokenGate."""
+        """Return False for unknown tokens of an address with many bad ones, see TokenThrottle."""
         tokens = self._refusals.tokens
         if not tokens.any_over_limit or self._authenticator.is_known(token):
             return True

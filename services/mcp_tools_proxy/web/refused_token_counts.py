@@ -30,7 +30,7 @@ class _Window:
     checks: int = 0
 
 
-class RefusedTokens:
+class RefusedTokenCounts:
     """Counts refused tokens by address, IPv6 by /64; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import log_refused, log_tokens_refused
 from mcp_tools_proxy.web.client_address import Peers
-from mcp_tools_proxy.web.refused_token_counts import RefusedTokens
+from mcp_tools_proxy.web.refused_token_counts import RefusedTokenCounts
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 CALLER = "mcp_tools_proxy.caller"
@@ -21,12 +21,12 @@ SUM_UP_S = 1.0
 """Seconds between two log lines about tokens that were refused unchecked."""
 
 
-class Refusals:
+class RequestRefusals:
     """Counts and logs refused requests, with route, peer, and the sender if a token proves it."""
 
     def __init__(self, metrics: Metrics, peers: Peers | None = None) -> None:
         self.peers = peers or Peers()
-        self.tokens = RefusedTokens()
+        self.tokens = RefusedTokenCounts()
         self._metrics = metrics
         self._unchecked: Counter[str] = Counter()
 

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.web.request_refusals import Refusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
@@ -20,16 +20,21 @@ Answer = Callable[[Scope, Unauthenticated, str], Response]
 _AUTHORIZATION = b"authorization"
 
 
-class TokenGate:
+class TokenThrottle:
     """Passes every request while no address is over its limit of refused tokens.
 
     For an address over its limit, a token that is known to be valid still passes: that is one
-    look-up. A JWT with plausible claims is verified, as often as RefusedTokens allows. All others
-    get 401 with ``Retry-After``, without reading the body or checking a signature.
+    look-up. A JWT with plausible claims is verified, as often as RefusedTokenCounts allows. All
+    others get 401 with ``Retry-After``, without reading the body or checking a signature.
     """
 
     def __init__(
-        self, app: ASGIApp, *, authenticator: Authenticator, refusals: Refusals, answer: Answer
+        self,
+        app: ASGIApp,
+        *,
+        authenticator: Authenticator,
+        refusals: RequestRefusals,
+        answer: Answer,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -71,7 +76,7 @@ class TokenGate:
         return error
 
     async def _is_good(self, token: str, peer: str) -> bool:
-        """Verify a token that is unknown but plausible, as often as RefusedTokens allows."""
+        """Verify a token that is unknown but plausible, as often as RefusedTokenCounts allows."""
         if not (
             self._authenticator.may_be_good(token) and self._refusals.tokens.consume_check(peer)
         ):

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.connector.dialer import Dialer
+from mcp_tools_proxy.connector.dialer import BackendDialer
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -96,13 +96,13 @@ async def dialling(
     token: ScriptedToken | None = None,
     ready: asyncio.Event | None = None,
     retry_max_s: float = 0.001,
-) -> AsyncIterator[tuple[Dialer, Backend]]:
+) -> AsyncIterator[tuple[BackendDialer, Backend]]:
     """Run a dialer until the last step is over."""
     backend = Backend(steps)
     if ready is None:
         ready = asyncio.Event()
         ready.set()
-    dialer = Dialer(
+    dialer = BackendDialer(
         backend.dial,
         token or ScriptedToken(),
         backend.serve,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.redial_delays import pause_before_dialling
+from mcp_tools_proxy.connector.redial_delays import redial_delay
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 
 LONGEST_S = 1.5
@@ -23,13 +23,11 @@ def pause(
     *,
     random: float = 1.0,
     retry_after_s: float | None = None,
-    lived_s: float = 0.0,
+    uptime_s: float = 0.0,
     longest_s: float = LONGEST_S,
 ) -> float:
     fault = LinkFault(kind, "it broke", retry_after_s=retry_after_s)
-    return pause_before_dialling(
-        fault, setbacks, lambda: random, lived_s=lived_s, longest_s=longest_s
-    )
+    return redial_delay(fault, setbacks, lambda: random, uptime_s=uptime_s, longest_s=longest_s)
 
 
 @pytest.mark.parametrize("kind", ACCIDENTS)
@@ -64,14 +62,14 @@ def test_after_any_number_of_accidents_a_backend_is_found_within_two_seconds_of_
 
 @given(kinds, setbacks, randoms, st.floats(0, 29.9))
 def test_a_link_that_was_up_for_a_moment_is_never_dialled_again_at_once(
-    kind: FaultKind, number: int, random: float, lived_s: float
+    kind: FaultKind, number: int, random: float, uptime_s: float
 ) -> None:
-    assert pause(kind, number, random=random, lived_s=lived_s) > 0.1
+    assert pause(kind, number, random=random, uptime_s=uptime_s) > 0.1
 
 
 @pytest.mark.parametrize("kind", [*ACCIDENTS, *MEANT])
 def test_a_link_that_was_up_for_half_a_minute_is_dialled_again_at_once(kind: FaultKind) -> None:
-    assert pause(kind, 10, lived_s=30.0) == 0.0
+    assert pause(kind, 10, uptime_s=30.0) == 0.0
 
 
 @pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.REFUSED])

@@ -5,7 +5,7 @@ from mcp_tools_proxy.web.refused_token_counts import (
     MAX_ADDRESSES,
     MAX_REFUSED,
     WINDOW_S,
-    RefusedTokens,
+    RefusedTokenCounts,
 )
 
 
@@ -16,9 +16,9 @@ class Clock:
         return self.now
 
 
-def refused(times: int, address: str = "203.0.113.7") -> tuple[RefusedTokens, Clock]:
+def refused(times: int, address: str = "203.0.113.7") -> tuple[RefusedTokenCounts, Clock]:
     clock = Clock()
-    tokens = RefusedTokens(clock)
+    tokens = RefusedTokenCounts(clock)
     for _ in range(times):
         tokens.count(address)
     return tokens, clock

@@ -28,7 +28,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 )
 from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
-from mcp_tools_proxy.mcp_server.http.open_streams import Check, Streams
+from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
 from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
     InFlightIds,
@@ -44,7 +44,7 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.request_refusals import CALLER, Refusals
+from mcp_tools_proxy.web.request_refusals import CALLER, RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.request_json import parse_request
 
@@ -87,7 +87,7 @@ class HttpEndpoints:
         authenticator: RequestAuthenticator,
         lifecycle: Lifecycle,
         metrics: Metrics,
-        refusals: Refusals,
+        refusals: RequestRefusals,
         limits: HttpLimits,
     ) -> None:
         self._authenticator = authenticator
@@ -95,7 +95,7 @@ class HttpEndpoints:
         self._lifecycle = lifecycle
         self._refusals = refusals
         self._limits = limits
-        self._streams = Streams(max_of_tenant=tenant_share(limits.max_sessions))
+        self._streams = OpenStreams(max_of_tenant=tenant_share(limits.max_sessions))
         self._with_bodies = self._sessions(json_response=True)
         self._with_streams = self._sessions(json_response=False)
         metrics.mcp_sessions.set_function(lambda: self.sessions)

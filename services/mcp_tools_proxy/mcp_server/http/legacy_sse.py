@@ -20,7 +20,7 @@ from mcp.types import JSONRPCRequest
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.mcp_server.http.session_manager import message_of
+from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
 from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits
@@ -84,7 +84,7 @@ class LegacySse:
         Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded for a request while
         MAX_UNREAD messages are unread.
         """
-        message = message_of(parse_request(body, max_items=self._max_items))
+        message = parse_message(parse_request(body, max_items=self._max_items))
         query = parse_qsl(scope["query_string"].decode("latin-1"))
         renamed = [("session_id" if key == "sessionId" else key, value) for key, value in query]
         unread = self._unread.get(dict(renamed).get("session_id", ""))

@@ -35,7 +35,7 @@ class _Stream:
     ends_itself: bool
 
 
-class Streams:
+class OpenStreams:
     """The streams that are open now.
 
     A session with an open stream is never evicted. So a tenant may have at most ``max_of_tenant``

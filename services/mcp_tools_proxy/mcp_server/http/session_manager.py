@@ -63,7 +63,7 @@ class InFlightIds:
 
         ``session_id`` is None for the request that opens a session.
         """
-        message = message_of(content)
+        message = parse_message(content)
         if session_id is None or not isinstance(message, JSONRPCRequest):
             yield
             return
@@ -81,7 +81,7 @@ class InFlightIds:
             self._ids.pop(key).set()
 
 
-def message_of(content: object) -> JSONRPCMessage:
+def parse_message(content: object) -> JSONRPCMessage:
     """Parse JSON as one JSON-RPC message. Raises InvalidRequest."""
     try:
         message = jsonrpc_message_adapter.validate_python(content, by_name=False)
