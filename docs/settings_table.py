@@ -31,6 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Prefixes of field names for each table, by the name in its marker; the first that fits has it."""
 
 _TABLE = re.compile(r"(<!-- settings: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_FIELD = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _CRITERIA = re.compile(r" \((?:contract §\d+|[A-Z]-\d+(?:, [A-Z]-\d+)*)\)")
 
 
@@ -54,9 +55,14 @@ def _names(group: str) -> Iterator[str]:
 def _row(name: str) -> str:
     field = Settings.model_fields[name]
     named = str(field.validation_alias or variable(name))
-    meaning = _CRITERIA.sub("", _MEANINGS[name]).replace("``", "`")
+    meaning = _FIELD.sub(_as_variable, _CRITERIA.sub("", _MEANINGS[name]).replace("``", "`"))
     cells = (f"`{named}`", spelt(field.default), _values(_SCHEMAS[named, name]), meaning)
     return f"| {' | '.join(cells)} |\n"
+
+
+def _as_variable(found: re.Match[str]) -> str:
+    """Return the variable of a setting whose field a docstring names."""
+    return f"`{variable(found[0])}`" if found[0] in Settings.model_fields else found[0]
 
 
 def spelt(default: object) -> str:

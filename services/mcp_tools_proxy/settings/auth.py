@@ -90,14 +90,14 @@ class IdentitySettings(TokensFileSettings):
     """Who may call, and how callers prove who they are."""
 
     auth_mode: Literal["none", "token", "jwt"] = "none"
-    """How callers prove who they are; none believes what they say."""
+    """How callers prove who they are; with ``none`` what they name is believed."""
     admin_token: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         AfterValidator(is_token),
         AfterValidator(_is_long),
     ] = None
-    """Bearer token that operators switch presets with; unset allows it on loopback only."""
+    """Bearer token that operators switch presets with; unset, only loopback may switch."""
 
     jwt_issuer: OptionalText = None
     """The ``iss`` of every JWT, for auth_mode jwt."""
@@ -118,7 +118,7 @@ class IdentitySettings(TokensFileSettings):
     jwt_tenant_claim: ClaimName = "tenant_id"
     """The claim that names the tenant; dots lead into objects."""
     jwt_user_claim: OptionalText = "sub"
-    """The claim that names the user; empty takes the user that the request names."""
+    """The claim that names the user; empty, the request names the user."""
     jwt_roles_claim: ClaimName = "roles"
     """The claim that lists the roles."""
     jwt_agents_claim: ClaimName = "agents"

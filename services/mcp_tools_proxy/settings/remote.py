@@ -83,19 +83,19 @@ class RemoteSettings(EnvironmentSettings):
         starting_with("ws://", "wss://"),
         AfterValidator(_is_backend),
     ] = None
-    """The backend's WebSocket, where {server_identifier} is replaced; unset, none is dialled."""
+    """The backend's WebSocket; ``{server_identifier}`` is replaced. Unset, none is dialled."""
     remote_server_identifier: Annotated[
         str | None, BeforeValidator(empty_is_unset), AfterValidator(_is_identifier)
     ] = None
-    """What the backend knows this gateway by; unset it is made from the host name."""
+    """Name that the backend knows this gateway by; unset, it is made from the host name."""
     remote_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
     """Bearer token that the backend is shown."""
     remote_token_file: OptionalPath = None
-    """File that holds the token instead, and is followed; it may not exist yet."""
+    """File that holds the token instead; changes are followed. It may not exist yet."""
     remote_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Whose the backend's sessions are; unset they are default_tenant_id's."""
+    """Tenant that the backend's sessions act for; unset, the tenant of default_tenant_id."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """The agent whose profile narrows the backend's sessions."""
     remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None

@@ -76,27 +76,27 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Seconds that calls in flight may take to finish after SIGTERM."""
 
     mock_mode: bool = True
-    """Hold the seed document, and ask the local repository before Retrieval (T-04, T-05)."""
+    """Hold the seed document, and look in the documents folder before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
     """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
 
     config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
     """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
     preset: OptionalText = None
-    """Id of the preset in force, whatever the files say; unset leaves the choice to them."""
+    """Id of the preset in force, whatever the files name; unset, the files decide."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
     """Seconds after a start that readiness, stdio and the connector wait for servers at most."""
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
-    """Refuse calls that name no agent; unset does so as soon as agents.json has profiles."""
+    """Refuse calls that name no agent; unset, they are refused once agents.json has profiles."""
 
     tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
     """How MCP lists name downstream tools: server (``server:tool``), alias, or bare."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Whose MCP requests are that name no tenant; unset offers them no document tools."""
+    """Tenant of MCP requests that name none; unset, these are offered no document tools."""
     max_sessions: Count = 1000
-    """MCP sessions and streams of changes that may be open at once, each."""
+    """MCP sessions that may be open at once, and as many streams of changes."""
     session_idle_s: Seconds = 1800.0
     """Seconds that an MCP session of the older eras is kept without a request or a stream."""
 
@@ -137,15 +137,15 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
         BeforeValidator(empty_is_unset),
         starting_with("http://", "https://", word=LOCAL_WINDOWS),
     ] = None
-    """URL of the Retrieval Service's chunk-window endpoint; local reads our documents (T-03)."""
+    """URL of the Retrieval Service's chunk-window endpoint, or ``local``: our documents (T-03)."""
     retrieval_timeout: Seconds = 5.0
     """Seconds for one Retrieval request in total."""
     retrieval_token: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
     """Bearer token sent to Retrieval."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
-    """Chunks on each side of an anchor; shared with the RAG pipeline (T-02)."""
+    """Chunks allowed on each side of an anchor; the RAG pipeline reads it as well (T-02)."""
     max_window_radius: Radius = None
-    """Chunks on each side of an anchor (T-02)."""
+    """Chunks allowed on each side of an anchor (T-02)."""
     max_chunk_window: Annotated[
         Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
     ] = None
