@@ -101,7 +101,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
             watching = tasks.create_task(folder.watch())
             yield
             watching.cancel()
-        flush_logs()  # the server that runs this may end the process by the signal that came
+        flush_logs()  # uvicorn may end the process by the signal it received
 
     async def window(request: Request) -> WindowAnswer:
         _check_token(request, settings.token)

@@ -161,7 +161,7 @@ class Gateway:
         return merge_statuses(self.pool.statuses, self.reloader.configuration)
 
     def _servers_changed(self) -> None:
-        """Tell the reloader, which is built after the pool that calls this."""
+        """Notify the reloader; a method, because the reloader is built after the pool."""
         self.reloader.rebuild()
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
@@ -185,7 +185,7 @@ class Gateway:
         Downstream servers connect in the background: only readiness and calls that need a server
         wait for them.
         """
-        warn = log.error if self._log_level == "error" else log.warning  # seen at every level
+        warn = log.error if self._log_level == "error" else log.warning  # shown at every log level
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
         try:

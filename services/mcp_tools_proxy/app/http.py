@@ -65,7 +65,7 @@ def create_app(
             async with gateway.lifespan(), facade.lifespan(), connecting:
                 yield
         finally:
-            flush_logs()  # the server that runs this may end the process by the signal that came
+            flush_logs()  # uvicorn may end the process by the signal it received
 
     app = FastAPI(
         title=settings.app_name,

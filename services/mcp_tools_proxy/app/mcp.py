@@ -20,7 +20,7 @@ from mcp_tools_proxy.settings.settings import Settings
 def build_server(
     settings: Settings, gateway: Gateway, caller_of: CallerOf, *, one_tenant: bool = False
 ) -> GatewayMcpServer:
-    """Build a server over the gateway; ``caller_of`` tells who sent a request.
+    """Build a server over the gateway; ``caller_of`` returns the caller of a request.
 
     With ``one_tenant`` that is always the same tenant, which may then use all streams.
     """

@@ -66,7 +66,7 @@ def check(
         findings = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
-    flush_logs()  # no line of the log between those of a table
+    flush_logs()  # so that no log line appears inside a table
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
     warnings = [

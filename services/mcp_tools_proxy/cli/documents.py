@@ -30,7 +30,7 @@ _Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        readable=False,  # each unreadable file is named by the import itself, and the rest go on
+        readable=False,  # the import itself reports unreadable files, and continues
         help="PDF, Markdown (.md) or plain text (.txt) files.",
     ),
 ]
@@ -101,7 +101,7 @@ class _Wanted:
 
 def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool) -> bool:
     """Import each file and print the results; return whether all succeeded."""
-    # Here, because the importers' libraries are slow to load and serving needs none of them.
+    # Imported here, because the libraries are slow to load and serving needs none of them.
     from mcp_tools_proxy.documents.importers.kinds import import_file, warning_about  # noqa: PLC0415
 
     existing = set() if replace else _existing_documents(root.absolute())

@@ -97,7 +97,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     overrides = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in overrides.items() if v is not None})
     configure_logging(settings.log_level, sys.stdout)
-    gc.disable()  # what is imported now stays; the server turns it on again once it has started
+    gc.disable()  # imported objects stay; the server enables it again after its start
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it
 
     try:

@@ -46,7 +46,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def _least_width(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
-    total = len(columns)  # one space behind each
+    total = len(columns)  # one space after each
     for number, column in enumerate(columns):
         width = max(cell_len(str(column.header)), *(cell_len(row[number]) for row in rows), 0)
         total += width if column.no_wrap else min(width, LEAST_WIDTH)

@@ -138,14 +138,13 @@ class DocumentFolder:
             return
         batches = awatch(
             self._root,
-            watch_filter=None,  # a volume may swap its files behind a dot-folder's link
+            watch_filter=None,  # a mounted volume may swap its files behind a link to a dot-folder
             debounce=DEBOUNCE_MS,
             rust_timeout=CHECK_MS,
             yield_on_timeout=True,
         )
-        scans_left = (
-            SCANS_AFTER_CHANGE + 1
-        )  # something may have changed just before the watch began
+        # one more: something may have changed just before the watch began
+        scans_left = SCANS_AFTER_CHANGE + 1
         async with aclosing(batches):
             async for changes in batches:
                 scans_left = SCANS_AFTER_CHANGE if changes else scans_left - 1

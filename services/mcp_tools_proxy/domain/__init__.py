@@ -1,5 +1,5 @@
-"""The nouns: frozen value types, the error tree, protocols that other rooms fulfil.
+"""Domain types: frozen values, the error tree, and protocols that other packages implement.
 
-Standard library only, no I/O, nothing async of its own. Everything else may import from here;
-nothing here imports from another room.
+Standard library only, no I/O, nothing async of its own. Every package may import from here;
+nothing here imports from another package.
 """

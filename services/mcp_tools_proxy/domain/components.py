@@ -173,7 +173,7 @@ class Tool(Component, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSpec:
-    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor as it came."""
+    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor, unchanged."""
 
     name: str
     server_id: str
@@ -221,8 +221,8 @@ class Prompt(Component, Protocol):
 class ResourceSpec:
     """Frozen description of one resource or template.
 
-    ``name`` is its key (P-12): the URI, the URI template, or the name of one without. ``as_mcp``
-    is its server's descriptor as it came.
+    ``name`` is its key (P-12): the URI, the URI template, or the name of one without a URI.
+    ``as_mcp`` is its server's descriptor, unchanged.
     """
 
     name: str

@@ -118,7 +118,7 @@ class Forbidden(ProxyError):
 
 
 class PresetNotFound(ProxyError):
-    """No preset file has this id, or it is invalid; ``details.problems`` says what is wrong."""
+    """No preset file has this id, or it is invalid; ``details.problems`` lists the errors."""
 
     code = "PRESET_NOT_FOUND"
 

@@ -94,7 +94,7 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
 def _all_nodes(schema: Node) -> list[Node]:
     """Return every subschema, the root first. Raises SchemaTooComplex."""
     nodes = [schema]
-    for node in nodes:  # grows meanwhile
+    for node in nodes:  # the loop appends to it
         nodes += _schemas_at(node, (*_HERE, *_ONE_OF_BELOW, *_EACH_BELOW, *_DEFINITIONS))
         if len(nodes) > MAX_PARTS:
             raise SchemaTooComplex(f"it has more than {MAX_PARTS} parts")
@@ -117,7 +117,7 @@ def _own_steps(node: Node) -> int:
     """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
     if any(isinstance(item, list | Mapping) for item in _items(node, "enum")):
-        steps += _length(node, "enum")  # one of plain values is found at once
+        steps += _length(node, "enum")  # plain values are looked up in a hash set
     patterns = [node.get("pattern"), *_items(node, "patternProperties")]
     return steps + FANCY_STEPS * sum(
         isinstance(pattern, str) and _FANCY.search(pattern) is not None for pattern in patterns

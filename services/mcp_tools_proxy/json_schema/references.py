@@ -41,7 +41,7 @@ class References:
         """Subschemas by anchor, None for an ambiguous one; None as a whole if any has an id."""
         names: dict[str, Node | None] = {}
         nodes: list[Any] = [self._root]
-        for node in nodes:  # grows meanwhile
+        for node in nodes:  # the loop appends to it
             if not isinstance(node, Mapping):
                 continue
             nodes += _subschemas(node)

@@ -73,7 +73,7 @@ class ArgumentCheck:
             if self._validator.is_valid(arguments):
                 return
             problems = self._problems(arguments)
-        except ValueError:  # the library cannot even read them
+        except ValueError:  # the library cannot convert them
             raise InvalidArguments(
                 "arguments: holds text that is not valid Unicode, or is nested too deeply"
             ) from None

@@ -1,4 +1,4 @@
 """The rules: pure functions over the domain.
 
-An answer here follows from the arguments alone: no I/O, no clock, no state.
+A result follows from the arguments alone: no I/O, no clock, no state.
 """

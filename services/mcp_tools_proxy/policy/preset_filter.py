@@ -136,7 +136,7 @@ def _by_name(_server_id: str, name: str) -> str:
 
 
 def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]) -> _Routed:
-    """Look each wanted item up in its server's offers."""
+    """Find each wanted item in its server's offers."""
     routed = _Routed()
     for server_id, name in wanted:
         descriptor = offers[server_id].get(name)

@@ -137,7 +137,7 @@ class SharedStore:
         """
         while True:
             if await self._answers():
-                if not self.up:  # else calls are using the connections
+                if not self.up:  # while it is up, calls use the connections
                     await self._open_connections()
                 self._recovered()
                 await self._down.wait()
@@ -152,7 +152,9 @@ class SharedStore:
         try:
             async with io_timeout(PROBE_TIMEOUT_S):
                 await self._counting.storage.incr(PROBE_KEY, 1)
-                await self._counting.storage.get_many([PROBE_KEY])  # this and the next load scripts
+                await self._counting.storage.get_many(
+                    [PROBE_KEY]
+                )  # this and the next load Lua scripts
                 await self._counting.storage.seconds_left([PROBE_KEY], 1)
         except _FAILURES as error:
             if self.up:
@@ -161,9 +163,9 @@ class SharedStore:
         return True
 
     async def _open_connections(self) -> None:
-        with contextlib.suppress(TimeoutError):  # what is missing then, calls will open
+        with contextlib.suppress(TimeoutError):  # calls open what is missing
             async with io_timeout(PROBE_TIMEOUT_S):
-                await self._connect(MAX_CONCURRENT_CALLS + 1)  # the probe may need one beside them
+                await self._connect(MAX_CONCURRENT_CALLS + 1)  # one for the probe
 
     def _failed(self, error: Exception) -> None:
         self._metrics.limit_store_failures.inc()

@@ -136,7 +136,7 @@ class MemoryStorage(CountingStorage):
         window = self._windows.get(key)
         if window is None or now >= window.ends:
             return 0.0
-        window.ends = min(window.ends, now + window_s)  # the clock of a restored machine goes back
+        window.ends = min(window.ends, now + window_s)  # a restored machine's clock goes back
         return min(window.ends - now, window_s)
 
     async def check(self) -> bool:

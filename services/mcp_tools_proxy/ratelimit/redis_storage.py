@@ -74,7 +74,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
 
     def __init__(self, pool: ConnectionPool) -> None:
         super().__init__(
-            "async+redis://",  # the address is the pool's: limits would insist on a port
+            "async+redis://",  # the pool has the address; limits would require a port in it
             wrap_exceptions=True,
             implementation="redispy",
             key_prefix=KEY_PREFIX,
@@ -177,9 +177,10 @@ def open_redis(url: str) -> OpenStorage:
             protocol=2,
         )
         # With a socket timeout redis-py sends through asyncio.wait_for, which before Python 3.12
-        # can lose the cancellation that our own bound is. So there is none, whatever the URL says.
+        # can swallow a cancellation, and ``io_timeout`` works by cancellation. So there is no
+        # socket timeout, even if the URL sets one.
         pool.connection_kwargs["socket_timeout"] = None
-        pool.max_connections = MAX_CONNECTIONS  # a pool too small would look like a failing Redis
+        pool.max_connections = MAX_CONNECTIONS  # too few would look like a failing Redis
         pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
     except (ValueError, TypeError, RedisError) as error:
         raise ValueError(f"{URL_VARIABLE}: not a usable Redis URL, check its options") from error
@@ -190,14 +191,14 @@ def open_redis(url: str) -> OpenStorage:
         async def open_one() -> None:
             opened.append(await pool.get_connection())  # type: ignore[no-untyped-call]
 
-        try:  # all end before they are released; what could not be opened, a call will try
+        try:  # all are opened before any is released; calls open those that failed
             await asyncio.gather(*(open_one() for _ in range(count)), return_exceptions=True)
         finally:
             for connection in opened:
                 await pool.release(connection)
 
     async def disconnect() -> None:
-        with contextlib.suppress(RedisError):  # a connection that does not even close cleanly
+        with contextlib.suppress(RedisError):  # a broken connection may fail to close
             await pool.disconnect(inuse_connections=False)
 
     return OpenStorage(

@@ -51,7 +51,7 @@ class CallTelemetry:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
-        self._log = structlog.get_logger().bind()  # bound once: the lazy one binds at each line
+        self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def log_start(self, call: Call, spec: ComponentSpec) -> None:
         """Log the debug line of a call for a downstream server, at its start."""
@@ -80,7 +80,7 @@ class CallTelemetry:
         )
 
     def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
-        """Look the labelled metrics up and cache them: the look-up takes as long as counting."""
+        """Find and cache the labelled metrics: finding them takes as long as counting."""
         meters = (
             self._metrics.calls.labels(tool, code),
             self._metrics.call_seconds.labels(tool),

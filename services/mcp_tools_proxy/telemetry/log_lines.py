@@ -46,6 +46,6 @@ def _to_ascii_json(line: dict[str, object]) -> str:
     """
     try:
         data = to_json(line, fallback=str)
-    except PydanticSerializationError:  # a lone surrogate, say of a file's name
+    except PydanticSerializationError:  # a lone surrogate, e.g. from a file's name
         return _encode_ascii(line)
     return data.decode() if data.isascii() else _encode_ascii(line)

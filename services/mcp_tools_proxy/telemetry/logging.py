@@ -32,7 +32,7 @@ class _Stream:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # ValueError: it is closed on our side
+        except (OSError, ValueError):  # ValueError: the stream is closed
             return
 
     def flush(self) -> None:
@@ -82,7 +82,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for noisy in ("watchfiles", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    for sensitive in ("mcp.client", "mcp.shared", "aiohttp"):  # they log what servers send
+    for sensitive in ("mcp.client", "mcp.shared", "aiohttp"):  # they log servers' data
         logging.getLogger(sensitive).setLevel(logging.CRITICAL)
 
 

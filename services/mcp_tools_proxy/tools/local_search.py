@@ -84,7 +84,7 @@ def search_tool(
             arguments.query,
             max_results=arguments.max_results,
         )
-        snippets = _fitting(hits, max_text_bytes)
+        snippets = _fit_snippets(hits, max_text_bytes)
         tokens = estimate_tokens(sum(len(snippet["snippet"]) for snippet in snippets))
         result: Snippets = {
             "snippets": snippets,
@@ -108,7 +108,7 @@ def search_tool(
     )
 
 
-def _fitting(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
+def _fit_snippets(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
     """Return the best hits whose snippets fit together; the last one may be cut."""
     snippets: list[Snippet] = []
     bytes_left = max_text_bytes

@@ -69,7 +69,7 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
         document = await find(arguments, call)
         count = len(document.sections)
         first = min(arguments.start_section, count)
-        sections = _fitting(islice(document.sections.values(), first, None), max_text_bytes)
+        sections = _fit_sections(islice(document.sections.values(), first, None), max_text_bytes)
         end = first + len(sections)
         result: Metadata = {
             "doc_id": document.doc_id,
@@ -103,12 +103,10 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
     )
 
 
-def _fitting(sections: Iterable[Section], max_bytes: int) -> list[SectionEntry]:
+def _fit_sections(sections: Iterable[Section], max_bytes: int) -> list[SectionEntry]:
     """Return the first sections whose JSON list fits in ``max_bytes``, but at least one."""
     entries: list[SectionEntry] = []
-    bytes_left = (
-        max_bytes - 1
-    )  # an opening bracket; each entry comes with a comma or the closing one
+    bytes_left = max_bytes - 1  # the opening bracket; each entry has a comma or the closing one
     for section in sections:
         entry: SectionEntry = {
             "section_id": section.section_id,

@@ -30,7 +30,7 @@ def is_identifier(text: str) -> bool:
     """Return whether ``text`` is a valid Identifier, where no pydantic model checks it."""
     if not 1 <= len(text) <= IDENTIFIER_CHARS or has_control_character(text):
         return False
-    return text.isascii() or _SURROGATE.search(text) is None  # as in arguments that are not UTF-8
+    return text.isascii() or _SURROGATE.search(text) is None  # from non-UTF-8 command lines
 
 
 def has_control_character(text: str) -> bool:

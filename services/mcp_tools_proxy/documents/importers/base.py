@@ -109,7 +109,7 @@ def paginate(text: str, edges: Sequence[int]) -> tuple[str, ...]:
     return tuple(pages)
 
 
-def make_document(
+def build_document(
     options: ImportOptions, *, title: str, pages: tuple[str, ...], headings: Sequence[Heading]
 ) -> Document:
     """Build a document; ``title`` is the file's own, "" when it has none.
@@ -148,7 +148,7 @@ def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str
         page_end, end_char = last_page, None
         if after := next(following, None):
             page_end, end_char = (after.page, after.char) if after.char else (after.page - 1, None)
-        section_id = _unused(_slug(heading.title), sections, repeats)
+        section_id = _unused_id(_slug(heading.title), sections, repeats)
         sections[section_id] = Section(
             section_id=section_id,
             title=heading.title,
@@ -169,7 +169,7 @@ def _slug(title: str) -> str:
     return "-".join(kept.split())[:80].strip("-") or "section"
 
 
-def _unused(slug: str, used: Mapping[str, object], repeats: Counter[str]) -> str:
+def _unused_id(slug: str, used: Mapping[str, object], repeats: Counter[str]) -> str:
     unused = slug
     while unused in used:
         repeats[slug] += 1

@@ -13,9 +13,9 @@ from mcp_tools_proxy.documents.importers.base import (
     Heading,
     ImportFailed,
     ImportOptions,
+    build_document,
     clean,
     decode_text,
-    make_document,
     one_line,
     paginate,
 )
@@ -49,7 +49,7 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     headings = _place_headings(blocks, pages)
     if not title and headings:
         title = headings[0].title
-    return make_document(options, title=title, pages=pages, headings=headings)
+    return build_document(options, title=title, pages=pages, headings=headings)
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     Progress,
+    build_document,
     clean,
-    make_document,
     no_progress,
     one_line,
 )
@@ -39,7 +39,7 @@ def import_pdf(data: bytes, options: ImportOptions, progress: Progress = no_prog
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
         raise ImportFailed("is not a readable PDF") from error
-    return make_document(options, title=title, pages=pages, headings=headings)
+    return build_document(options, title=title, pages=pages, headings=headings)
 
 
 def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:
     for index in range(total):
         with closing(pdf[index]) as page, closing(page.get_textpage()) as textpage:
             text: str = textpage.get_text_range()
-        # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() joins it
+        # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() removes it
         yield clean(text.replace("\r\n", "\n").replace("\r", "\n"))
         progress(index + 1, total)
 

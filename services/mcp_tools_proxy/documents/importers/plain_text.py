@@ -5,9 +5,9 @@ import re
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
+    build_document,
     clean,
     decode_text,
-    make_document,
     paginate,
 )
 from mcp_tools_proxy.domain.document import Document
@@ -29,4 +29,4 @@ def import_plain(data: bytes, options: ImportOptions) -> Document:
     else:
         text = clean(text)
         pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
-    return make_document(options, title="", pages=pages, headings=())
+    return build_document(options, title="", pages=pages, headings=())

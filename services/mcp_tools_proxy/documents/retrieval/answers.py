@@ -13,12 +13,12 @@ from mcp_tools_proxy.wire.text import quote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedWindow:
-    """The requested window; ``most`` is the largest number of chunks in it."""
+    """The requested window; ``max_chunks`` is the largest number of chunks in it."""
 
     tenant_id: str
     doc_id: str
     anchor_chunk_id: str
-    most: int
+    max_chunks: int
     trace_id: str
 
 
@@ -53,12 +53,12 @@ def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]
     """
     try:
         answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
-    except ValueError as error:  # of either step
+    except ValueError as error:  # of parsing or of validation
         raise unavailable("sent an answer of the wrong shape") from error
     if not answer.chunks:
         raise no_such_chunk(wanted)
-    if len(answer.chunks) > wanted.most:
-        raise unavailable(f"sent more than the {wanted.most} chunks asked for")
+    if len(answer.chunks) > wanted.max_chunks:
+        raise unavailable(f"sent more than the {wanted.max_chunks} chunks asked for")
     ids = {chunk.chunk_id for chunk in answer.chunks}
     if len(ids) < len(answer.chunks) or wanted.anchor_chunk_id not in ids:
         raise unavailable("sent a chunk twice, or a window without its anchor")
@@ -79,6 +79,6 @@ def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
     )
 
 
-def unavailable(what_it_did: str) -> RetrievalUnavailable:
+def unavailable(reason: str) -> RetrievalUnavailable:
     """Build the error for a missing or invalid response."""
-    return RetrievalUnavailable(f"The Retrieval Service {what_it_did}; try again later.")
+    return RetrievalUnavailable(f"The Retrieval Service {reason}; try again later.")

@@ -33,7 +33,7 @@ URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
 TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
 
 _EXCERPT_CHARS = 200  # of the text of a 400 response, in the log (T-03)
-_CONNECTIONS = 256  # counted here: httpcore's own queue takes time by the square of its length
+_CONNECTIONS = 256  # counted here: the time of httpcore's own queue is quadratic
 _LIMITS = httpx.Limits(
     max_keepalive_connections=_CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
     keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
@@ -72,7 +72,7 @@ class RetrievalClient:
         self._transport = transport
         if self._transport is None and self._url is not None:
             self._transport = _open_transport(self._url.scheme)
-        self._places = anyio.Semaphore(_CONNECTIONS)
+        self._slots = anyio.Semaphore(_CONNECTIONS)
         # only httpcore's own limit closes the socket of a TLS handshake that hangs
         self._extensions = {"timeout": {"connect": timeout_s * 0.9}}
         self._last_call: LastCall = "unknown"
@@ -115,7 +115,7 @@ class RetrievalClient:
             tenant_id=tenant_id,
             doc_id=doc_id,
             anchor_chunk_id=anchor_chunk_id,
-            most=before + after + 1,
+            max_chunks=before + after + 1,
             trace_id=trace_id,
         )
         body = {
@@ -175,7 +175,7 @@ class RetrievalClient:
         self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
     ) -> bytes:
         try:
-            async with self._places, aclosing(await _send(transport, request)) as response:
+            async with self._slots, aclosing(await _send(transport, request)) as response:
                 match response.status_code:
                     case 200:
                         return await _read_body(response)
@@ -242,7 +242,7 @@ def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
     if scheme == "https":
         trust = httpx.create_ssl_context(trust_env=False)
-        trust.load_default_certs()  # a company's own authority is in the system's store
+        trust.load_default_certs()  # a company's own CA is in the system's store
     return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
 
 

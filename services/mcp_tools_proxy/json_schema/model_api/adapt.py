@@ -109,7 +109,7 @@ def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
     to_rewrite = _TO_REWRITE[draft]
     definitions = schema.get("$defs", {})
     nodes: list[Any] = [schema]
-    for node in nodes:  # grows meanwhile
+    for node in nodes:  # the loop appends to it
         if not isinstance(node, Mapping) or not to_rewrite.isdisjoint(node):
             return False
         for key in _CHECKED_KEYWORDS.intersection(node):
@@ -195,7 +195,7 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
     """Return the definitions that are still referenced, in the order of their first use."""
     used: Schema = {}
     nodes: list[Node] = [whole]
-    for node in nodes:  # grows meanwhile
+    for node in nodes:  # the loop appends to it
         for key, value in node.items():
             if key in _SUBSCHEMA_KEYWORDS:
                 nodes += _subschemas_at(key, value)

@@ -64,7 +64,7 @@ class SchemaConverter:
         self._name_counts = Counter[str]()
         self._pending: list[tuple[str, Node | bool]] = []
         self.top, _ = self._convert(root, "#", 0)
-        for place, target in self._pending:  # grows meanwhile
+        for place, target in self._pending:  # the loop appends to it
             self.definitions[self._names[place]], _ = self._convert(target, place, 0)
 
     @property

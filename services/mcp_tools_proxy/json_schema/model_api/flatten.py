@@ -67,7 +67,7 @@ class TopLevelFlattener:
         parts: list[Schema] = []
         choices: list[tuple[str, list[Schema]]] = []
         pending = [schema]
-        for found in pending:  # grows meanwhile
+        for found in pending:  # the loop appends to it
             self._parts += 1
             if self._parts > MAX_PARTS:
                 self._warn("#", "has too many parts to be joined; some are left out")
@@ -191,7 +191,7 @@ def _names_overlap(one: Schema, other: Schema) -> bool:
 
 
 def _property_schema(schema: Schema, name: str) -> Any:
-    """Give what ``schema`` asks of the property; None for nothing, or by patterns only."""
+    """Return the schema of a property; None for one unconstrained, or by patterns only."""
     named: Any = schema.get("properties", {}).get(name)
     if named is not None or "patternProperties" in schema or not _is_closed(schema):
         return named
@@ -277,6 +277,6 @@ _INTERSECTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "patternProperties": _intersect_tables,
     "dependentSchemas": _intersect_tables,
     "dependentRequired": _merge_dependencies,
-    "unevaluatedProperties": lambda _, evaluated: evaluated,  # an open part evaluates all
+    "unevaluatedProperties": lambda _, evaluated: evaluated,  # an open part evaluates all names
     "not": lambda one, other: _any_schema((one, other)),
 }

@@ -55,7 +55,7 @@ def _compiles(pattern: str) -> bool:
     if _LOOKAROUND.search(pattern):
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of constructs that may mean something else one day
+        warnings.simplefilter("ignore")  # FutureWarning: constructs that may change their meaning
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError):
