@@ -1,4 +1,4 @@
-"""The envelope around every message: pure reading and writing (seed 002, W-02, W-03).
+"""Parses and writes the envelope around every message of the connector (seed 002, W-02, W-03).
 
 In: ``{"session_identifier", "message"}``; out, ``target_server_identifier`` as well. ``message`` is
 JSON-RPC as MCP has it.
@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, parse_st
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the backend sent: a message, as JSON of any kind, for one of its sessions."""
+    """A frame of the backend: a message, any JSON value, for one of its sessions."""
 
     session_identifier: str
     message: object

@@ -186,7 +186,8 @@ class EnvelopeClient:
 
 
 def is_wanted(level: object, least: str | None) -> bool:
-    """Return whether a log message of ``level`` reaches the severity ``least``; None is none."""
+    """Return whether a log message of ``level`` reaches the severity ``least``; None wants no
+    messages."""
     if least is None or level not in LEVELS:
         return False
     return LEVELS.index(level) >= LEVELS.index(least)

@@ -46,7 +46,7 @@ class PendingRequests:
         self._empty.set()
 
     async def wait_empty(self) -> None:
-        """Wait until no request is pending. A cancelled request gets no response: it counts not."""
+        """Wait until no request is pending. Cancelled requests get no response and do not count."""
         await self._empty.wait()
 
     @asynccontextmanager

@@ -196,7 +196,7 @@ class HttpEndpoints:
     ) -> None:
         body = await read_body(receive, self._limits.body.max_bytes)
         content = parse_request(body, max_items=self._limits.body.max_items)
-        again = replay_body(body, receive)
+        replayed = replay_body(body, receive)
         headers = _headers(scope)
         version = headers.get(VERSION_HEADER)
         if version is None or version in HANDSHAKE_VERSIONS:
@@ -206,23 +206,23 @@ class HttpEndpoints:
             scope = authenticated_scope(scope, caller)
             async with self._ids_in_use.reserve(headers.get(SESSION_HEADER), content):
                 sessions = self._sessions_for(headers)
-                await answer_in_session(sessions, scope, again, send)
+                await answer_in_session(sessions, scope, replayed, send)
         elif _method_of(content) == LISTEN:
             await self._streams.serve(
                 self._with_streams.handle_buffered,
                 authenticated_scope(scope, caller),
-                again,
+                replayed,
                 send,
                 check=check,
                 ends_itself=True,
             )
         elif wants_stream(content):
             await self._with_streams.handle_buffered(
-                authenticated_scope(scope, caller), again, send
+                authenticated_scope(scope, caller), replayed, send
             )
         elif not await answer_stateless_post(self._server, caller, content, scope, receive, send):
             scope = authenticated_scope(scope, caller)
-            answering = self._with_bodies.handle_buffered(scope, again, send)
+            answering = self._with_bodies.handle_buffered(scope, replayed, send)
             await cancel_on_disconnect(receive, answering)
 
     async def _other(

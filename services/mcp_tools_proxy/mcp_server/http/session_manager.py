@@ -59,7 +59,7 @@ class InFlightIds:
 
     @asynccontextmanager
     async def reserve(self, session_id: bytes | None, content: object) -> AsyncIterator[None]:
-        """Reserve a request's id meanwhile. Raises InvalidRequest, also for what is no JSON-RPC.
+        """Reserve a request's id while open. Raises InvalidRequest, also for invalid JSON-RPC.
 
         ``session_id`` is None for the request that opens a session.
         """
