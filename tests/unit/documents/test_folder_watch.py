@@ -216,7 +216,9 @@ async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
 async def test_what_could_not_be_read_for_a_moment_is_read_again(
     root: Path, folder: DocumentFolder, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.documents.folder_sync.LOOKS", 1)  # the one that fails
+    monkeypatch.setattr(
+        "mcp_tools_proxy.documents.folder_sync.SCANS_AFTER_CHANGE", 1
+    )  # the one that fails
     with none_left():
         os.utime(document_path(root, "t", "d"))
         await error_named(folder, "")
