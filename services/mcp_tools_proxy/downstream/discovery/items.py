@@ -17,7 +17,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
     OF_TEMPLATES,
     OF_TOOLS,
     Shape,
-    with_sound_fields,
+    drop_invalid_fields,
 )
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
@@ -97,13 +97,13 @@ def read_item(category: Category, listed: object) -> Item:
     """Check one item of a list. Raises UnusableItem."""
     if not isinstance(listed, dict):
         raise UnusableItem("it is not an object")
-    sound, ignored = with_sound_fields(listed, category.optional)
-    item = category.read(sound)
+    valid, ignored = drop_invalid_fields(listed, category.optional)
+    item = category.read(valid)
     try:
-        to_json(sound)
+        to_json(valid)
     except ValueError:
         raise UnusableItem("it is nested too deeply, or holds text that is not Unicode") from None
-    return replace(item, listed=item.listed or sound, ignored=ignored)
+    return replace(item, listed=item.listed or valid, ignored=ignored)
 
 
 def is_template(listed: JsonObject) -> bool:

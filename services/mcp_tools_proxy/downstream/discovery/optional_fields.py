@@ -97,7 +97,7 @@ OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
 OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
 
 
-def with_sound_fields(
+def drop_invalid_fields(
     item: JsonObject, fields: Mapping[str, Shape]
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """Return an item without the optional fields of the wrong type, and the names of these.
@@ -105,12 +105,12 @@ def with_sound_fields(
     An item without any is returned itself. A null field counts as absent: it is removed but not
     named.
     """
-    odd = _Odd()
-    sound = odd.without(item, fields, "")
-    return sound, odd.named()
+    field_filter = _FieldFilter()
+    valid = field_filter.without(item, fields, "")
+    return valid, field_filter.named()
 
 
-class _Odd:
+class _FieldFilter:
     """Removes wrong fields and collects their places, such as ``icons[2].src``."""
 
     def __init__(self) -> None:
@@ -137,11 +137,11 @@ class _Odd:
         for key, shape in fields.items():
             if key in item:
                 value = item[key]
-                sound = None if value is None else self._sound(value, shape, f"{place}{key}")
-                if sound is None or sound is not value:
-                    yield key, sound
+                valid = None if value is None else self._valid_part(value, shape, f"{place}{key}")
+                if valid is None or valid is not value:
+                    yield key, valid
 
-    def _sound(self, value: object, shape: Shape, place: str) -> object:
+    def _valid_part(self, value: object, shape: Shape, place: str) -> object:
         """Return a value, or a copy without its wrong parts; None if the value itself is wrong."""
         if not shape.fits(value):
             self._add(place)
@@ -153,10 +153,10 @@ class _Odd:
         return value
 
     def _members(self, values: list[object], shape: Shape, place: str) -> list[object]:
-        sound = [self._sound(it, shape, f"{place}[{i}]") for i, it in enumerate(values)]
-        if all(new is old for new, old in zip(sound, values, strict=True)) and None not in sound:
+        valid = [self._valid_part(it, shape, f"{place}[{i}]") for i, it in enumerate(values)]
+        if all(new is old for new, old in zip(valid, values, strict=True)) and None not in valid:
             return values
-        return [it for it in sound if it is not None]
+        return [it for it in valid if it is not None]
 
     def _add(self, place: str) -> None:
         if len(self._places) < MAX_NAMED:
