@@ -100,7 +100,7 @@ def test_every_id_has_one_anchor() -> None:
 
 
 def is_broken(page: Path, target: str) -> bool:
-    """Tell whether a relative link of a page leads nowhere."""
+    """Return whether a relative link of a page leads nowhere."""
     place, _, anchor = target.partition("#")
     file = (page.parent / unquote(place)).resolve() if place else page
     if not file.exists() or not file.is_relative_to(ROOT):
@@ -132,26 +132,27 @@ def test_documentation_links_to_its_own_pages_only() -> None:
     assert outside == []
 
 
-_NAMED = re.compile(r"`([\w./-]+\.py)(?:::(\w+))?`(?! \(new)")
+_NAMED = re.compile(r"`([\w./-]+\.py)(?:::|`, `)?(\w+)?`(?! \(new)")
+"""A file, maybe with what it defines: ``a.py``, ``a.py::test_b``, ``a.py`, `B``."""
 _BASES = (ROOT, ROOT / "services/mcp_tools_proxy")
 FOR_CONTRIBUTORS = [
     page for page in PAGES if page.parent.name in {"contributing", "decisions", "reference"}
 ]
 
 
-def is_lost(file: str, test: str) -> bool:
-    """Tell whether there is no such file in the repository, or no such test in the file."""
+def is_lost(file: str, name: str) -> bool:
+    """Return whether there is no such file in the repository, or the file does not have the name."""
     found = [base / file for base in _BASES if (base / file).is_file()]
     if not found and "/" not in file:
         found = list((ROOT / "services").rglob(file))
-    return not found or f"def {test}(" * bool(test) not in text_of(found[0])
+    return not found or (bool(name) and not re.search(rf"\b{name}\b", text_of(found[0])))
 
 
-def test_files_and_tests_that_are_named_are_there() -> None:
+def test_files_that_are_named_are_there_and_have_what_is_named_with_them() -> None:
     """A recipe that names a file which was renamed since is worse than none."""
     named = [(page, *found) for page in FOR_CONTRIBUTORS for found in _NAMED.findall(text_of(page))]
     assert named
-    lost = {f"{name_of(page)}: {file} {test}" for page, file, test in named if is_lost(file, test)}
+    lost = {f"{name_of(page)}: {file} {name}" for page, file, name in named if is_lost(file, name)}
     assert sorted(lost) == []
 
 

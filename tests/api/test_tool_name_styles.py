@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.outcome import Failed
 from tests.api.asking import EVERYTHING, OWN, two_servers
 from tests.api.test_agent_matrix import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
 from tests.configuration import make_agent, make_preset
+from tests.local_tools import LOCAL_TOOLS
 from tests.service import ACTIVE, READY, Service
 
 SPELT: Mapping[str, Callable[[str, str], str]] = {
@@ -23,13 +24,7 @@ SPELT: Mapping[str, Callable[[str, str], str]] = {
 }
 UNIQUE = make_preset("unique", tools=[("a", "whoami"), ("a", "alpha"), ("a-b", "beta")])
 ONE_EACH = [agent for agent in AGENTS if agent.get("preset") != "reverse"]
-DOCUMENT_TOOLS = {
-    "read_doc_section",
-    "read_doc_pages",
-    "read_doc_metadata",
-    "doc_local_search",
-    "read_chunk_window",
-}
+DOCUMENT_TOOLS = {*LOCAL_TOOLS} - {"list_available_tools"}
 
 
 async def listed(service: Service, caller: Caller) -> list[str]:

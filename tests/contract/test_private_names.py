@@ -44,7 +44,7 @@ class Lean:
 
 
 def sets(owner: type, attribute: str) -> Callable[[], bool]:
-    """Tell whether a method of the class, or of a base, reads or sets ``self.<attribute>``."""
+    """Return whether a method of the class, or of a base, reads or sets ``self.<attribute>``."""
     return lambda: any(
         attribute in function.__code__.co_names
         for base in owner.__mro__
@@ -54,7 +54,7 @@ def sets(owner: type, attribute: str) -> Callable[[], bool]:
 
 
 def takes(owner: type, method: str, *parameters: str) -> Callable[[], bool]:
-    """Tell whether the class has the method, with these parameters after ``self``."""
+    """Return whether the class has the method, with these parameters after ``self``."""
 
     def is_there() -> bool:
         function = getattr(owner, method, None)
@@ -66,7 +66,7 @@ def takes(owner: type, method: str, *parameters: str) -> Callable[[], bool]:
 
 
 def exports(module: str, name: str) -> Callable[[], bool]:
-    """Tell whether the module is there and has the name."""
+    """Return whether the module is there and has the name."""
 
     def is_there() -> bool:
         try:
@@ -236,3 +236,10 @@ def test_every_private_name_that_is_used_has_a_check() -> None:
         if name not in checked
     ]
     assert unchecked == []
+
+
+def test_the_decision_counts_them() -> None:
+    page = SERVICES.parent.parent / "docs/decisions/private-names.md"
+    private = sum(any(map(is_private, lean.name.split("."))) for lean in LEANS)
+    count = f"{len(LEANS)} names: {private} private, {len(LEANS) - private} public"
+    assert count in page.read_text(encoding="utf-8")
