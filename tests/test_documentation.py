@@ -141,7 +141,7 @@ FOR_CONTRIBUTORS = [
 
 
 def is_lost(file: str, name: str) -> bool:
-    """Return whether there is no such file in the repository, or the file does not have the name."""
+    """Return whether the repository has no such file, or the file does not have the name."""
     found = [base / file for base in _BASES if (base / file).is_file()]
     if not found and "/" not in file:
         found = list((ROOT / "services").rglob(file))
