@@ -47,7 +47,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 spell: $(VENV)/.dev
-	$(BIN)/codespell services tests benchmarks docker docs README.md CHANGELOG.md Makefile pyproject.toml .env.example
+	$(BIN)/codespell services tests benchmarks docker docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile pyproject.toml .env.example
 
 cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
