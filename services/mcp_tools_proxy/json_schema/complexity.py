@@ -16,15 +16,25 @@ from typing import Any
 from mcp_tools_proxy.json_schema.keywords import Node
 from mcp_tools_proxy.json_schema.references import References
 
-MAX_PARTS = 50_000
-FANCY_STEPS = 1_000
+MAX_NODES = 50_000
+BACKTRACKING_STEPS = 1_000
 """Cost of one pattern that can backtrack."""
 
-_HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+_SAME_VALUE_KEYWORDS = (
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentSchemas",
+    "dependencies",
+)
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_ONE_OF_BELOW = ("properties", "prefixItems", "items")
+_ONE_PER_CHILD_KEYWORDS = ("properties", "prefixItems", "items")
 """Of each of these at most one subschema applies to a child value (``items`` may be a list)."""
-_EACH_BELOW = (
+_CHILD_KEYWORDS = (
     *("patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("additionalItems", "unevaluatedItems", "contains"),
 )
@@ -32,7 +42,7 @@ _DEFINITIONS = ("$defs", "definitions")
 _TABLES = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
-_FANCY = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kg]")
+_BACKTRACKING = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kg]")
 
 
 class SchemaTooComplex(Exception):
@@ -43,13 +53,13 @@ class SchemaTooComplex(Exception):
 class SchemaNode:
     """One subschema; it refers to others by their index in the list of all nodes.
 
-    Nodes in ``here`` apply to the same value. Of each group in ``below`` at most one applies to
-    any child value.
+    ``steps`` is the node's own cost for one value. Nodes in ``same_value`` apply to the same value
+    as the node; of each group in ``children`` at most one applies to any child value.
     """
 
-    own_steps: int
-    here: tuple[int, ...]
-    below: tuple[tuple[int, ...], ...]
+    steps: int
+    same_value: tuple[int, ...]
+    children: tuple[tuple[int, ...], ...]
 
 
 def schema_nodes(schema: Node) -> list[SchemaNode]:
@@ -65,13 +75,14 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
 
     return [
         SchemaNode(
-            own_steps=_own_steps(node),
-            here=tuple(
-                number(part) for part in (*_schemas_at(node, _HERE), *_targets(node, references))
+            steps=_node_steps(node),
+            same_value=tuple(
+                number(part)
+                for part in (*_schemas_at(node, _SAME_VALUE_KEYWORDS), *_targets(node, references))
             ),
-            below=(
-                *(tuple(map(number, _schemas_at(node, (key,)))) for key in _ONE_OF_BELOW),
-                *((number(part),) for part in _schemas_at(node, _EACH_BELOW)),
+            children=(
+                *(tuple(map(number, _schemas_at(node, (key,)))) for key in _ONE_PER_CHILD_KEYWORDS),
+                *((number(part),) for part in _schemas_at(node, _CHILD_KEYWORDS)),
             ),
         )
         for node in nodes
@@ -95,9 +106,11 @@ def _all_nodes(schema: Node) -> list[Node]:
     """Return every subschema, the root first. Raises SchemaTooComplex."""
     nodes = [schema]
     for node in nodes:  # the loop appends to it
-        nodes += _schemas_at(node, (*_HERE, *_ONE_OF_BELOW, *_EACH_BELOW, *_DEFINITIONS))
-        if len(nodes) > MAX_PARTS:
-            raise SchemaTooComplex(f"it has more than {MAX_PARTS} parts")
+        nodes += _schemas_at(
+            node, (*_SAME_VALUE_KEYWORDS, *_ONE_PER_CHILD_KEYWORDS, *_CHILD_KEYWORDS, *_DEFINITIONS)
+        )
+        if len(nodes) > MAX_NODES:
+            raise SchemaTooComplex(f"it has more than {MAX_NODES} parts")
     return nodes
 
 
@@ -113,14 +126,15 @@ def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
     return [schema for schema in found if isinstance(schema, Mapping)]
 
 
-def _own_steps(node: Node) -> int:
+def _node_steps(node: Node) -> int:
     """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
     if any(isinstance(item, list | Mapping) for item in _items(node, "enum")):
         steps += _length(node, "enum")  # plain values are looked up in a hash set
     patterns = [node.get("pattern"), *_items(node, "patternProperties")]
-    return steps + FANCY_STEPS * sum(
-        isinstance(pattern, str) and _FANCY.search(pattern) is not None for pattern in patterns
+    return steps + BACKTRACKING_STEPS * sum(
+        isinstance(pattern, str) and _BACKTRACKING.search(pattern) is not None
+        for pattern in patterns
     )
 
 
@@ -145,11 +159,11 @@ CostByDepth = tuple[int, ...]
 
 def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
     """Compute a schema's cost, unfolding it level by level. Raises SchemaTooComplex."""
-    parts = schema_nodes(schema)
+    nodes = schema_nodes(schema)
     found: list[int] = []
     below: dict[int, int] = {}
     for _ in range(MAX_DEPTH + 1):
-        level = _unfold_level(parts, below)
+        level = _unfold_level(nodes, below)
         found.append(level[0])
         if level == below:
             break
@@ -165,7 +179,7 @@ def estimate_cost(arguments: object, steps: CostByDepth) -> int:
     return size * steps[min(depth, len(steps) - 1)]
 
 
-def _unfold_level(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
+def _unfold_level(nodes: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
     """Count the steps of each node, given in ``below`` those for one level less."""
     level: dict[int, int] = {}
 
@@ -174,15 +188,15 @@ def _unfold_level(parts: Sequence[SchemaNode], below: Mapping[int, int]) -> dict
             return level[number]
         if number in under:
             raise SchemaTooComplex("a $ref leads back to itself for the same value")
-        part = parts[number]
-        steps = part.own_steps
-        steps += sum(max((below.get(b, 0) for b in group), default=0) for group in part.below)
-        steps += sum(count(here, under | {number}) for here in part.here)
+        node = nodes[number]
+        steps = node.steps
+        steps += sum(max((below.get(n, 0) for n in group), default=0) for group in node.children)
+        steps += sum(count(n, under | {number}) for n in node.same_value)
         level[number] = min(steps, MAX_STEPS + 1)
         return level[number]
 
     try:
-        for number in range(len(parts)):
+        for number in range(len(nodes)):
             count(number, frozenset())
     except RecursionError:
         raise SchemaTooComplex("a chain of $refs is too long") from None

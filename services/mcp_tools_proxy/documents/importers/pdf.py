@@ -79,7 +79,7 @@ def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str
     found_to = (1, 0)
     for level, title, page in outline:
         text = pages[page - 1]
-        match = _as_line(title).search(text, found_to[1] if found_to[0] == page else 0)
+        match = _title_pattern(title).search(text, found_to[1] if found_to[0] == page else 0)
         if match:
             found_to = (page, match.end())
         char = match.start() if match and text[: match.start()].strip() else 0
@@ -87,8 +87,8 @@ def _place_headings(outline: Iterator[tuple[int, str, int]], pages: Sequence[str
     return headings
 
 
-def _as_line(title: str) -> re.Pattern[str]:
-    """Match lines that hold the title and no other words but a number before it."""
+def _title_pattern(title: str) -> re.Pattern[str]:
+    """Return a pattern for lines with the title and no other words, but maybe a number before."""
     words = r"\s+".join(re.escape(word) for word in title.split())
     return re.compile(
         rf"^(?:\w+[ \t]+)?(?:\d|[^\w\n])*?{words}[^\w\n]*$", re.IGNORECASE | re.MULTILINE
