@@ -52,17 +52,17 @@ class Line:
         return await self.link.request("tools/call", params, timeout_s=timeout_s)
 
     async def until_running(self, calls: int) -> None:
-        """Wait until so many calls run at the server; over stdio they arrive in order."""
-        server = self.server
-        if server is None:
-            await self.call("echo", text="x")
-        else:
-            await until(lambda: server.script.running_count >= calls, "the calls run")
+        """Wait until so many calls run at the server."""
+        await self._until_counted("running", calls)
 
     async def until_cancelled(self, calls: int) -> None:
         """Wait until so many calls were cancelled at the server."""
+        await self._until_counted("count", calls)
+
+    async def _until_counted(self, counter: str, calls: int) -> None:
+        """Ask the server itself: a call may still be on its way to be written here."""
         ends = time.monotonic() + BOUND_S
-        while (result := await self.call("cancelled_count"))["structuredContent"]["count"] < calls:
+        while (result := await self.call("cancelled_count"))["structuredContent"][counter] < calls:
             assert time.monotonic() < ends, result
 
 

@@ -97,7 +97,8 @@ async def hang(run: Run) -> Json:
 
 
 async def cancelled_count(run: Run) -> Json:
-    return said(str(run.script.cancelled_count), {"count": run.script.cancelled_count})
+    counts = {"count": run.script.cancelled_count, "running": run.script.running_count - 1}
+    return said(str(run.script.cancelled_count), counts)
 
 
 async def count(run: Run) -> Json:
