@@ -6,10 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks docs
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
+QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait half of their time
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interop node check fmt lint types layers spell cov bench docs retrieval lock clean
+unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
+
+.PHONY: help run quick test test-interop node check fmt lint types layers spell cov bench docs retrieval lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +22,9 @@ run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
 
 retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8083
 	$(BIN)/retrieval-service
+
+quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not e2e and not slow" $(QUICK)
 
 test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal

@@ -19,6 +19,7 @@ from tests.service import EXECUTE, request_of
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_every_answer_is_described() -> None:
     done = subprocess.run(  # noqa: S603 - our own test, no shell
         [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",

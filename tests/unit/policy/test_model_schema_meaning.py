@@ -13,6 +13,8 @@ from jsonschema_rs import ValidationError, Validator, meta, validator_for
 from mcp_tools_proxy.json_schema.model_api.adapt import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
 
+pytestmark = pytest.mark.slow
+
 Schema = dict[str, Any]
 
 SINGLES = ("items", "contains", "propertyNames", "not", "if", "then", "else")
