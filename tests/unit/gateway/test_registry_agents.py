@@ -35,6 +35,7 @@ from tests.unit.gateway.snapshots import (
 )
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
+pytestmark = pytest.mark.slow
 thoroughly = settings(max_examples=100)
 agents = st.sampled_from([AGENT, None])
 

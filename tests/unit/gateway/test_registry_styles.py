@@ -21,6 +21,7 @@ from tests.unit.gateway.snapshots import (
 )
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
+pytestmark = pytest.mark.slow
 thoroughly = settings(max_examples=200)
 callers = st.builds(
     make_caller,
