@@ -1,6 +1,7 @@
 """Fixtures that several rooms' tests share."""
 
 import gc
+import os
 import signal
 from pathlib import Path
 
@@ -12,6 +13,13 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 from tests.bounds import BOUND_S
+
+OF_SETTINGS = {
+    "RAG_WINDOW_RADIUS",
+    *(f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields),
+    *(f"RETRIEVAL_{name.upper()}" for name in RetrievalSettings.model_fields),
+}
+"""The variables that the programs read."""
 
 
 def pytest_configure() -> None:
@@ -59,7 +67,5 @@ def anyio_backend() -> str:
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the developer's own environment, .env and documents out of the tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAG_WINDOW_RADIUS", raising=False)
-    for prefix, model in ((ENV_PREFIX, Settings), ("RETRIEVAL_", RetrievalSettings)):
-        for name in model.model_fields:
-            monkeypatch.delenv(f"{prefix}{name.upper()}", raising=False)
+    for name in OF_SETTINGS & os.environ.keys():  # noqa: TID251 - to be taken out of it
+        monkeypatch.delenv(name)
