@@ -238,9 +238,10 @@ def _redirect_fault(response: aiohttp.ClientResponse) -> LinkFault:
 
 
 def _sockets_with_timeout(rules: LinkRules) -> SocketFactory:
-    """Return a factory of sockets that fail when sent data stays unconfirmed for two keep-alives.
+    """Return a factory of sockets that fail when sent data stays unconfirmed for too long.
 
-    Otherwise the system would resend for many minutes to a backend that has disappeared.
+    The limit is twice the keep-alive time. Otherwise the system would resend for many minutes to a
+    backend that has disappeared.
     """
 
     def open_socket(address: AddrInfoType) -> socket.socket:
