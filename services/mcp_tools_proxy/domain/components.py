@@ -172,24 +172,17 @@ class Tool(Component, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptSpec:
-    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor, unchanged."""
+class _ReadOnlySpec:
+    """What the specs of prompts and resources have in common: both are read from a server."""
 
     name: str
     server_id: str
     as_mcp: JsonObject
     argument_names: frozenset[str] = field(default=frozenset())
-    required: frozenset[str] = field(default=frozenset())
-    """Its required arguments."""
-
-    @property
-    def kind(self) -> Kind:
-        """A prompt."""
-        return Kind.PROMPT
 
     @property
     def bare_name(self) -> str:
-        """The name on its server."""
+        """The name on its server; the gateway makes no other one for this kind."""
         return self.name
 
     @property
@@ -199,8 +192,21 @@ class PromptSpec:
 
     @property
     def idempotent(self) -> bool:
-        """True: getting a prompt changes nothing."""
+        """True: getting a prompt or reading a resource changes nothing."""
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSpec(_ReadOnlySpec):
+    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor, unchanged."""
+
+    required: frozenset[str] = field(default=frozenset())
+    """Its required arguments."""
+
+    @property
+    def kind(self) -> Kind:
+        """A prompt."""
+        return Kind.PROMPT
 
 
 class Prompt(Component, Protocol):
@@ -218,37 +224,17 @@ class Prompt(Component, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceSpec:
+class ResourceSpec(_ReadOnlySpec):
     """Frozen description of one resource or template.
 
     ``name`` is its key (P-12): the URI, the URI template, or the name of one without a URI.
     ``as_mcp`` is its server's descriptor, unchanged.
     """
 
-    name: str
-    server_id: str
-    as_mcp: JsonObject
-    argument_names: frozenset[str] = field(default=frozenset())
-
     @property
     def kind(self) -> Kind:
         """A resource, also for a template."""
         return Kind.RESOURCE
-
-    @property
-    def bare_name(self) -> str:
-        """Its key: resources have no names of the gateway's making."""
-        return self.name
-
-    @property
-    def needs_tenant(self) -> bool:
-        """False: downstream servers have no tenants."""
-        return False
-
-    @property
-    def idempotent(self) -> bool:
-        """True: reading a resource changes nothing."""
-        return True
 
 
 class Resource(Component, Protocol):
