@@ -1,9 +1,10 @@
 """Clients are told of changes of what they see, and of nothing else (P-22, F-12)."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.types import (
@@ -47,6 +48,18 @@ class Listener:
         await eventually(is_told)
 
 
+@contextmanager
+def no_late_messages() -> Iterator[None]:
+    """Ignore how the SDK's client fails when a message arrives just as it leaves.
+
+    Its reader raises then, out of the client's context; seen with fifty clients on a busy machine.
+    """
+    try:
+        yield
+    except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass
+
+
 @asynccontextmanager
 async def listening(
     served: Served, path: str = "/mcp", *, mode: str = "legacy", **options: Any
@@ -55,21 +68,24 @@ async def listening(
     listener = Listener()
     before = served.facade.watchers
     streams = served.facade.streams
-    async with AsyncExitStack() as stack:
-        client = served.client(path, mode=mode, message_handler=listener.heard, **options)
-        listener.client = await stack.enter_async_context(client)
-        if mode == "auto":
-            await stack.enter_async_context(
-                listener.client.listen(
-                    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+    with no_late_messages():
+        async with AsyncExitStack() as stack:
+            client = served.client(path, mode=mode, message_handler=listener.heard, **options)
+            listener.client = await stack.enter_async_context(client)
+            if mode == "auto":
+                await stack.enter_async_context(
+                    listener.client.listen(
+                        tools_list_changed=True,
+                        prompts_list_changed=True,
+                        resources_list_changed=True,
+                    )
                 )
-            )
 
-        async def is_heard() -> bool:
-            return served.facade.watchers > before and served.facade.streams > streams
+            async def is_heard() -> bool:
+                return served.facade.watchers > before and served.facade.streams > streams
 
-        await eventually(is_heard)
-        yield listener
+            await eventually(is_heard)
+            yield listener
 
 
 async def switch(served: Served, preset_id: str) -> None:

@@ -1,7 +1,8 @@
 """Delivers change notifications without waiting for slow clients: a task of its own for each.
 
 A registry change may concern a thousand clients. One that does not read its stream must neither
-hold up the others nor pile up work.
+hold up the others nor pile up work. It is not given up either: a client that reads again after a
+minute gets what is pending then, else its lists would stay stale until the next change.
 """
 
 import asyncio
@@ -9,9 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, TypeVar
 
 import structlog
-
-SEND_TIMEOUT_S = 5.0
-"""Seconds that a client may take to receive one batch; then its batch is dropped."""
 
 T = TypeVar("T")
 
@@ -27,27 +25,30 @@ class Subscriber(Generic[T]):
     def __init__(self, send: Callable[[frozenset[T]], Awaitable[None]]) -> None:
         self._send = send
         self._pending: set[T] = set()
-        self._is_sending = False
+        self._task: asyncio.Task[None] | None = None
 
-    def add(self, items: Iterable[T]) -> bool:
-        """Add pending items. Return True if the caller has to start ``send_pending`` for them."""
+    def add(self, items: Iterable[T], tasks: asyncio.TaskGroup) -> None:
+        """Add pending items, which a task of ``tasks`` sends."""
         self._pending.update(items)
-        if self._is_sending or not self._pending:
-            return False
-        self._is_sending = True
-        return True
+        if self._pending and (self._task is None or self._task.done()):
+            self._task = tasks.create_task(self._send_pending())
 
-    async def send_pending(self) -> None:
-        """Send batches until no item is pending. A failed or late batch is logged and dropped."""
+    def close(self) -> None:
+        """Drop what is pending: the client has left."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send_pending(self) -> None:
+        """Send batches until no item is pending, however long the client takes.
+
+        Sending fails when the client's session or stream ends; that is logged.
+        """
         try:
             while self._pending:
                 batch, self._pending = frozenset(self._pending), set()
-                async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self._send(batch)
-        except Exception as error:  # noqa: BLE001 - the client has left, or does not read
+                await self._send(batch)
+        except Exception as error:  # noqa: BLE001 - the client has left
             log.debug("facade.not_told", error=type(error).__name__)
-        finally:
-            self._is_sending = False
 
 
 class Delivery:
@@ -58,8 +59,8 @@ class Delivery:
 
     def enqueue(self, subscriber: Subscriber[T], items: Iterable[T]) -> None:
         """Add ``items`` to those pending for ``subscriber``, and send them in the background."""
-        if self._tasks is not None and subscriber.add(items):
-            self._tasks.create_task(subscriber.send_pending())
+        if self._tasks is not None:
+            subscriber.add(items, self._tasks)
 
     async def run(self) -> None:
         """Keep the task group open until cancelled."""

@@ -72,12 +72,14 @@ class ListChangeMonitor:
         not lost.
         """
         key = object()
-        self._watchers[key] = _Watcher(caller, versions, Subscriber(send))
+        subscriber = Subscriber(send)
+        self._watchers[key] = _Watcher(caller, versions, subscriber)
         if versions.registry is not self._registry.current:  # replaced since the snapshot
             self._changed.set()
 
         def cancel() -> None:
             self._watchers.pop(key, None)
+            subscriber.close()
 
         return cancel
 

@@ -94,7 +94,7 @@ class SessionState:
         subscriber: Subscriber[str] = Subscriber(_send_updates_to(context.session))
         subscriptions.pending += 1
         try:
-            cancel = await self._subscriptions.subscribe(
+            unsubscribe = await self._subscriptions.subscribe(
                 request.to_call(Kind.RESOURCE, uri, {}),
                 lambda: self._delivery.enqueue(subscriber, [uri]),
             )
@@ -102,6 +102,11 @@ class SessionState:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
         finally:
             subscriptions.pending -= 1
+
+        def cancel() -> None:
+            unsubscribe()
+            subscriber.close()
+
         if uri in subscriptions.cancel_by_uri:  # two such requests ran at the same time
             cancel()
         else:
