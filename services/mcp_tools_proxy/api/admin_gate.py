@@ -5,8 +5,8 @@ import hmac
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
+from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
-from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token

@@ -6,10 +6,10 @@ from starlette.requests import Request
 
 from mcp_tools_proxy.api.models import CallerQuery, RequestContext
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.caller import ANY_TENANT, NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
-from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.web.request_refusals import CALLER
 
 

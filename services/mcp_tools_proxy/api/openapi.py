@@ -9,7 +9,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.models import ErrorEnvelope
-from mcp_tools_proxy.web.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
+from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 
 Responses = dict[int | str, dict[str, object]]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from mcp_tools_proxy.auth.identity_headers import www_authenticate
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
-from mcp_tools_proxy.web.identity_headers import www_authenticate
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 JSON = "application/json"

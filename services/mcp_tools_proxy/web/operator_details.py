@@ -3,8 +3,8 @@
 from starlette.types import Scope
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
+from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
-from mcp_tools_proxy.web.identity_headers import read_headers
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 
 

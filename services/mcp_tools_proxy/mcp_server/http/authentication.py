@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.identity_headers import read_headers, www_authenticate
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.mcp_server.http.stateless_http import MIRRORED
 from mcp_tools_proxy.mcp_server.request import Context
-from mcp_tools_proxy.web.identity_headers import read_headers, www_authenticate
 from mcp_tools_proxy.web.request_refusals import CALLER
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import is_identifier

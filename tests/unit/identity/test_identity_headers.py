@@ -2,9 +2,9 @@
 
 import pytest
 
+from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
-from mcp_tools_proxy.web.identity_headers import read_headers
 
 
 def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
