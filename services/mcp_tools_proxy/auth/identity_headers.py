@@ -1,8 +1,8 @@
-"""Reads the identity headers of a request, and builds ``WWW-Authenticate`` for a refused one."""
+"""Reads the headers that identify the caller of a request."""
 
 from collections.abc import Iterable
 
-from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
+from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
@@ -43,11 +43,6 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
             agent=_identifier(AGENT_HEADER, found),
         )
     return (None if authorization is None else authorization.decode("latin-1")), assertion
-
-
-def www_authenticate(error: Unauthenticated) -> str:
-    """Return the value of ``WWW-Authenticate`` for an error (RFC 6750 §3)."""
-    return 'Bearer error="invalid_token"' if error.token_refused else "Bearer"
 
 
 def _identifier(name: str, found: dict[str, bytes]) -> str | None:

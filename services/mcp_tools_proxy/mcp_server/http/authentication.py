@@ -1,7 +1,5 @@
 """Authenticates every MCP request over HTTP, and builds the response to a refused one."""
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
@@ -15,14 +13,14 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.auth.identity_headers import read_headers, www_authenticate
+from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.mcp_server.http.stateless_http import MIRRORED
 from mcp_tools_proxy.mcp_server.request import Context
+from mcp_tools_proxy.web.error_status import error_headers, status_of
 from mcp_tools_proxy.web.request_refusals import CALLER
-from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.request_json import BODY
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT
@@ -45,16 +43,6 @@ FORWARDED_HEADERS = frozenset(
     }
 )
 """The headers that the SDK gets, besides header parameters: no token is among them."""
-
-STATUS: Mapping[str, int] = {
-    "UNAUTHENTICATED": 401,
-    "FORBIDDEN": 403,
-    "AGENT_REQUIRED": 403,
-    "PAYLOAD_TOO_LARGE": 413,
-    "SHUTTING_DOWN": 503,
-    "NO_ROOM": 503,
-}
-"""HTTP status by code, for requests that are refused before the SDK sees them; others are 400."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +119,6 @@ def authenticated_caller(context: Context) -> Caller:
 
 def json_rpc_error_response(error: ProxyError, trace_id: str) -> Response:
     """Build the response to a refused request: a JSON-RPC error without an id."""
-    status = STATUS.get(error.code, 400)
-    headers = {TRACE_HEADER: trace_id}
-    if isinstance(error, Unauthenticated):
-        headers["WWW-Authenticate"] = www_authenticate(error)
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    if status == 413:
-        headers["Connection"] = "close"  # the rest of the body was not read
     is_json = (error.details or {}).get("field") != BODY
     error_object = {
         "code": INVALID_REQUEST if is_json else PARSE_ERROR,
@@ -146,4 +126,4 @@ def json_rpc_error_response(error: ProxyError, trace_id: str) -> Response:
         "data": {**error.as_json, "trace_id": trace_id},
     }
     body = to_json({"jsonrpc": "2.0", "id": None, "error": error_object})
-    return Response(body, status, headers, "application/json")
+    return Response(body, status_of(error).mcp, error_headers(error, trace_id), "application/json")
