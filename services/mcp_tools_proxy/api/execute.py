@@ -6,7 +6,7 @@ from functools import partial
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.callers import resolve_caller
+from mcp_tools_proxy.api.callers import resolve_user
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest, validate
 from mcp_tools_proxy.api.models import (
     BatchAnswer,
@@ -29,7 +29,7 @@ from mcp_tools_proxy.api.openapi import (
     request_body,
     security,
 )
-from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
@@ -47,14 +47,16 @@ class ExecuteEndpoints:
     def __init__(
         self,
         endpoints: EndpointFactory,
-        authenticator: Authenticator,
+        callers: CallerResolver,
         executor: Executor,
         lifecycle: Lifecycle,
         *,
         max_batch_calls: int,
+        needs_token: bool,
     ) -> None:
         self._endpoints = endpoints
-        self._authenticator = authenticator
+        self._callers = callers
+        self._needs_token = needs_token
         self._executor = executor
         self._lifecycle = lifecycle
         self._max_batch_calls = max_batch_calls
@@ -63,7 +65,7 @@ class ExecuteEndpoints:
         """Return the routes with their OpenAPI descriptions."""
         one_envelope: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
         with_body = self._endpoints.with_body
-        secured = security(needed=self._authenticator.needs_token)
+        secured = security(needed=self._needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/execute",
@@ -122,22 +124,19 @@ class ExecuteEndpoints:
 
     async def _execute(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
         body = parsed.body
-        caller = await self._caller(parsed)
+        caller = await resolve_user(self._callers, parsed)
         return await self._use(parsed, _call(parsed, caller, body.tool_name, body.arguments))
 
     async def _get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
         body = parsed.body
-        caller = await self._caller(parsed)
+        caller = await resolve_user(self._callers, parsed)
         call = _call(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
         return await self._use(parsed, call)
 
     async def _read_resource(self, parsed: ParsedRequest[ResourceRequest]) -> Response:
-        caller = await self._caller(parsed)
+        caller = await resolve_user(self._callers, parsed)
         call = _call(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
         return await self._use(parsed, call)
-
-    async def _caller(self, parsed: ParsedRequest[RequestContext]) -> Caller:
-        return await resolve_caller(self._authenticator, parsed.request, parsed.body)
 
     async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
         work = self._executor.execute(call)
@@ -146,7 +145,7 @@ class ExecuteEndpoints:
 
     async def _execute_batch(self, parsed: ParsedRequest[BatchRequest]) -> Response:
         """Run several calls at the same time; each has its own envelope."""
-        caller = await self._caller(parsed)
+        caller = await resolve_user(self._callers, parsed)
         self._lifecycle.check_serving()
         body = parsed.body.calls
         calls = [_call(parsed, caller, one.tool_name, one.arguments) for one in body]

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 
-from mcp_tools_proxy.api.callers import resolve_list_caller
+from mcp_tools_proxy.api.callers import asserted_by_query
 from mcp_tools_proxy.api.endpoint import Endpoint, EndpointFactory, validate
 from mcp_tools_proxy.api.models import (
     CallerQuery,
@@ -27,7 +27,7 @@ from mcp_tools_proxy.api.openapi import (
     query_parameters,
     security,
 )
-from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -55,18 +55,21 @@ class ListEndpoints:
     def __init__(
         self,
         endpoints: EndpointFactory,
-        authenticator: Authenticator,
+        callers: CallerResolver,
         registry: RegistryHolder,
         first_attempts: FirstAttempts,
+        *,
+        needs_token: bool,
     ) -> None:
         self._endpoints = endpoints
-        self._authenticator = authenticator
+        self._callers = callers
+        self._needs_token = needs_token
         self._registry = registry
         self._first_attempts = first_attempts
 
     def routes(self) -> Sequence[DirectRoute]:
         """Return the routes with their OpenAPI descriptions."""
-        secured = security(needed=self._authenticator.needs_token)
+        secured = security(needed=self._needs_token)
         return (
             DirectRoute(
                 "/internal/mcp/tools",
@@ -115,7 +118,7 @@ class ListEndpoints:
         parameters = request.query_params
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
-        caller = await resolve_list_caller(self._authenticator, request, query)
+        caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         tools = await self._registry.list_tools(caller, query.format, query.names)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
@@ -129,7 +132,7 @@ class ListEndpoints:
 
     async def _lister(self, request: Request) -> Caller:
         query = validate(CallerQuery, _single_values(request.query_params))
-        return await resolve_list_caller(self._authenticator, request, query)
+        return await self._callers.resolve(request.scope, asserted_by_query(query))
 
     async def _list_resources(self, request: Request) -> ListResponse:
         caller = await self._lister(request)

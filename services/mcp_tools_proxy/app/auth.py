@@ -1,10 +1,12 @@
-"""Builds the token verifier and the authenticator that the settings select."""
+"""Builds what finds out who calls, as the settings select it."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from mcp_tools_proxy.auth.admin import AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.identity import TokenVerifier
 from mcp_tools_proxy.settings.settings import Settings
 
@@ -44,6 +46,18 @@ def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authentica
     if tokens is None or settings.admin_token is None:
         return Authenticator(tokens)
     return Authenticator(AdminTokenVerifier(settings.admin_token.get_secret_value(), tokens))
+
+
+def mcp_callers(settings: Settings, authenticator: Authenticator) -> CallerResolver:
+    """Build the resolver of MCP's callers, over HTTP, stdio and the connector alike.
+
+    They may have no tenant: then they are offered no document tools.
+    """
+    return CallerResolver(
+        authenticator,
+        default_tenant_id=settings.default_tenant_id or NO_TENANT,
+        admits_operators=True,
+    )
 
 
 def _build_jwt_verifier(settings: Settings) -> Tokens:

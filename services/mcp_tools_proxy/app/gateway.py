@@ -64,7 +64,7 @@ class Gateway:
         self._warnings, self._log_level = settings.warnings, settings.log_level
         self.lifecycle = Lifecycle()
         self.tokens = build_tokens(settings)
-        self.identity = build_authenticator(settings, self.tokens)
+        self.authenticator = build_authenticator(settings, self.tokens)
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.repository = InMemoryRepository(

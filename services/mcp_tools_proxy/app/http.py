@@ -18,11 +18,13 @@ from mcp_tools_proxy.api.lists import ListEndpoints
 from mcp_tools_proxy.api.presets import preset_routes
 from mcp_tools_proxy.api.remote import remote_routes
 from mcp_tools_proxy.api.servers import servers_routes
+from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
-    RequestAuthenticator,
     authenticated_caller,
     json_rpc_error_response,
 )
@@ -82,31 +84,43 @@ def create_app(
     endpoints = EndpointFactory(refusals, limits=_body_limits(settings))
     execute = ExecuteEndpoints(
         endpoints,
-        gateway.identity,
+        CallerResolver(gateway.authenticator),
         gateway.executor,
         gateway.lifecycle,
         max_batch_calls=settings.max_batch_calls,
+        needs_token=gateway.authenticator.needs_token,
     )
-    catalog = ListEndpoints(endpoints, gateway.identity, gateway.registry, gateway.first_attempts)
+    catalog = ListEndpoints(
+        endpoints,
+        CallerResolver(gateway.authenticator, default_tenant_id=ANY_TENANT),
+        gateway.registry,
+        gateway.first_attempts,
+        needs_token=gateway.authenticator.needs_token,
+    )
     fast_routes = execute.routes()
     app.router.routes[:0] = (*fast_routes, *catalog.routes())
     admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
-    gate = AdminGate(admin_token, host=settings.host, authenticator=gateway.identity)
-    app.include_router(preset_routes(gateway.reloader, endpoints, gateway.identity, gate))
-    app.include_router(servers_routes(gateway.statuses, endpoints, gateway.identity))
+    gate = AdminGate(admin_token, host=settings.host, authenticator=gateway.authenticator)
+    app.include_router(preset_routes(gateway.reloader, endpoints, gateway.authenticator, gate))
+    app.include_router(servers_routes(gateway.statuses, endpoints, gateway.authenticator))
     app.include_router(
         remote_routes(
-            lambda: connector.status() if connector else None, endpoints, gateway.identity
+            lambda: connector.status() if connector else None, endpoints, gateway.authenticator
         )
     )
     app.include_router(
-        health_routes(gateway.health, gateway.metrics, OperatorCheck(gateway.identity, refusals))
+        health_routes(
+            gateway.health, gateway.metrics, OperatorCheck(gateway.authenticator, refusals)
+        )
     )
     add_error_handlers(app)
     app.add_middleware(FastRouter, routes=[*fast_routes, *facade.routes()])
-    if gateway.identity.needs_token:
+    if gateway.authenticator.needs_token:
         app.add_middleware(
-            TokenThrottle, authenticator=gateway.identity, refusals=refusals, answer=_refuse_token
+            TokenThrottle,
+            authenticator=gateway.authenticator,
+            refusals=refusals,
+            answer=_refuse_token,
         )
     if settings.allowed_origins:
         app.add_middleware(
@@ -135,7 +149,7 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
 def _build_facade(settings: Settings, gateway: Gateway, refusals: RequestRefusals) -> HttpEndpoints:
     return HttpEndpoints(
         build_server(settings, gateway, authenticated_caller),
-        authenticator=RequestAuthenticator(gateway.identity, settings.default_tenant_id),
+        callers=mcp_callers(settings, gateway.authenticator),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,
         refusals=refusals,

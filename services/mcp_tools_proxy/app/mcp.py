@@ -3,12 +3,14 @@
 import ssl
 from functools import partial
 
+from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
 from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
 from mcp_tools_proxy.connector.websocket_link import LinkRules
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.gateway.health import backend_readiness
 from mcp_tools_proxy.mcp_server.message_session import MessageSessions
 from mcp_tools_proxy.mcp_server.request import CallerOf
@@ -44,10 +46,8 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
     url = settings.remote_address
     if url is None:
         return None
-    caller = Caller(
-        tenant_id=settings.remote_tenant_id or settings.default_tenant_id or NO_TENANT,
-        user_id="",
-        agent=settings.remote_agent,
+    caller = mcp_callers(settings, gateway.authenticator).resolve_trusted(
+        AssertedIdentity(tenant_id=settings.remote_tenant_id, agent=settings.remote_agent)
     )
     rules = ConnectorRules(
         server_identifier=settings.remote_identifier,

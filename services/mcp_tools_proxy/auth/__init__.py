@@ -1,4 +1,5 @@
 """Authentication: who calls, from bearer tokens of a file, JWTs, and asserted identities.
 
-``Authenticator`` decides for every entry of the gateway; the other modules verify tokens.
+``CallerResolver`` decides for every entry of the gateway; ``Authenticator`` checks tokens, and the
+other modules verify them.
 """

@@ -3,9 +3,10 @@
 import asyncio
 import signal
 
+from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_server
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.mcp_server.stdio import serve_stdio
 from mcp_tools_proxy.settings.settings import Settings
@@ -17,14 +18,13 @@ LEFTOVER_GRACE_S = 1.0
 
 def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
     """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
-    caller = Caller(
-        tenant_id=tenant or settings.default_tenant_id or NO_TENANT, user_id=user, agent=agent
-    )
-    asyncio.run(_serve(settings, caller))
+    asserted = AssertedIdentity(tenant_id=tenant, user_id=user, agent=agent)
+    asyncio.run(_serve(settings, asserted))
 
 
-async def _serve(settings: Settings, caller: Caller) -> None:
+async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
     gateway = Gateway(settings)
+    caller = mcp_callers(settings, gateway.authenticator).resolve_trusted(asserted)
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:

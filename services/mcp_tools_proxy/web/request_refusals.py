@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from starlette.types import Scope
 
+from mcp_tools_proxy.auth.caller_resolver import CALLER
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -13,9 +14,6 @@ from mcp_tools_proxy.telemetry.request_events import log_refused, log_tokens_ref
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.refused_token_counts import RefusedTokenCounts
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
-
-CALLER = "mcp_tools_proxy.caller"
-"""Key in the ASGI scope for the caller, once known."""
 
 SUM_UP_S = 1.0
 """Seconds between two log lines about tokens that were refused unchecked."""

@@ -1,13 +1,33 @@
-"""Who calls: what is said, and what a token proves."""
+"""Who calls: what a request asserts, what a token proves, and what the entry requires."""
+
+from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.auth.caller_resolver import CALLER, CallerResolver, Scope
+from mcp_tools_proxy.domain.caller import ANY_TENANT, NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
 
-BEARER = "Bearer good"
+GOOD = {"Authorization": "Bearer good"}
+OPEN = CallerResolver(Authenticator())
+"""Of an entry whose callers need no token."""
+
+
+def scope_of(headers: Mapping[str, str]) -> Scope:
+    """Build the ASGI scope of a request with these headers."""
+    return {"headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()]}
+
+
+async def resolved(
+    callers: CallerResolver,
+    asserted: AssertedIdentity = NO_ASSERTION,
+    headers: Mapping[str, str] = GOOD,
+) -> Caller:
+    """Return the caller of a request with these headers, which asserts this besides."""
+    return await callers.resolve(scope_of(headers), asserted)
 
 
 class OneToken:
@@ -34,100 +54,100 @@ def proving(
     user_id: str | None = None,
     roles: tuple[str, ...] = (),
     agents: frozenset[str] | None = None,
-) -> Authenticator:
-    """Make an identity for which ``good`` stands for what is given."""
-    return Authenticator(
-        OneToken(Principal(tenant_id=tenant_id, user_id=user_id, roles=roles, agents=agents))
+    admits_operators: bool = False,
+) -> CallerResolver:
+    """Build a resolver for which the token ``good`` proves this."""
+    principal = Principal(
+        tenant_id=tenant_id, user_id=user_id, roles=roles, agents=agents, proof={"token_id": "t-1"}
+    )
+    return CallerResolver(
+        Authenticator(OneToken(principal)),
+        default_tenant_id="the default",
+        admits_operators=admits_operators,
     )
 
 
 async def test_without_a_verifier_what_is_said_is_believed() -> None:
     said = AssertedIdentity(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
-    assert await Authenticator().resolve_caller(None, said) == Caller(
+    assert await resolved(OPEN, said, {}) == Caller(
         tenant_id="acme", user_id="u", roles=("r",), agent="reader"
     )
 
 
 async def test_parts_complete_each_other() -> None:
-    caller = await Authenticator().resolve_caller(
-        None,
-        AssertedIdentity(tenant_id="acme"),
-        NO_ASSERTION,
-        AssertedIdentity(user_id="u", tenant_id="acme"),
-    )
-    assert (caller.tenant_id, caller.user_id) == ("acme", "u")
+    headers = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
+    caller = await resolved(OPEN, AssertedIdentity(tenant_id="acme", agent="reader"), headers)
+    assert caller == Caller(tenant_id="acme", user_id="u", agent="reader")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("header", "asserted"),
     [
-        (AssertedIdentity(tenant_id="a"), AssertedIdentity(tenant_id="b")),
-        (AssertedIdentity(user_id="a"), AssertedIdentity(user_id="b")),
-        (AssertedIdentity(agent="a"), AssertedIdentity(agent="b")),
-        (AssertedIdentity(roles=("a",)), AssertedIdentity(roles=("b",))),
+        ("X-Tenant-Id", AssertedIdentity(tenant_id="b")),
+        ("X-User-Id", AssertedIdentity(user_id="b")),
+        ("X-Agent-Id", AssertedIdentity(agent="b")),
     ],
 )
-async def test_two_parts_that_differ_are_forbidden(
-    one: AssertedIdentity, other: AssertedIdentity
-) -> None:
+async def test_two_parts_that_differ_are_forbidden(header: str, asserted: AssertedIdentity) -> None:
     with pytest.raises(Forbidden):
-        await Authenticator().resolve_caller(None, one, other)
+        await resolved(OPEN, asserted, {header: "a"})
 
 
 async def test_without_a_verifier_a_token_means_nothing() -> None:
-    caller = await Authenticator().resolve_caller(BEARER, AssertedIdentity(tenant_id="other"))
+    caller = await resolved(OPEN, AssertedIdentity(tenant_id="other"))
     assert caller.tenant_id == "other"
 
 
-@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic good", "good"])
-async def test_who_sends_no_token_is_told_that_one_is_needed(value: str | None) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [{}, *({"Authorization": value} for value in ("", "Bearer", "Bearer ", "Basic good", "good"))],
+)
+async def test_who_sends_no_token_is_told_that_one_is_needed(headers: Mapping[str, str]) -> None:
     with pytest.raises(Unauthenticated) as caught:
-        await proving().resolve_caller(value, AssertedIdentity(tenant_id="acme"))
+        await resolved(proving(), AssertedIdentity(tenant_id="acme"), headers)
     assert caught.value.token_refused is False
 
 
 @pytest.mark.parametrize("value", ["Bearer good", "bearer good", "BEARER   good "])
 async def test_the_scheme_is_read_in_any_case(value: str) -> None:
-    assert (await proving().resolve_caller(value)).tenant_id == "acme"
+    assert (await resolved(proving(), headers={"Authorization": value})).tenant_id == "acme"
 
 
 async def test_the_tenant_is_the_tokens() -> None:
-    assert (
-        await proving().resolve_caller(BEARER, AssertedIdentity(tenant_id="acme"))
-    ).tenant_id == "acme"
+    assert (await resolved(proving(), AssertedIdentity(tenant_id="acme"))).tenant_id == "acme"
 
 
 async def test_another_tenant_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving().resolve_caller(BEARER, AssertedIdentity(tenant_id="rival"))
+        await resolved(proving(), AssertedIdentity(tenant_id="rival"))
 
 
 async def test_a_token_of_no_tenant_acts_for_none() -> None:
     with pytest.raises(Forbidden):
-        await proving(tenant_id=None).resolve_caller(BEARER, AssertedIdentity(tenant_id="acme"))
+        await resolved(proving(tenant_id=None), AssertedIdentity(tenant_id="acme"))
 
 
 async def test_a_token_without_a_user_takes_the_one_that_is_said() -> None:
-    assert (await proving().resolve_caller(BEARER, AssertedIdentity(user_id="u"))).user_id == "u"
+    assert (await resolved(proving(), AssertedIdentity(user_id="u"))).user_id == "u"
 
 
 async def test_the_tokens_user_wins() -> None:
-    assert (await proving(user_id="u").resolve_caller(BEARER)).user_id == "u"
+    assert (await resolved(proving(user_id="u"))).user_id == "u"
 
 
 async def test_another_user_than_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving(user_id="u").resolve_caller(BEARER, AssertedIdentity(user_id="v"))
+        await resolved(proving(user_id="u"), AssertedIdentity(user_id="v"))
 
 
 async def test_roles_are_the_tokens() -> None:
-    caller = await proving(roles=("a", "b")).resolve_caller(BEARER, AssertedIdentity(roles=("a",)))
+    caller = await resolved(proving(roles=("a", "b")), AssertedIdentity(roles=("a",)))
     assert caller.roles == ("a", "b")
 
 
 async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        await proving(roles=("a",)).resolve_caller(BEARER, AssertedIdentity(roles=("a", "b")))
+        await resolved(proving(roles=("a",)), AssertedIdentity(roles=("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +163,7 @@ async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
 async def test_the_agent_is_one_that_the_token_is_for(
     agents: frozenset[str] | None, said: str | None, agent: str | None
 ) -> None:
-    caller = await proving(agents=agents).resolve_caller(BEARER, AssertedIdentity(agent=said))
+    caller = await resolved(proving(agents=agents), AssertedIdentity(agent=said))
     assert caller.agent == agent
 
 
@@ -160,15 +180,64 @@ async def test_an_agent_that_the_token_is_not_for_is_forbidden(
     agents: frozenset[str], said: str | None
 ) -> None:
     with pytest.raises(Forbidden):
-        await proving(agents=agents).resolve_caller(BEARER, AssertedIdentity(agent=said))
+        await resolved(proving(agents=agents), AssertedIdentity(agent=said))
 
 
 async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:
     with pytest.raises(AgentRequired):
-        await proving(agents=frozenset({"one", "two"})).resolve_caller(BEARER)
+        await resolved(proving(agents=frozenset({"one", "two"})))
 
 
 async def test_no_message_names_what_the_token_stands_for() -> None:
     with pytest.raises(Forbidden) as caught:
-        await proving(tenant_id="hush").resolve_caller(BEARER, AssertedIdentity(tenant_id="rival"))
+        await resolved(proving(tenant_id="hush"), AssertedIdentity(tenant_id="rival"))
     assert "hush" not in caught.value.message
+
+
+@pytest.mark.parametrize("tenant_id", ["acme", None])
+async def test_the_caller_is_kept_in_the_scope_also_when_the_entry_refuses_it(
+    tenant_id: str | None,
+) -> None:
+    scope = scope_of(GOOD)
+    with suppress(Forbidden):
+        await proving(tenant_id=tenant_id).resolve(scope)
+    assert (scope[CALLER].tenant_id, scope[CALLER].proof) == (tenant_id or "", {"token_id": "t-1"})
+
+
+async def test_a_token_whose_request_is_refused_is_proven_all_the_same() -> None:
+    with pytest.raises(Forbidden) as caught:
+        await resolved(proving(), AssertedIdentity(tenant_id="rival"))
+    assert caught.value.proven == {"tenant_id": "acme", "token_id": "t-1"}
+
+
+async def test_where_no_token_is_needed_a_caller_without_a_tenant_has_the_entrys_default() -> None:
+    callers = CallerResolver(Authenticator(), default_tenant_id=ANY_TENANT)
+    assert (await resolved(callers)).tenant_id == ANY_TENANT
+    assert (await resolved(OPEN)).tenant_id == NO_TENANT
+
+
+async def test_an_operators_token_has_no_tenant_not_even_the_default() -> None:
+    caller = await resolved(proving(tenant_id=None, admits_operators=True))
+    assert caller.tenant_id == NO_TENANT
+
+
+async def test_an_operators_token_is_refused_by_an_entry_that_needs_a_tenant() -> None:
+    with pytest.raises(Forbidden):
+        await resolved(proving(tenant_id=None))
+
+
+async def test_the_same_caller_is_valid_again_and_another_is_not() -> None:
+    callers, scope = proving(user_id="u"), scope_of(GOOD)
+    caller = await callers.resolve(scope)
+    await callers.revalidate(scope, NO_ASSERTION, caller)
+    with pytest.raises(Forbidden):
+        await proving(user_id="v").revalidate(scope, NO_ASSERTION, caller)
+    assert scope[CALLER] is caller
+
+
+@pytest.mark.parametrize(
+    ("asserted", "tenant_id"),
+    [(NO_ASSERTION, "the default"), (AssertedIdentity(tenant_id="acme"), "acme")],
+)
+def test_whom_the_settings_name_needs_no_token(asserted: AssertedIdentity, tenant_id: str) -> None:
+    assert proving().resolve_trusted(asserted) == Caller(tenant_id=tenant_id, user_id="")

@@ -1,6 +1,5 @@
-"""Authenticates every MCP request over HTTP, and builds the response to a refused one."""
+"""What an MCP request over HTTP says of its caller, and the response to one that is refused."""
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
 
@@ -12,15 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.auth.identity_headers import read_headers
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest, ProxyError
+from mcp_tools_proxy.auth.caller_resolver import CALLER
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.mcp_server.http.stateless_http import MIRRORED
 from mcp_tools_proxy.mcp_server.request import Context
 from mcp_tools_proxy.web.error_status import error_headers, status_of
-from mcp_tools_proxy.web.request_refusals import CALLER
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.request_json import BODY
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT
@@ -45,40 +42,17 @@ FORWARDED_HEADERS = frozenset(
 """The headers that the SDK gets, besides header parameters: no token is among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAuthenticator:
-    """Finds out who sends a request.
-
-    ``default_tenant_id`` is the tenant of requests that name none, where callers need no token.
-    """
-
-    authenticator: Authenticator
-    default_tenant_id: str | None
-
-    async def authenticate(self, scope: Scope) -> Caller:
-        """Return the caller of a request, whose path may name the agent. Raises ProxyError."""
-        authorization, by_headers = read_headers(scope["headers"])
-        agent = scope.get("path_params", {}).get("agent")
-        if agent is not None and not is_identifier(agent):
-            raise InvalidRequest(
-                "the agent in the path should be 1-256 characters without control characters",
-                details={"field": "path"},
-            )
-        by_path = NO_ASSERTION if agent is None else AssertedIdentity(agent=agent)
-        caller = await self.authenticator.resolve_caller(authorization, by_headers, by_path)
-        if caller.tenant_id != NO_TENANT or self.default_tenant_id is None:
-            return caller
-        if self.authenticator.needs_token:  # an operator's token has no tenant: it may run nothing
-            return caller
-        return replace(caller, tenant_id=self.default_tenant_id)
-
-    async def revalidate(self, scope: Scope, caller: Caller) -> None:
-        """Raise ProxyError if the sender of a request is no longer ``caller``.
-
-        A token may expire, or be given to another user, while a stream stays open for hours.
-        """
-        if await self.authenticate(scope) != caller:
-            raise Forbidden("the token stands for somebody else now; connect again")
+def asserted_by_path(scope: Scope) -> AssertedIdentity:
+    """Return the identity that the path of a request asserts, its agent. Raises InvalidRequest."""
+    agent = scope.get("path_params", {}).get("agent")
+    if agent is None:
+        return NO_ASSERTION
+    if not is_identifier(agent):
+        raise InvalidRequest(
+            "the agent in the path should be 1-256 characters without control characters",
+            details={"field": "path"},
+        )
+    return AssertedIdentity(agent=agent)
 
 
 def authenticated_scope(scope: Scope, caller: Caller) -> Scope:
@@ -89,7 +63,6 @@ def authenticated_scope(scope: Scope, caller: Caller) -> Scope:
     """
     return {
         **scope,
-        CALLER: caller,
         "user": _user(caller.tenant_id, caller.user_id, caller.agent),
         "headers": [
             (name, value.strip(b" \t"))
@@ -111,7 +84,7 @@ def tenant_of(client_id: str) -> str:
 
 
 def authenticated_caller(context: Context) -> Caller:
-    """Return the caller that ``authenticated_scope`` has put into the scope of a request."""
+    """Return the caller that CallerResolver has put into the scope of a request."""
     request = cast("Request", context.request)
     caller: Caller = request.scope[CALLER]
     return caller

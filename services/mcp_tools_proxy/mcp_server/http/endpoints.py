@@ -17,12 +17,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import (
-    RequestAuthenticator,
+    asserted_by_path,
     authenticated_scope,
     json_rpc_error_response,
 )
@@ -44,7 +45,7 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.request_refusals import CALLER, RequestRefusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.request_json import parse_request
 
@@ -84,13 +85,13 @@ class HttpEndpoints:
         self,
         server: GatewayMcpServer,
         *,
-        authenticator: RequestAuthenticator,
+        callers: CallerResolver,
         lifecycle: Lifecycle,
         metrics: Metrics,
         refusals: RequestRefusals,
         limits: HttpLimits,
     ) -> None:
-        self._authenticator = authenticator
+        self._callers = callers
         self._server = server
         self._lifecycle = lifecycle
         self._refusals = refusals
@@ -149,12 +150,12 @@ class HttpEndpoints:
                     task.cancel()
 
     async def _enter(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
-        """Authenticate a request and pass it to ``handle``, or send an error response."""
+        """Resolve the caller of a request and pass it to ``handle``, or send an error response."""
         try:
-            caller = await self._authenticator.authenticate(scope)
+            asserted = asserted_by_path(scope)
+            caller = await self._callers.resolve(scope, asserted)
             CURRENT_CALLER.set(caller)
-            scope[CALLER] = caller
-            check = partial(self._authenticator.revalidate, scope, caller)
+            check = partial(self._callers.revalidate, scope, asserted, caller)
             await handle(scope, caller, check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)

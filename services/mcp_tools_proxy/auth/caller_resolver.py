@@ -1,0 +1,138 @@
+"""Finds out who calls: the one place for the HTTP API, MCP over HTTP, stdio and the connector."""
+
+from collections.abc import MutableMapping
+from typing import Any, TypeVar
+
+from mcp_tools_proxy.auth.authenticator import Authenticator, proven_of
+from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
+
+CALLER = "mcp_tools_proxy.caller"
+"""Key in the ASGI scope for the caller, once known: a refusal is logged with the caller."""
+
+Scope = MutableMapping[str, Any]
+"""ASGI's description of a request."""
+
+T = TypeVar("T")
+
+
+class CallerResolver:
+    """Resolves the callers of one entry; the arguments are what the entry requires of them.
+
+    ``default_tenant_id`` is the tenant of a caller that names none, where callers need no token.
+    With ``admits_operators`` an operator's token, which belongs to no tenant, stands for a caller
+    without a tenant; otherwise such a token is refused.
+    """
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        *,
+        default_tenant_id: str = NO_TENANT,
+        admits_operators: bool = False,
+    ) -> None:
+        self._authenticator = authenticator
+        self._default_tenant_id = default_tenant_id
+        self._admits_operators = admits_operators
+
+    async def resolve(self, scope: Scope, asserted: AssertedIdentity = NO_ASSERTION) -> Caller:
+        """Return the caller of an HTTP request, and keep it in ``scope`` under CALLER.
+
+        ``asserted`` is what the body, query or path asserts besides the headers. Raises
+        InvalidRequest for a malformed header; Unauthenticated; Forbidden if the two differ or the
+        token does not allow what they assert; AgentRequired if the token is for several agents and
+        none is named.
+        """
+        caller = scope[CALLER] = await self._identify(scope, asserted)
+        if caller.tenant_id == NO_TENANT and not self._may_be_tenantless:
+            raise Forbidden("the token belongs to no tenant; use one of a tenant")
+        return caller
+
+    async def revalidate(self, scope: Scope, asserted: AssertedIdentity, caller: Caller) -> None:
+        """Raise ProxyError if the sender of a request is no longer ``caller``.
+
+        A token may expire, or be given to another user, while a stream stays open for hours.
+        """
+        if await self._identify(scope, asserted) != caller:
+            raise Forbidden("the token stands for somebody else now; connect again")
+
+    def resolve_trusted(self, asserted: AssertedIdentity) -> Caller:
+        """Return the caller that settings or command line name: they need no token."""
+        return Caller(
+            tenant_id=asserted.tenant_id or self._default_tenant_id,
+            user_id=asserted.user_id or "",
+            roles=asserted.roles or (),
+            agent=asserted.agent,
+        )
+
+    @property
+    def _may_be_tenantless(self) -> bool:
+        return self._admits_operators or not self._authenticator.needs_token
+
+    async def _identify(self, scope: Scope, asserted: AssertedIdentity) -> Caller:
+        authorization, by_headers = read_headers(scope["headers"])
+        principal = await self._authenticator.authenticate(authorization)
+        if principal is None:
+            return self.resolve_trusted(_merge(asserted, by_headers))
+        try:
+            return _from_token(principal, _merge(asserted, by_headers))
+        except ProxyError as error:
+            error.proven = proven_of(principal)
+            raise
+
+
+def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
+    """Build the caller; assertions count only where the token leaves a field open.
+
+    Raises Forbidden, AgentRequired.
+    """
+    if asserted.tenant_id is not None and principal.tenant_id is None:
+        raise Forbidden("the token belongs to no tenant; use one of that tenant")
+    if asserted.tenant_id not in (None, principal.tenant_id):
+        raise Forbidden(
+            "the token is for another tenant; leave the tenant out, or name the token's"
+        )
+    if principal.user_id is not None and asserted.user_id not in (None, principal.user_id):
+        raise Forbidden("the token is for another user; leave the user out, or name the token's")
+    if not set(asserted.roles or ()) <= set(principal.roles):
+        raise Forbidden("the token does not give every role that is named; leave roles out")
+    return Caller(
+        tenant_id=principal.tenant_id or NO_TENANT,
+        user_id=principal.user_id or asserted.user_id or "",
+        roles=principal.roles,
+        agent=_agent(principal.agents, asserted.agent),
+        proof=principal.proof,
+    )
+
+
+def _agent(allowed: frozenset[str] | None, asserted: str | None) -> str | None:
+    if allowed is None:
+        return asserted
+    if asserted is None and len(allowed) == 1:
+        (only,) = allowed
+        return only
+    if asserted is None and allowed:
+        raise AgentRequired("the token is for several agents; name one of them")
+    if asserted not in allowed:
+        raise Forbidden("the token is not for this agent; name one that it is for")
+    return asserted
+
+
+def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
+    """Merge what two parts of a request assert. Raises Forbidden if they differ."""
+    if one is NO_ASSERTION or other is NO_ASSERTION:
+        return other if one is NO_ASSERTION else one
+    return AssertedIdentity(
+        tenant_id=_merge_field("tenant_id", one.tenant_id, other.tenant_id),
+        user_id=_merge_field("user_id", one.user_id, other.user_id),
+        roles=_merge_field("roles", one.roles, other.roles),
+        agent=_merge_field("agent", one.agent, other.agent),
+    )
+
+
+def _merge_field(name: str, one: T | None, other: T | None) -> T | None:
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    raise Forbidden(f"the request names two different values of {name}; name one")
