@@ -1,35 +1,27 @@
-"""How long to wait before the next attempt to connect to a server, or to discover it again."""
+"""Exponential back-off with jitter: growing pauses between attempts."""
 
+import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
-SHORTEST_S = 0.05
-QUICK_S = 0.3
-"""Upper bound of the first pause: a restarted server is back within half a second."""
-
-LONGEST_S = 30.0
-
-REFRESH_RETRY_S = 30.0
-"""The pause before a failed discovery is repeated, if the next one is not due sooner."""
+_MAX_DOUBLINGS = 16
 
 
-def pause_before_connecting(failed_attempts: int, random: Callable[[], float]) -> float:
-    """Return the pause in seconds: exponential with full jitter.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Pauses that double from ``first_s`` up to ``longest_s``.
 
-    ``failed_attempts`` counts the attempts since the server last proved itself. ``random`` returns
-    0 … 1; it keeps many gateways from reconnecting to a restarted server in step.
+    Jitter keeps many gateways from coming back in step: a pause is a random part of its time, at
+    least ``least_share`` of it and at least ``shortest_s``.
     """
-    upper_bound_s = min(LONGEST_S, QUICK_S * float(1 << min(failed_attempts, 16)))
-    return SHORTEST_S + (upper_bound_s - SHORTEST_S) * random()
 
+    first_s: float
+    longest_s: float
+    least_share: float = 0.5
+    shortest_s: float = 0.0
 
-def pause_before_refreshing(
-    interval_s: float, jitter: Callable[[], float], *, failed: bool
-) -> float | None:
-    """Return the seconds until the next discovery, ±10 % so that servers are not listed in step.
-
-    ``interval_s`` 0 turns discovery by time off (returns None), but a ``failed`` one is repeated
-    after at most REFRESH_RETRY_S all the same.
-    """
-    if failed:
-        interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)
-    return interval_s * (0.9 + 0.2 * jitter()) if interval_s else None
+    def pause_s(self, failures: int, jitter: Callable[[], float] = random.random) -> float:
+        """Return the pause after one more failure than ``failures``; ``jitter`` returns 0 … 1."""
+        whole_s = min(self.longest_s, self.first_s * float(1 << min(failures, _MAX_DOUBLINGS)))
+        least_s = max(self.shortest_s, self.least_share * whole_s)
+        return least_s + (whole_s - least_s) * jitter()

@@ -1,11 +1,12 @@
 """Reconnects a stream for ever, with exponential back-off and jitter."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
-FIRST_DELAY_S = 0.5
+from mcp_tools_proxy.aiokits.backoff import Backoff
+
 LONGEST_DELAY_S = 30.0
+_BACKOFF = Backoff(first_s=0.5, longest_s=LONGEST_DELAY_S)
 _STEADY_S = 30.0  # a stream that stayed open this long resets the back-off
 
 RunOnce = Callable[[Callable[[], None]], Awaitable[bool]]
@@ -30,9 +31,8 @@ async def reconnect_forever(
     back-off.
     """
     clock = asyncio.get_running_loop().time
-    delay_s = FIRST_DELAY_S
+    failures = attempts = 0
     opened_at = 0.0
-    attempts = 0
 
     def opened() -> None:
         nonlocal opened_at
@@ -46,7 +46,6 @@ async def reconnect_forever(
         if not await run_once(opened):
             return
         if clock() - opened_at > _STEADY_S:
-            delay_s = FIRST_DELAY_S
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311 - nothing to guess
-        await asyncio.sleep(max(delay_s * jitter, min(least_delay_s(), LONGEST_DELAY_S)))
-        delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+            failures = 0
+        await asyncio.sleep(max(_BACKOFF.pause_s(failures), min(least_delay_s(), LONGEST_DELAY_S)))
+        failures += 1

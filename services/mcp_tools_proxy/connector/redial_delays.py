@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.connector.websocket_link import LinkFault
 
 STEADY_S = 30.0
@@ -36,8 +37,7 @@ def redial_delay(
     if uptime_s >= STEADY_S:
         return 0.0
     retry_after_s = min(fault.retry_after_s or 0.0, RETRY_AFTER_LONGEST_S)
-    shortest, longest = SHORTEST_S, longest_s
+    backoff = Backoff(first_s=SHORTEST_S, longest_s=longest_s)
     if fault.kind.is_deliberate:
-        shortest, longest = REFUSED_SHORTEST_S, max(longest_s, REFUSED_LONGEST_S)
-    whole = min(longest, shortest * float(1 << min(setbacks, 16)))
-    return max(retry_after_s, whole * (0.5 + 0.5 * random()))
+        backoff = Backoff(first_s=REFUSED_SHORTEST_S, longest_s=max(longest_s, REFUSED_LONGEST_S))
+    return max(retry_after_s, backoff.pause_s(setbacks, random))

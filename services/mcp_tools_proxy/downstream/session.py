@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from mcp_tools_proxy.aiokits.backoff import pause_before_connecting, pause_before_refreshing
+from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
@@ -32,6 +32,12 @@ from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0
 """A connection that lived this long, or answered a call, resets the back-off when it is lost."""
+
+RECONNECT = Backoff(first_s=0.3, longest_s=30.0, least_share=0.0, shortest_s=0.05)
+"""The pauses before reconnecting: a restarted server is back within half a second."""
+
+REFRESH_RETRY_S = 30.0
+"""The pause before a failed discovery is repeated, if the next one is not due sooner."""
 
 COALESCE_S = 0.2
 """How long ``list_changed`` notifications are collected before one discovery answers them all."""
@@ -171,7 +177,7 @@ class Session:
                 failed_attempts = 0 if proven else failed_attempts
             except ConnectionFailure as fault:
                 failure = fault
-            pause_s = pause_before_connecting(failed_attempts, self._jitter)
+            pause_s = RECONNECT.pause_s(failed_attempts, self._jitter)
             if failure is not None:
                 self._connect_failed(failure, pause_s)
             elif failed_attempts:
@@ -248,9 +254,7 @@ class Session:
         """Discover again after ``list_changed`` notifications, and at the configured interval."""
         while True:
             with suppress(TimeoutError):
-                interval_s, failed = self.config.refresh_interval_s, self._refresh_error is not None
-                pause_s = pause_before_refreshing(interval_s, self._jitter, failed=failed)
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(self._pause_before_refreshing()):
                     await self._lists_changed.wait()
                     await asyncio.sleep(COALESCE_S)
             self._lists_changed.clear()
@@ -262,6 +266,16 @@ class Session:
                 self._discovery_failed(fault.reason)
             else:
                 self._accept_snapshot(snapshot)
+
+    def _pause_before_refreshing(self) -> float | None:
+        """Return the seconds until the next discovery, ±10 % so that servers are not in step.
+
+        None if the configured interval is 0. A failed discovery is repeated all the same.
+        """
+        interval_s = self.config.refresh_interval_s
+        if self._refresh_error is not None:
+            interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)
+        return interval_s * (0.9 + 0.2 * self._jitter()) if interval_s else None
 
     def _accept_snapshot(self, snapshot: Snapshot) -> None:
         """Store ``snapshot`` as the current one; call ``on_change`` only if its content is new."""

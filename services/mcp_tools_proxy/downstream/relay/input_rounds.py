@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
@@ -26,9 +27,8 @@ from mcp_tools_proxy.wire.text import quote
 MAX_ROUNDS = 10
 """Upper bound of the rounds of one call."""
 
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 0.25
-"""The pause before a round without client requests, doubled each time as in the SDK's client.
+PAUSES = Backoff(first_s=0.05, longest_s=0.25, least_share=1.0)
+"""The pauses before rounds without client requests, as in the SDK's client.
 
 A server that returns only its state would else be sent the request in a tight loop.
 """
@@ -98,7 +98,7 @@ class _Request:
             tenant_id=self.tenant_id,
             waited_s=self.waited_s,
         )
-        rounds, pause_s = 0, FIRST_PAUSE_S
+        rounds = pauses = 0
         while input_required(raw) and not client.supports_input_required:
             requests, state = _client_requests_of(raw), _state_of(raw)
             if not _can_continue(requests, state, relay):
@@ -108,10 +108,10 @@ class _Request:
                 raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
             responses: dict[str, object] = {}
             if requests and relay is not None:
-                responses, pause_s = await _collect_responses(requests, relay), FIRST_PAUSE_S
+                responses, pauses = await _collect_responses(requests, relay), 0
             else:
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                await asyncio.sleep(PAUSES.pause_s(pauses))
+                pauses += 1
             raw = await self._send_next_round(
                 InputResponses(responses=responses, state=state), relay
             )
