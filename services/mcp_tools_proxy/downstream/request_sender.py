@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp.types import METHOD_NOT_FOUND
 
+from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
@@ -22,10 +23,17 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 
 class RequestSender:
-    """Sends requests over the current connection of one server; ``clock`` returns seconds."""
+    """Sends requests over the current connection of one server; ``clock`` returns seconds.
+
+    ``subscriptions`` are the subscribed resources of the server.
+    """
 
     def __init__(
-        self, config: ServerConfig, connection_state: ConnectionState, clock: Callable[[], float]
+        self,
+        config: ServerConfig,
+        connection_state: ConnectionState,
+        subscriptions: ResourceSubscriptions,
+        clock: Callable[[], float],
     ) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
@@ -37,6 +45,7 @@ class RequestSender:
         """How many requests were answered since the session began."""
         self._config = config
         self._connection_state = connection_state
+        self._subscriptions = subscriptions
         self._clock = clock
         self._idle = asyncio.Event()
         self._idle.set()
@@ -46,13 +55,24 @@ class RequestSender:
         method: str,
         params: Mapping[str, Any],
         *,
-        repeatable: bool,
+        repeatable: bool = False,
         idempotent: bool = False,
         relay: CallRelay | None = None,
-        tenant_id: str,
+        tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
     ) -> Any:
-        """Send one request and return its raw result; see ``Session.request``."""
+        """Send one request within the server's call time-out and return its raw result.
+
+        While an attempt to connect is under way the request waits for it; while the next attempt is
+        still to come it fails at once. A ``repeatable`` request without an answer is sent once
+        more, unless its client was asked for input meanwhile; any other request is never sent
+        twice.
+
+        The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
+        seconds of the time-out are spent already. Raises ServerBusy, ToolTimeout, ResultTooLarge,
+        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), and
+        JsonRpcError for the server's own errors.
+        """
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
@@ -106,19 +126,23 @@ class RequestSender:
             self._idle.set()
 
     async def watch(
-        self, subscriptions: ResourceSubscriptions, uri: str, listener: OnUpdate, tenant_id: str
+        self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
-        """Subscribe to a resource; see ``Session.watch``."""
+        """Subscribe ``listener`` to changes of a resource; return the function that unsubscribes.
+
+        The subscription outlives connections, and the session. Raises as ``send``, and JsonRpcError
+        when the server has no such resource.
+        """
         deadline = self._clock() + self._config.call_timeout_s
         connection = await self._connection_state.acquire(deadline)
         resources = connection.capabilities.get("resources")
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
             raise JsonRpcError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
-        if not subscriptions.has_capacity(uri, tenant_id):
+        if not self._subscriptions.has_capacity(uri, tenant_id):
             raise self._watched_too_much()
         try:
             async with asyncio.timeout(deadline - self._clock()):
-                return await subscriptions.subscribe(uri, listener, tenant_id)
+                return await self._subscriptions.subscribe(uri, listener, tenant_id)
         except TimeoutError:
             raise self._late() from None
 

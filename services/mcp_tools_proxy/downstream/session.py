@@ -3,16 +3,14 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
-from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, Dial
@@ -21,13 +19,9 @@ from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
 from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.request_sender import RequestSender
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
-    OnUpdate,
-    ResourceSubscriptions,
-)
+from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0
@@ -84,7 +78,7 @@ class Session:
         self._now = now
         self._jitter = jitter
         self.connection_state = ConnectionState(config.server_id, clock)
-        self.sender = RequestSender(config, self.connection_state, clock)
+        self.sender = RequestSender(config, self.connection_state, self.subscriptions, clock)
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
@@ -107,49 +101,6 @@ class Session:
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
-
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        *,
-        repeatable: bool = False,
-        idempotent: bool = False,
-        relay: CallRelay | None = None,
-        tenant_id: str = NO_TENANT,
-        waited_s: float = 0.0,
-    ) -> Any:
-        """Send one request within the server's call time-out and return its raw result.
-
-        While an attempt to connect is under way the request waits for it; while the next attempt is
-        still to come it fails at once. A ``repeatable`` request without an answer is sent once
-        more, unless its client was asked for input meanwhile; any other request is never sent
-        twice.
-
-        The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
-        seconds of the time-out are spent already. Raises ServerBusy, ToolTimeout, ResultTooLarge,
-        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), and
-        JsonRpcError for the server's own errors.
-        """
-        return await self.sender.send(
-            method,
-            params,
-            repeatable=repeatable,
-            idempotent=idempotent,
-            relay=relay,
-            tenant_id=tenant_id,
-            waited_s=waited_s,
-        )
-
-    async def watch(
-        self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
-    ) -> Callable[[], None]:
-        """Subscribe ``listener`` to changes of a resource; return the function that unsubscribes.
-
-        The subscription outlives connections, and this session. Raises as ``request``, and
-        JsonRpcError when the server has no such resource.
-        """
-        return await self.sender.watch(self.subscriptions, uri, listener, tenant_id)
 
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""

@@ -142,6 +142,11 @@ class Metrics:
             "mcp_proxy_server_discovery_failures", "Discoveries of which a list failed.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.server_suspended_calls = Counter(
+            "mcp_proxy_server_suspended_calls",
+            "Times a call was suspended until its client came back with answers.",
+            ["server"], registry=r,
+        )  # fmt: skip
         self.config_reloads = Counter(
             "mcp_proxy_config_reloads", "Reloads of the configuration: ok or failed.", ["result"],
             registry=r,

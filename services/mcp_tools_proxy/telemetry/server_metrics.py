@@ -20,6 +20,7 @@ class ServerMetrics:
         self._seconds: Histogram = metrics.server_call_seconds.labels(server_id)
         self._reconnects: Counter = metrics.server_reconnects.labels(server_id)
         self._discovery_failures: Counter = metrics.server_discovery_failures.labels(server_id)
+        self._suspended_calls: Counter = metrics.server_suspended_calls.labels(server_id)
         self._open = True
         self.set_status(up=False, stale=False)
 
@@ -46,6 +47,10 @@ class ServerMetrics:
         """Count one discovery with a failed list."""
         self._discovery_failures.inc()
 
+    def call_suspended(self) -> None:
+        """Count one suspension of a call."""
+        self._suspended_calls.inc()
+
     def close(self) -> None:
         """Ignore further changes of the status."""
         self._open = False
@@ -60,5 +65,6 @@ def remove_server(metrics: Metrics, server_id: str) -> None:
         metrics.server_call_seconds,
         metrics.server_reconnects,
         metrics.server_discovery_failures,
+        metrics.server_suspended_calls,
     ):
         metric.remove_by_labels({"server": server_id})

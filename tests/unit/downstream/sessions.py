@@ -71,4 +71,4 @@ async def until(condition: Callable[[], object], within_s: float = 600.0) -> Non
 
 async def call(session: Session, *, repeatable: bool = False) -> Any:
     params = {"name": "add", "arguments": {}}
-    return await session.request("tools/call", params, repeatable=repeatable)
+    return await session.sender.send("tools/call", params, repeatable=repeatable)

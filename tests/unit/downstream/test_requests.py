@@ -170,7 +170,7 @@ async def test_one_call_more_than_the_limit_is_refused_at_once() -> None:
     server.answers["tools/call"] = hang
     async with running(server, max_calls_in_flight=2) as watched, asyncio.TaskGroup() as tasks:
         calls = [
-            tasks.create_task(watched.session.request("tools/call", {}, tenant_id=tenant_id))
+            tasks.create_task(watched.session.sender.send("tools/call", {}, tenant_id=tenant_id))
             for tenant_id in ("tenant_1", "tenant_2")
         ]
         await until(lambda: len(server.calls()) == 2)
@@ -256,5 +256,5 @@ def _pong_after(seconds: float) -> Callable[[], Awaitable[None]]:
 async def test_what_a_call_waited_before_counts_against_the_call_timeout() -> None:
     server = FakeServer(tool("add"))
     async with running(server, call_timeout_s=8) as watched:
-        await watched.session.request("tools/call", {"name": "add"}, waited_s=6)
+        await watched.session.sender.send("tools/call", {"name": "add"}, waited_s=6)
         assert server.timeouts[-1] == pytest.approx(2.0)

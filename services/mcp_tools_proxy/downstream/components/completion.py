@@ -6,9 +6,14 @@ from typing import Any, TypeGuard
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
-from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
-from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
+from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.downstream.components.content import encodable
+from mcp_tools_proxy.downstream.components.normalize import input_required
+from mcp_tools_proxy.downstream.components.remote_call import (
+    RemoteCall,
+    RemoteTarget,
+    tool_failed_from,
+)
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
@@ -47,19 +52,14 @@ class Completion(NamesNoDocument):
         """
         if not self.target.session.connection_state.offers(CAPABILITY):
             return Result(value={"completion": {"values": []}}, tokens=0)
-        return await self.target.call(
-            call,
-            "completion/complete",
-            {"ref": self.ref, **parsed},
-            read=self._read,
-            refuse=self._refuse,
-        )
-
-    def _read(self, raw: dict[str, Any]) -> Result:
-        return require_valid(_result_of(encodable(raw)), self._label, "a completion")
-
-    def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return tool_failed_from(self._label, error)
+        with RemoteCall(self.target, call) as remote:
+            try:
+                raw = await remote.send("completion/complete", {"ref": self.ref, **parsed})
+            except JsonRpcError as error:
+                raise tool_failed_from(self._label, error) from None
+            if input_required(raw):
+                return remote.input_required_result(raw)
+            return remote.valid_result(_result_of(encodable(raw)), self._label, "a completion")
 
     @property
     def _label(self) -> str:

@@ -6,11 +6,18 @@ from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
-from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError
+from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
 from mcp_tools_proxy.downstream.components.completion import Completion
-from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
+from mcp_tools_proxy.downstream.components.normalize import (
+    input_required,
+    normalise_prompt_result,
+)
+from mcp_tools_proxy.downstream.components.remote_call import (
+    RemoteCall,
+    RemoteTarget,
+    tool_failed_from,
+)
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.problem_texts import join_first
@@ -63,20 +70,17 @@ class RemotePrompt(NamesNoDocument):
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Fetch the prompt with its arguments filled in: ``messages``, ``description``?."""
-        return await self.target.call(
-            call,
-            "prompts/get",
-            {"name": self.target.name, "arguments": parsed},
-            read=self._read,
-            refuse=self._refuse,
-        )
-
-    def _read(self, raw: dict[str, Any]) -> Result:
-        result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
-        return require_valid(result, self._label, "a prompt's messages")
-
-    def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return tool_failed_from(self._label, error)
+        with RemoteCall(self.target, call) as remote:
+            try:
+                raw = await remote.send(
+                    "prompts/get", {"name": self.target.name, "arguments": parsed}
+                )
+            except JsonRpcError as error:
+                raise tool_failed_from(self._label, error) from None
+            if input_required(raw):
+                return remote.input_required_result(raw)
+            result = normalise_prompt_result(raw, max_text_bytes=self.max_text_bytes)
+            return remote.valid_result(result, self._label, "a prompt's messages")
 
     @property
     def _label(self) -> str:

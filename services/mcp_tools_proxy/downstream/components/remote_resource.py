@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from mcp.shared.uri_template import UriTemplate
 
@@ -14,9 +14,16 @@ from mcp_tools_proxy.domain.errors import (
     ResourceNotFound,
 )
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import RemoteTarget, require_valid, tool_failed_from
 from mcp_tools_proxy.downstream.components.completion import Completion
-from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
+from mcp_tools_proxy.downstream.components.normalize import (
+    input_required,
+    normalise_resource_result,
+)
+from mcp_tools_proxy.downstream.components.remote_call import (
+    RemoteCall,
+    RemoteTarget,
+    tool_failed_from,
+)
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
@@ -48,13 +55,15 @@ class RemoteResource(NamesNoDocument):
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Read the resource. Raises ResourceNotFound, ToolFailed."""
-        return await self.target.call(
-            call,
-            "resources/read",
-            {"uri": self.uri},
-            read=self._read,
-            refuse=self._refuse,
-        )
+        with RemoteCall(self.target, call) as remote:
+            try:
+                raw = await remote.send("resources/read", {"uri": self.uri})
+            except JsonRpcError as error:
+                raise self._error_from(error) from None
+            if input_required(raw):
+                return remote.input_required_result(raw)
+            result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
+            return remote.valid_result(result, self._label, "a resource's contents")
 
     async def watch(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
@@ -64,15 +73,11 @@ class RemoteResource(NamesNoDocument):
         Returns the function that unsubscribes. Raises ProxyError.
         """
         try:
-            return await self.target.session.watch(self.uri, on_update, tenant_id)
+            return await self.target.session.sender.watch(self.uri, on_update, tenant_id)
         except JsonRpcError as error:
-            raise self._refuse(error) from None
+            raise self._error_from(error) from None
 
-    def _read(self, raw: dict[str, Any]) -> Result:
-        result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
-        return require_valid(result, self._label, "a resource's contents")
-
-    def _refuse(self, error: JsonRpcError) -> ProxyError:
+    def _error_from(self, error: JsonRpcError) -> ProxyError:
         if error.code in NOT_FOUND_CODES:
             server_id = self.spec.server_id
             return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")

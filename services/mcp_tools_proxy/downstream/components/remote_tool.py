@@ -12,13 +12,18 @@ from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Resul
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.domain.view import Route
-from mcp_tools_proxy.downstream.components.call import (
+from mcp_tools_proxy.downstream.components.normalize import (
+    failure_of,
+    input_required,
+    normalise_tool_result,
+)
+from mcp_tools_proxy.downstream.components.remote_call import (
+    RemoteCall,
     RemoteTarget,
     shape_of,
     tool_failed_from,
     type_of,
 )
-from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.session import Session
@@ -59,15 +64,18 @@ class RemoteTool(NamesNoDocument):
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Call the tool. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
-        return await self.target.call(
-            call,
-            "tools/call",
-            {"name": self.target.name, "arguments": parsed},
-            read=lambda raw: self._read(raw, call),
-            refuse=self._refuse,
-        )
+        with RemoteCall(self.target, call) as remote:
+            try:
+                raw = await remote.send(
+                    "tools/call", {"name": self.target.name, "arguments": parsed}
+                )
+            except JsonRpcError as error:
+                raise tool_failed_from(self.spec.name, error) from None
+            if input_required(raw):
+                return remote.input_required_result(raw)
+            return self._result_of(raw, call)
 
-    def _read(self, raw: object, call: Call) -> Result:
+    def _result_of(self, raw: object, call: Call) -> Result:
         """Convert the raw result.
 
         Raises ToolFailed for ``isError``, and for a result that is no object although the tool
@@ -90,20 +98,19 @@ class RemoteTool(NamesNoDocument):
             )
         if answer.is_error:
             raise self._bounded(failure_of(answer, self.spec.name))
-        return Result(value=answer.value, tokens=answer.tokens)
+        return Result(
+            value=answer.value, tokens=answer.tokens, max_bytes=self.target.max_result_bytes
+        )
 
     def _bounded(self, failure: ToolFailed) -> ProxyError:
         """Return ``failure``; ResultTooLarge if its content is larger than a result may be."""
-        size, limit = len(to_json(failure.details)), self.target.session.config.max_result_bytes
+        size, limit = len(to_json(failure.details)), self.target.max_result_bytes
         if size <= limit:
             return failure
         return ResultTooLarge(
             f"{failure.message}; what else it said is {size} bytes, the limit is {limit}",
             details={"bytes": size, "max_result_bytes": limit},
         )
-
-    def _refuse(self, error: JsonRpcError) -> ProxyError:
-        return tool_failed_from(self.spec.name, error)
 
 
 def _spec_of(route: Route) -> ToolSpec:

@@ -7,7 +7,7 @@ rounds are driven here.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
@@ -20,7 +20,7 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import (
     relay_capabilities,
     unsupported_reason,
 )
-from mcp_tools_proxy.downstream.relay.suspended_calls import STATE_PREFIX
+from mcp_tools_proxy.downstream.relay.suspended_calls import may_suspend, resume_key_of
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 
@@ -40,63 +40,51 @@ _ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
 async def send_with_rounds(
     call: Call, session: Session, method: str, params: dict[str, Any], *, idempotent: bool
 ) -> Any:
-    """Send a call's request and return the raw result; ``params`` are those of the method alone.
+    """Send a call's request and return the raw result; ``params`` may hold ``_meta``.
 
     An ``idempotent`` request is repeated once when no answer came. The result is ``input_required``
     only if the call's client supports that, or cannot be sent the server's requests. Raises as
-    ``Session.request``; ToolFailed, ToolTimeout when the client did not answer.
+    ``RequestSender.send``; ToolFailed, ToolTimeout when the client did not answer.
     """
-    client, input_responses = call.client, call.input_responses
-    request = _Request(
-        session,
-        method,
-        params,
-        idempotent=idempotent,
-        tenant_id=call.caller.tenant_id,
-        waited_s=call.waited_s,
-    )
-    if client is NULL_CLIENT and input_responses is None:
-        return await request.send(client, None, repeatable=idempotent)
-    legacy = session.connection_state.is_legacy
-    resume_key = _resume_key(call, session, method, params)
-    if input_responses is not None:
-        if legacy or (input_responses.state or "").startswith(STATE_PREFIX):
-            return await session.suspended_calls.resume(call, input_responses, resume_key)
-        params |= _response_fields(input_responses)
-
-    async def send(answering: Client) -> Any:
-        async with call_relay(answering, (call.caller.tenant_id, call.caller.user_id)) as relay:
-            return await request.send(
-                answering, relay, repeatable=idempotent and input_responses is None
-            )
-
-    if client.supports_input_required and legacy and relay_capabilities(client.capabilities):
-        return await session.suspended_calls.start(call, resume_key, send)
-    return await send(client)
+    request = _Request(call, session, method, params, idempotent)
+    if call.client is NULL_CLIENT and call.input_responses is None:
+        return await request.send(NULL_CLIENT, None)
+    if may_suspend(call, legacy=session.connection_state.is_legacy):
+        resume_key = resume_key_of(call, session.config.server_id, method, params)
+        return await session.suspended_calls.send(
+            call, resume_key, request.send_relayed, session.metrics
+        )
+    if call.input_responses is not None:
+        params |= _response_fields(call.input_responses)
+    return await request.send_relayed(call.client)
 
 
 @dataclass(slots=True)
 class _Request:
     """The request of one call, in as many rounds as its server requires."""
 
+    call: Call
     session: Session
     method: str
     params: Mapping[str, Any]
-    idempotent: bool = field(kw_only=True)
-    tenant_id: str = field(kw_only=True)
-    waited_s: float = field(kw_only=True)
-    """How much of the first round's time-out is spent already."""
+    idempotent: bool
 
-    async def send(self, client: Client, relay: CallRelay | None, *, repeatable: bool) -> Any:
+    async def send_relayed(self, client: Client) -> Any:
+        """Send it; relay to ``client`` what the server sends meanwhile."""
+        caller = self.call.caller
+        async with call_relay(client, (caller.tenant_id, caller.user_id)) as relay:
+            return await self.send(client, relay)
+
+    async def send(self, client: Client, relay: CallRelay | None) -> Any:
         """Send it until the result is final, or requires input that only the caller can supply."""
-        raw = await self.session.request(
+        raw = await self.session.sender.send(
             self.method,
             self.params,
-            repeatable=repeatable,
+            repeatable=self.idempotent and self.call.input_responses is None,
             idempotent=self.idempotent,
             relay=relay,
-            tenant_id=self.tenant_id,
-            waited_s=self.waited_s,
+            tenant_id=self.call.caller.tenant_id,
+            waited_s=self.call.waited_s,
         )
         rounds = pauses = 0
         while input_required(raw) and not client.supports_input_required:
@@ -125,27 +113,18 @@ class _Request:
         The server has seen the first round, so a failure is not retryable unless the call is
         idempotent.
         """
-        params = {**self.params, **_response_fields(input_responses)}
         try:
-            return await self.session.request(
+            return await self.session.sender.send(
                 self.method,
-                params,
+                {**self.params, **_response_fields(input_responses)},
                 idempotent=self.idempotent,
                 relay=relay,
-                tenant_id=self.tenant_id,
+                tenant_id=self.call.caller.tenant_id,
             )
         except ProxyError as error:
             if error.retryable and not self.idempotent:
                 raise error.after_sending() from None
             raise
-
-
-def _resume_key(call: Call, session: Session, method: str, params: Mapping[str, Any]) -> object:
-    """Return what must be equal in a resumed call: the same caller, server and request."""
-    caller = call.caller
-    fields = {key: value for key, value in params.items() if key != "_meta"}
-    owner = (caller.tenant_id, caller.user_id, caller.agent, session.config.server_id)
-    return owner, method, fields
 
 
 def _response_fields(input_responses: InputResponses) -> dict[str, Any]:

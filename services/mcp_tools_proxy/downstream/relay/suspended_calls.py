@@ -3,6 +3,10 @@
 A server of the older eras sends its request in the midst of a call; a client of MCP 2026-07-28 can
 only be sent it as the answer to the call. So the call goes on in a task of its own. Its client is
 answered ``input_required`` with a handle as ``requestState``, and resumes the call with both.
+
+The metric ``mcp_proxy_server_suspended_calls`` counts the suspensions. One condition in
+``input_rounds``, ``may_suspend``, leads here; without it, such a client's calls would fail where
+their servers need input.
 """
 
 import asyncio
@@ -12,12 +16,14 @@ from typing import Any
 
 from mcp.types import INVALID_REQUEST
 
-from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.components.normalize import INPUT_REQUIRED
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
+from mcp_tools_proxy.downstream.relay.client_request_rules import relay_capabilities
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
 """The beginning of our own ``requestState`` values, none of which is ever sent to a server."""
@@ -30,20 +36,41 @@ SendRequest = Callable[[Client], Awaitable[Any]]
 """Sends the whole request for a client that accepts client requests; returns the raw result."""
 
 
+def may_suspend(call: Call, *, legacy: bool) -> bool:
+    """Return whether a call is one for SuspendedCalls: to be resumed, or perhaps to be suspended.
+
+    ``legacy``: the server is known to send its requests in the midst of calls. Such a server has
+    no ``requestState`` of its own, so any state that comes with a call for it is ours, or wrong.
+    """
+    if call.input_responses is not None:
+        return legacy or (call.input_responses.state or "").startswith(STATE_PREFIX)
+    client = call.client
+    accepts_requests = client.supports_input_required and relay_capabilities(client.capabilities)
+    return legacy and bool(accepts_requests)
+
+
+def resume_key_of(call: Call, server_id: str, method: str, params: Mapping[str, Any]) -> object:
+    """Return what must be equal in the call that resumes: the same caller, server and request."""
+    caller = call.caller
+    fields = {key: value for key, value in params.items() if key != "_meta"}
+    return (caller.tenant_id, caller.user_id, caller.agent, server_id), method, fields
+
+
 class SuspendedCall:
     """A call in a task of its own. To the relay it is the Client, whichever real client is present.
 
-    ``resume_key`` must be equal in the call that resumes: caller, server, request.
+    ``resume_key`` is that of ``resume_key_of``.
     """
 
     supports_input_required = False
 
-    def __init__(self, client: Client, resume_key: object, tenant_id: str) -> None:
+    def __init__(self, call: Call, resume_key: object, metrics: ServerMetrics) -> None:
         self.resume_key = resume_key
-        self.tenant_id = tenant_id
-        self.capabilities = client.capabilities
-        self.wants_progress = client.wants_progress
-        self.log_level = client.log_level
+        self.metrics = metrics
+        self.tenant_id = call.caller.tenant_id
+        self.capabilities = call.client.capabilities
+        self.wants_progress = call.client.wants_progress
+        self.log_level = call.client.log_level
         self.expires_at = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
         """When the call is cancelled unless its client came back, on the loop's clock."""
         self.task: asyncio.Task[None] | None = None
@@ -156,32 +183,34 @@ class SuspendedCalls:
         """Start calls in ``tasks`` from now on."""
         self._tasks = tasks
 
-    async def start(self, call: Call, resume_key: object, send: SendRequest) -> Any:
-        """Send a request that may be suspended; return its raw or an ``input_required`` result.
+    async def send(
+        self, call: Call, resume_key: object, send: SendRequest, metrics: ServerMetrics
+    ) -> Any:
+        """Send a request that may be suspended, or resume one if ``call`` brings input responses.
 
-        Raises what the request raises.
+        Returns the raw result, or an ``input_required`` result. Raises what the request raises;
+        ToolFailed if nothing waits for the responses.
         """
-        suspended = SuspendedCall(call.client, resume_key, call.caller.tenant_id)
-        if self._tasks is None:
-            return await send(suspended)
-        suspended.task = self._tasks.create_task(suspended.execute(send))
+        if call.input_responses is not None:
+            suspended = self._take(call.input_responses.state or "", resume_key)
+            suspended.respond(call.input_responses.responses)
+        else:
+            suspended = SuspendedCall(call, resume_key, metrics)
+            if self._tasks is None:
+                return await send(suspended)
+            suspended.task = self._tasks.create_task(suspended.execute(send))
         return await self._outcome(suspended, call.client)
 
-    async def resume(self, call: Call, input_responses: InputResponses, resume_key: object) -> Any:
-        """Resume a suspended call.
-
-        Raises ToolFailed for an unknown handle, and as ``start`` does.
-        """
+    def _take(self, handle: str, resume_key: object) -> SuspendedCall:
+        """Return the call under a handle, which is invalid from now on. Raises ToolFailed."""
         self._expire()
-        handle = input_responses.state or ""
         suspended = self._suspended.get(handle)
         if suspended is None or suspended.resume_key != resume_key:
             raise ToolFailed(
                 "nothing waits for these answers any more; make the call again without them"
             )
         del self._suspended[handle]
-        suspended.respond(input_responses.responses)
-        return await self._outcome(suspended, call.client)
+        return suspended
 
     async def _outcome(self, suspended: SuspendedCall, client: Client) -> Any:
         while not await suspended.wait(client):
@@ -189,6 +218,7 @@ class SuspendedCalls:
             if self._has_capacity(suspended.tenant_id):
                 handle = STATE_PREFIX + secrets.token_urlsafe(32)
                 self._suspended[handle] = suspended
+                suspended.metrics.call_suspended()
                 return suspended.input_required_result(handle)
             suspended.refuse_requests()
         return suspended.result

@@ -9,10 +9,10 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import NoneType
-from typing import Any
+from types import NoneType, TracebackType
+from typing import Any, Self
 
 import structlog
 from pydantic_core import to_json
@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.components.content import encodable
-from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS, input_required
+from mcp_tools_proxy.downstream.components.normalize import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.relay.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.session import Session
@@ -37,6 +37,8 @@ LEAST_BLOCK_BYTES = 20
 
 MAX_DATA_BYTES = 8192
 """The largest ``data`` of a server's error that is passed on, as JSON."""
+
+_OK = "OK"
 
 _JSON_TYPES: Mapping[type, str] = {
     NoneType: "null",
@@ -56,92 +58,126 @@ class RemoteTarget:
     session: Session
     spec: ComponentSpec
     name: str
-    _log: Any = field(
+    log: Any = field(
         init=False, repr=False, default_factory=lambda: structlog.get_logger().bind()
     )  # bound once: structlog's lazy logger binds at each attribute access
 
-    async def call(
-        self,
-        call: Call,
-        method: str,
-        params: dict[str, Any],
-        *,
-        read: Callable[[Any], Result],
-        refuse: Callable[[JsonRpcError], ProxyError],
-    ) -> Result:
-        """Send one request for ``call`` and return what ``read`` converts the raw result to.
+    @property
+    def max_result_bytes(self) -> int:
+        """The largest result that the server's entry allows, as JSON."""
+        return self.session.config.max_result_bytes
 
-        ``refuse`` converts a JSON-RPC error of the server. An ``input_required`` result is returned
-        unchanged to a client that supports it. Raises these errors, those of ``read`` and of the
-        session, and ToolFailed for input that cannot be supplied. The server's ``max_result_bytes``
-        applies.
-        """
-        params["_meta"] = meta_of(call)
-        debug_enabled = self._log.is_enabled_for(logging.DEBUG)
-        if debug_enabled:
-            self._log.debug(
+
+class RemoteCall:
+    """One call of a component at its server.
+
+    While its context is entered, the call is observed: on leaving it is counted under the code of
+    what left, and logged. A class because ``contextlib.contextmanager`` costs each call more.
+    """
+
+    __slots__ = ("_call", "_debug_enabled", "_raw", "_started", "_target")
+
+    def __init__(self, target: RemoteTarget, call: Call) -> None:
+        self._target = target
+        self._call = call
+        self._raw: Any = None
+
+    def __enter__(self) -> Self:
+        target, call = self._target, self._call
+        self._debug_enabled = target.log.is_enabled_for(logging.DEBUG)
+        if self._debug_enabled:
+            target.log.debug(
                 "facade_to_downstream.request",
-                **self._log_fields(call),
-                arguments=declared_arguments(call, self.spec),
+                **self._log_fields(),
+                arguments=declared_arguments(call, target.spec),
             )
-        started = self.session.clock()
-        code, raw = InternalError.code, None
-        try:
-            raw = await send_with_rounds(
-                call, self.session, method, params, idempotent=self.spec.idempotent
-            )
-            max_bytes = self.session.config.max_result_bytes
-            _check_count(raw, max_bytes)
-            answer = self._input_required_result(raw, call) if input_required(raw) else read(raw)
-            result = replace(answer, max_bytes=max_bytes)
-            code = "OK"
-        except JsonRpcError as error:
-            refusal = refuse(error)
-            code = refusal.code
-            raise refusal from None
-        except ProxyError as error:
-            code = error.code
-            raise
-        except asyncio.CancelledError:
-            code = CANCELLED
-            raise
-        finally:
-            seconds = self.session.clock() - started
-            self.session.metrics.observe_call(call.kind, code, seconds)
-            if debug_enabled:
-                self._log_outcome(call, code, raw, seconds)
-        return result
+        self._started = target.session.clock()
+        return self
 
-    def _input_required_result(self, raw: dict[str, Any], call: Call) -> Result:
-        """Return an ``input_required`` result, for a client that supports all of it.
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        session = self._target.session
+        seconds = session.clock() - self._started
+        code = _OK if error is None else _code_of(error)
+        session.metrics.observe_call(self._call.kind, code, seconds)
+        if self._debug_enabled:
+            self._log_outcome(code, seconds)
+
+    async def send(self, method: str, params: dict[str, Any]) -> Any:
+        """Send the request, in rounds where the server needs more input; return the raw result.
+
+        Raises JsonRpcError, what ``send_with_rounds`` raises, and ResultTooLarge.
+        """
+        target, call = self._target, self._call
+        params["_meta"] = meta_of(call)
+        raw = await send_with_rounds(
+            call, target.session, method, params, idempotent=target.spec.idempotent
+        )
+        self._raw = raw
+        _check_count(raw, target.max_result_bytes)
+        return raw
+
+    def input_required_result(self, raw: dict[str, Any]) -> Result:
+        """Return an ``input_required`` result unchanged, for a client that supports all of it.
 
         Raises ToolFailed for any other client.
         """
-        if not (call.client.supports_input_required and supports_all(call.client, raw)):
-            name, kind = quote(self.spec.name), call.kind.value
+        client = self._call.client
+        if not (client.supports_input_required and supports_all(client, raw)):
+            name, kind = quote(self._target.spec.name), self._call.kind.value
             raise ToolFailed(
                 f"{name} asks for more input while it runs, which cannot be given here; "
                 f"pass all it needs as arguments, or use another {kind}"
             )
         value = encodable(raw)
-        return Result(value=value, tokens=estimate_tokens(len(to_json(value))), input_required=True)
+        return Result(
+            value=value,
+            tokens=estimate_tokens(len(to_json(value))),
+            max_bytes=self._target.max_result_bytes,
+            input_required=True,
+        )
 
-    def _log_fields(self, call: Call) -> dict[str, object]:
+    def valid_result(self, result: Result | None, label: str, expected: str) -> Result:
+        """Return ``result``, bounded by the server's ``max_result_bytes``.
+
+        Raises ToolFailed if it is None: the server's answer was not as ``expected``.
+        """
+        if result is None:
+            raise ToolFailed(f"{label} failed: its server's answer is not {expected}")
+        return replace(result, max_bytes=self._target.max_result_bytes)
+
+    def _log_fields(self) -> dict[str, object]:
+        call, spec = self._call, self._target.spec
         fields: dict[str, object] = {
             "trace_id": call.trace_id,
-            NAME_KEYS[call.kind]: self.spec.name[:QUOTE_CHARS],
-            "resolvedServerId": self.spec.server_id,
+            NAME_KEYS[call.kind]: spec.name[:QUOTE_CHARS],
+            "resolvedServerId": spec.server_id,
         }
         if call.kind is Kind.TOOL:
-            fields["downstreamTool"] = self.name[:QUOTE_CHARS]
+            fields["downstreamTool"] = self._target.name[:QUOTE_CHARS]
         return fields
 
-    def _log_outcome(self, call: Call, code: str, raw: object, seconds: float) -> None:
-        fields = {**self._log_fields(call), "duration_ms": round(seconds * 1000, 3)}
-        if code == "OK":
-            self._log.debug("downstream.response", **fields, response=shape_of(raw))
+    def _log_outcome(self, code: str, seconds: float) -> None:
+        log = self._target.log
+        fields = {**self._log_fields(), "duration_ms": round(seconds * 1000, 3)}
+        if code == _OK:
+            log.debug("downstream.response", **fields, response=shape_of(self._raw))
         else:
-            self._log.debug("downstream.response.error", **fields, errorMessage=code)
+            log.debug("downstream.response.error", **fields, errorMessage=code)
+
+
+def _code_of(error: BaseException) -> str:
+    match error:
+        case ProxyError():
+            return error.code
+        case asyncio.CancelledError():
+            return CANCELLED
+        case _:
+            return InternalError.code
 
 
 def _check_count(raw: object, max_bytes: int) -> None:
@@ -178,16 +214,6 @@ def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
     return ToolFailed(
         f"{name} failed: its server answered with error {error.code}: {message}", details=details
     )
-
-
-def require_valid(result: Result | None, name: str, expected: str) -> Result:
-    """Return ``result``.
-
-    Raises ToolFailed if it is None: the server's answer was not as ``expected``.
-    """
-    if result is None:
-        raise ToolFailed(f"{name} failed: its server's answer is not {expected}")
-    return result
 
 
 def type_of(raw: object) -> str:
