@@ -12,7 +12,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop node check fmt lint types layers spell cov bench docs retrieval lock clean
+.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench docs retrieval lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
 
 test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
+
+breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a room, or a part of an id)
+	$(BIN)/python -m tests.breaks $(ONLY)
 
 node:
 	@command -v node >/dev/null && command -v npm >/dev/null || \

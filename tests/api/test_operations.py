@@ -11,9 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Phase
+from mcp_tools_proxy.registry.registry import Registry
 from tests.bounds import BOUND_S
+from tests.fakes import FakeTool
 from tests.local_tools import LOCAL_TOOLS
-from tests.service import EXECUTE, Service, request_of, running
+from tests.service import EXECUTE, TOOLS, Service, request_of, running
 
 
 @pytest.fixture
@@ -55,6 +57,28 @@ async def test_a_stopping_service_refuses_a_batch_whole(service: Service) -> Non
     service.gateway.lifecycle.phase = Phase.STOPPING
     body = {"calls": [{"tool_name": "x"}], "user": {"user_id": "u", "tenant_id": "t"}}
     assert (await service.http.post(f"{EXECUTE}/batch", json=body)).status_code == 503
+
+
+async def test_the_text_of_a_defect_of_ours_is_in_the_log_only(service: Service) -> None:
+    no_unicode = FakeTool(properties=("\ud800",))
+    service.gateway.registry.replace(Registry.build([no_unicode]))
+    with capture_logs() as lines:
+        response = await service.http.get(TOOLS, headers={"X-Trace-Id": "t-1"})
+    assert (response.status_code, response.json()) == (
+        500,
+        {
+            "status": "error",
+            "error": {
+                "code": "INTERNAL_ERROR",
+                "message": "internal error; the log has the trace_id",
+            },
+            "trace_id": "t-1",
+        },
+    )
+    crashes = [it for it in lines if it["event"] == "request.crashed"]
+    assert [(it["trace_id"], "surrogates" in repr(it["exc_info"])) for it in crashes] == [
+        ("t-1", True)
+    ]
 
 
 async def test_a_broken_document_file_degrades_but_stays_ready(tmp_path: Path) -> None:

@@ -212,8 +212,10 @@ async def test_without_a_token_nobody_else_may_and_the_setting_is_named(host: st
         )
 
 
-async def test_without_a_token_no_web_page_may_switch(service: Service) -> None:
-    response = await put(service, "play", {"Origin": "http://evil.example"})
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:3000"])
+async def test_without_a_token_no_web_page_may_switch(service: Service, origin: str) -> None:
+    """Not even one of this machine, whose other requests are served."""
+    response = await put(service, "play", {"Origin": origin})
     assert (response.status_code, await service.listed()) == (403, ["s1:echo"])
 
 

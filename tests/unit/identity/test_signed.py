@@ -228,6 +228,11 @@ async def test_an_extension_is_refused(headers: Json) -> None:
     assert (await refusal(checking(), token)).token_refused
 
 
+async def test_an_extension_is_refused_whoever_signed_it() -> None:
+    token = KEY.sign(headers={"crit": ["exp"], "exp": 1})
+    assert (await refusal(checking(), token)).token_refused
+
+
 async def test_a_refusal_shows_nothing_of_the_token() -> None:
     token = KEY.sign(tenant_id="hush", exp=1)
     message = str(await refusal(checking(), token))
