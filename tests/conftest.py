@@ -12,7 +12,7 @@ from mcp_tools_proxy.ratelimit import limiter
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
-from tests.bounds import BOUND_S
+from tests.support.bounds import BOUND_S
 
 OF_SETTINGS = {
     "RAG_WINDOW_RADIUS",

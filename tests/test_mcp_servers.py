@@ -11,10 +11,10 @@ import httpx
 import pytest
 from mcp import Client, MCPError
 
-from tests.bounds import BOUND_S
-from tests.mcp_servers.connecting import connected
-from tests.mcp_servers.programs import ROOT, running_program, stdio_entry
-from tests.mcp_servers.running import running_server
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.sdk_client import connected
+from tests.support.mcp_servers.server_programs import ROOT, running_program, stdio_entry
+from tests.support.mcp_servers.threaded_server import running_server
 
 MODES = ["stdio", "http", "sse", "ws"]
 SAMPLES = {
@@ -211,7 +211,7 @@ async def end_of(response: aiohttp.ClientResponse) -> None:
 
 @pytest.mark.parametrize(("alias", "scheme"), [("http-sse", "http"), ("web-socket", "ws")])
 async def test_the_program_says_where_it_listens(alias: str, scheme: str) -> None:
-    module = "tests.mcp_servers"
+    module = "tests.support.mcp_servers"
     async with running_program(alias, module=module, path="/here") as program:
         assert (program.url, program.port > 0) == (
             f"{scheme}://127.0.0.1:{program.port}/here",
@@ -223,7 +223,7 @@ async def test_an_unknown_argument_ends_the_program_with_an_error() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.mcp_servers",
+        "tests.support.mcp_servers",
         "--mood",
         "good",
         cwd=ROOT,

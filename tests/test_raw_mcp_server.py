@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from mcp import Client, MCPError
 
-from tests.bounds import BOUND_S
-from tests.mcp_servers.connecting import connected
-from tests.mcp_servers.programs import ROOT, raw_entry, running_program
-from tests.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.sdk_client import connected
+from tests.support.mcp_servers.server_programs import ROOT, raw_entry, running_program
 
 Json = dict[str, Any]
 TRANSPORTS = ["stdio", "http", "events", "sse", "ws"]
@@ -252,7 +252,7 @@ async def test_as_a_program_it_dies_of_a_crash_and_comes_back() -> None:
 
 async def test_over_stdio_it_needs_the_standard_library_only() -> None:
     check = (
-        "import sys, tests.mcp_servers.raw; "
+        "import sys, tests.support.mcp_servers.raw; "
         "print([m for m in ('mcp', 'aiohttp', 'pydantic') if m in sys.modules])"
     )
     process = await asyncio.create_subprocess_exec(

@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.remote_backend.backend import running_backend
-from tests.remote_backend.certificates import certify
-from tests.remote_backend.handshakes import TOKEN, Manner, Refusal
-from tests.remote_backend.stand_in import standing_in
-from tests.remote_backend.waiting import bounded
+from tests.support.remote_backend.backend import running_backend
+from tests.support.remote_backend.certificates import certify
+from tests.support.remote_backend.handshakes import TOKEN, Manner, Refusal
+from tests.support.remote_backend.stub_gateway import standing_in
+from tests.support.remote_backend.waits import bounded
 
 MEGABYTE = 1024 * 1024
 

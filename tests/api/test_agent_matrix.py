@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.api.asking import (
+from tests.support.configuration import Json, make_agent, make_preset
+from tests.support.http_api import (
     ALL_OF_BOTH,
     EVERYTHING,
     ITEM,
@@ -22,8 +23,7 @@ from tests.api.asking import (
     two_servers,
     use,
 )
-from tests.configuration import Json, make_agent, make_preset
-from tests.service import Service
+from tests.support.service import Service
 
 OFFERS = [
     (kind, server, name)

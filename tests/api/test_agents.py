@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.asking import (
+from tests.support.configuration import Json, make_agent
+from tests.support.http_api import (
     ALL_OF_BOTH,
     ALPHA,
     DENIED,
@@ -19,8 +20,7 @@ from tests.api.asking import (
     reached,
     two_servers,
 )
-from tests.configuration import Json, make_agent
-from tests.service import BATCH, TOOLS
+from tests.support.service import BATCH, TOOLS
 
 OF_A = Listed(
     tools=["a:whoami", "a:alpha"],

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.asking import (
+from tests.support.configuration import make_agent, make_preset
+from tests.support.http_api import (
     ALPHA,
     DENIED,
     DOC_1,
@@ -19,8 +20,7 @@ from tests.api.asking import (
     two_servers,
     use,
 )
-from tests.configuration import make_agent, make_preset
-from tests.service import TOOLS
+from tests.support.service import TOOLS
 
 # A server's own exclude
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.asking import (
+from tests.support.configuration import Json, make_agent, make_preset
+from tests.support.http_api import (
     DENIED,
     EVERYTHING,
     ITEM_7,
@@ -14,7 +15,6 @@ from tests.api.asking import (
     two_servers,
     use,
 )
-from tests.configuration import Json, make_agent, make_preset
 
 SHARED = [
     ("execute", "whoami"),

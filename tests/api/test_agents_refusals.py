@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.api.asking import (
+from tests.support.configuration import Json, make_agent, make_preset
+from tests.support.http_api import (
     ALPHA,
     DENIED,
     ENTRIES,
@@ -18,8 +19,7 @@ from tests.api.asking import (
     two_servers,
     use,
 )
-from tests.configuration import Json, make_agent, make_preset
-from tests.service import BATCH, EXECUTE, PROMPTS, RESOURCES, TOOLS, Service
+from tests.support.service import BATCH, EXECUTE, PROMPTS, RESOURCES, TOOLS, Service
 
 ONLY_A = make_preset("only_a", tools=[("a", "whoami"), ("a", "alpha")])
 NOT_OF_A_B = ["beta", "raw://beta", "a-b:whoami", "a-b:greet", "a-b:plain", f"a-b:{TEXT}"]

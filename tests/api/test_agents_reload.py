@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.api.asking import (
+from tests.support.configuration import Json, make_agent, make_preset, write_json
+from tests.support.http_api import (
     ALL_OF_BOTH,
     ALPHA,
     DENIED,
@@ -22,8 +23,7 @@ from tests.api.asking import (
     listed,
     two_servers,
 )
-from tests.configuration import Json, make_agent, make_preset, write_json
-from tests.service import ACTIVE, CONFIG_DIR, READY, Service, eventually
+from tests.support.service import ACTIVE, CONFIG_DIR, READY, Service, eventually
 
 AGENTS = CONFIG_DIR / "agents.json"
 NARROW = CONFIG_DIR / "preset_narrow.json"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.api.asking import ITEM, TEXT, code, listed, reached, two_servers, use
-from tests.configuration import make_agent
+from tests.support.configuration import make_agent
+from tests.support.http_api import ITEM, TEXT, code, listed, reached, two_servers, use
 
 SECRET = "raw://item/Secret"
 ANY = ["raw:{+any}", "RAW:{+any}", "raw:{+any}{?x,y}"]

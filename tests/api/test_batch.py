@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.service import BATCH, Envelope, Service, running
+from tests.support.service import BATCH, Envelope, Service, running
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 METADATA = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 from structlog.testing import capture_logs
 
-from tests.configuration import Config, make_preset
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import Service, running
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import Service, running
 
 pytestmark = pytest.mark.requirement("T-06")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service import TOOLS, running
+from tests.support.service import TOOLS, running
 
 PAGE = "https://app.example.com"
 PREFLIGHT = {

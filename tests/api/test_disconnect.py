@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.bounds import BOUND_S
-from tests.service import BATCH, EXECUTE, Service, request_of, running
+from tests.support.bounds import BOUND_S
+from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
 BATCH_OF_THREE = {"calls": [WINDOW] * 3, "user": WINDOW["user"]}

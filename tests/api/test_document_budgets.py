@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.builders import make_document
-from tests.redis_server import running_redis
-from tests.service import Service, running
+from tests.support.builders import make_document
+from tests.support.redis_server import running_redis
+from tests.support.service import Service, running
 
 pytestmark = [
     pytest.mark.requirement("T-08", "T-09"),

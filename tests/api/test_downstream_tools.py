@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.configuration import Config, make_preset
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import BATCH, EXECUTE, TOOLS, Service, running
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import BATCH, EXECUTE, TOOLS, Service, running
 
 
 @pytest.fixture(params=["modern", "legacy"])

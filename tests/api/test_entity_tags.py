@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from tests.api.asking import config_of, offer, two_servers
-from tests.configuration import make_agent, make_preset
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
+from tests.support.configuration import make_agent, make_preset
+from tests.support.http_api import config_of, offer, two_servers
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
 
 FORMATS = ("mcp", "openai", "anthropic")
 LISTS = (*(f"{TOOLS}?format={shape}" for shape in FORMATS), PROMPTS, RESOURCES)

@@ -9,8 +9,8 @@ import pytest
 
 from mcp_tools_proxy.api.openapi import PRESET_EXAMPLES, PROMPT_EXAMPLES, RESOURCE_EXAMPLES
 from mcp_tools_proxy.config.loader import list_presets, load_configuration, load_preset
-from tests.configuration import Config
-from tests.service import ACTIVE, PROMPTS, RESOURCES, Service, running
+from tests.support.configuration import Config
+from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (ROOT / "examples/config", ROOT / "docker/config")

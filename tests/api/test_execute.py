@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service import EXECUTE, Service, request_of, running
+from tests.support.service import EXECUTE, Service, request_of, running
 
 
 @pytest.fixture

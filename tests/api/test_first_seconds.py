@@ -7,11 +7,11 @@ import asyncio
 
 import pytest
 
-from tests.api.holding import NULL_CLIENT, WORK, Held, code_of, held
-from tests.configuration import Config, Json, make_agent, make_preset, write_json
-from tests.mcp_servers.held import running_held
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import BATCH, CONFIG_DIR, running
+from tests.api.blocked_service import NULL_CLIENT, WORK, Held, code_of, held
+from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
+from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import BATCH, CONFIG_DIR, running
 
 
 async def test_a_call_waits_for_the_server_that_it_is_for() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.api.holding import NULL_CLIENT, WORK, held
-from tests.configuration import Config, Json, make_agent, make_preset, write_json
-from tests.mcp_servers.held import running_held
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import (
+from tests.api.blocked_service import NULL_CLIENT, WORK, held
+from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
+from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import (
     ACTIVE,
     CONFIG_DIR,
     PROMPTS,

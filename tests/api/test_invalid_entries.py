@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.configuration import Config, Json, make_agent, make_preset, write_json
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import (
+from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import (
     ACTIVE,
     CONFIG_DIR,
     READY,

@@ -12,9 +12,9 @@ from schemathesis.checks import not_a_server_error
 
 from tests.api import openapi_answers
 from tests.api.openapi_schema import quietly, schema
-from tests.bounds import BOUND_S
-from tests.local_tools import LOCAL_TOOLS
-from tests.service import EXECUTE, request_of
+from tests.support.bounds import BOUND_S
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.service import EXECUTE, request_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.configuration import Config, make_preset
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import ACTIVE, CONFIG_DIR, PRESETS, Service, running
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import ACTIVE, CONFIG_DIR, PRESETS, Service, running
 
 TOKEN = "correct-horse-battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -5,8 +5,8 @@ import asyncio
 import httpx
 import pytest
 
-from tests.builders import make_document
-from tests.service import EXECUTE, Service, request_of, running
+from tests.support.builders import make_document
+from tests.support.service import EXECUTE, Service, request_of, running
 
 pytestmark = pytest.mark.requirement("T-08", "T-09")
 

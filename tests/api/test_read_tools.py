@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_tools_proxy.domain.document import Section
-from tests.builders import make_document
-from tests.service import Envelope, Service, running
+from tests.support.builders import make_document
+from tests.support.service import Envelope, Service, running
 
 PAGES = ("Первая страница. " * 20, "Second page. " * 30, "third\n" * 40, "4" * 100)
 DOCUMENT = make_document(

@@ -6,12 +6,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.auth.token_format import read_lines
-from tests.builders import make_document
-from tests.configuration import Config, make_agent
-from tests.facade.serving import BOTH
-from tests.service import ACTIVE, EXECUTE, SERVERS, TOOLS, Service, running
-from tests.signing import ISSUER
-from tests.tokens import MODES, TOKENS_FILE, bearer, file_token, signed_token, token_settings
+from tests.support.builders import make_document
+from tests.support.configuration import Config, make_agent
+from tests.support.mcp_endpoint import BOTH
+from tests.support.service import ACTIVE, EXECUTE, SERVERS, TOOLS, Service, running
+from tests.support.signing import ISSUER
+from tests.support.tokens import (
+    MODES,
+    TOKENS_FILE,
+    bearer,
+    file_token,
+    signed_token,
+    token_settings,
+)
 
 READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
 USER = {"user_id": "u", "tenant_id": "tenant_1"}

@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
-from tests.bounds import BOUND_S
-from tests.builders import make_document
-from tests.service import EXECUTE, READY, TOOLS, Service, running
-from tests.signing import SigningKey, make_key
-from tests.tokens import KEY, MODES, MakeToken, bearer
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
+from tests.support.service import EXECUTE, READY, TOOLS, Service, running
+from tests.support.signing import SigningKey, make_key
+from tests.support.tokens import KEY, MODES, MakeToken, bearer
 
 READ: dict[str, object] = {
     "tool_name": "read_doc_metadata",

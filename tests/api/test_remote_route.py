@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from tests.service import REMOTE, client_of, running
+from tests.support.service import REMOTE, client_of, running
 
 LOST = RemoteStatus(
     state=RemoteState.OFFLINE,

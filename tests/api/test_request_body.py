@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from tests.service import BATCH, EXECUTE, Service, request_of, running
+from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 LIMIT = 1000
 

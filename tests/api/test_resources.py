@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.configuration import Config, Pair, make_preset
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import RESOURCES, Envelope, Service, running
+from tests.support.configuration import Config, Pair, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import RESOURCES, Envelope, Service, running
 
 USER = {"user_id": "u", "tenant_id": "t"}
 MINE = "raw://mine"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.configuration import Config, Json, make_preset, write_json
-from tests.mcp_servers.programs import raw_entry, stdio_entry
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.mcp_servers.running import running_server
-from tests.service import CONFIG_DIR, READY, SERVERS, Envelope, Service, eventually, running
+from tests.support.configuration import Config, Json, make_preset, write_json
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.server_programs import raw_entry, stdio_entry
+from tests.support.mcp_servers.threaded_server import running_server
+from tests.support.service import CONFIG_DIR, READY, SERVERS, Envelope, Service, eventually, running
 
 NULL_CLIENT: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 """An entry whose server is not there."""

@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.document import Document, Section
-from tests.builders import make_document
-from tests.service import BATCH, EXECUTE, Service, request_of, running
+from tests.support.builders import make_document
+from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 SECRET = "zanzibar"
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from tests.configuration import Config, make_preset
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import EXECUTE, READY, Service, running
-from tests.tokens import MODES, bearer
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import EXECUTE, READY, Service, running
+from tests.support.tokens import MODES, bearer
 
 
 async def use(service: Service, tool: str, headers: dict[str, str]) -> str:

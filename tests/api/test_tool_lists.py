@@ -5,10 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.asking import two_servers
-from tests.configuration import Config, Json, make_agent, make_preset
-from tests.mcp_servers.raw_web import running_raw
-from tests.service import TOOLS, Envelope, Service, running
+from tests.support.configuration import Config, Json, make_agent, make_preset
+from tests.support.http_api import two_servers
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import TOOLS, Envelope, Service, running
 
 FORMATS = ("mcp", "openai", "anthropic")
 REMOTE = ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"]

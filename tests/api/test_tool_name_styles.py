@@ -11,11 +11,11 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.outcome import Failed
-from tests.api.asking import EVERYTHING, OWN, two_servers
 from tests.api.test_agent_matrix import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
-from tests.configuration import make_agent, make_preset
-from tests.local_tools import LOCAL_TOOLS
-from tests.service import ACTIVE, READY, Service
+from tests.support.configuration import make_agent, make_preset
+from tests.support.http_api import EVERYTHING, OWN, two_servers
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.service import ACTIVE, READY, Service
 
 SPELT: Mapping[str, Callable[[str, str], str]] = {
     "server": lambda server, name: f"{server}:{name}",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service import EXECUTE, Service, request_of, running
+from tests.support.service import EXECUTE, Service, request_of, running
 
 HEX32 = re.compile("[0-9a-f]{32}")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import EVERYTHING, ITEM_7, OWN, config_of, offer
-from tests.builders import make_document
-from tests.configuration import Json, make_agent
-from tests.connector.linking import ERAS, Linked, begun, linked
-from tests.facade.wire import PREFIX
-from tests.mcp_servers.raw_web import running_raw
-from tests.remote_backend.session import ENVELOPE, MODERN, Session
+from tests.connector.backend_link import ERAS, Linked, begun, linked
+from tests.support.builders import make_document
+from tests.support.configuration import Json, make_agent
+from tests.support.http_api import EVERYTHING, ITEM_7, OWN, config_of, offer
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.raw_mcp_client import PREFIX
+from tests.support.remote_backend.session import ENVELOPE, MODERN, Session
 
 eras = pytest.mark.parametrize("era", ERAS)
 

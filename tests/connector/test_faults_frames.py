@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.hostile import (
+from tests.connector.backend_link import begun
+from tests.connector.faults import (
     BINARY,
     CLOSE,
     CONTINUATION,
@@ -25,9 +26,8 @@ from tests.connector.hostile import (
     unharmed,
     until_state,
 )
-from tests.connector.linking import begun
-from tests.remote_backend.session import ENVELOPE
-from tests.service import REMOTE
+from tests.support.remote_backend.session import ENVELOPE
+from tests.support.service import REMOTE
 
 CALL = request("tools/list")
 NOT_FINAL = 0

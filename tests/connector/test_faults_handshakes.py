@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.bounds import BOUND_S
-from tests.connector.hostile import (
+from tests.connector.backend_link import Linked, dialling
+from tests.connector.faults import (
     TEXT,
     enveloped,
     frame,
@@ -21,11 +21,11 @@ from tests.connector.hostile import (
     until_state,
     until_tried,
 )
-from tests.connector.linking import Linked, dialling
-from tests.connector.raw_listening import listening
-from tests.remote_backend.backend import running_backend
-from tests.remote_backend.handshakes import Manner, Refusal
-from tests.service import REMOTE, running
+from tests.connector.raw_listener import listening
+from tests.support.bounds import BOUND_S
+from tests.support.remote_backend.backend import running_backend
+from tests.support.remote_backend.handshakes import Manner, Refusal
+from tests.support.service import REMOTE, running
 
 TOKEN = "secret-token"
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.hostile import (
+from tests.connector.backend_link import dialling
+from tests.connector.faults import (
     PING,
     close_frame,
     frame,
@@ -17,12 +18,11 @@ from tests.connector.hostile import (
     until_state,
     until_tried,
 )
-from tests.connector.linking import dialling
-from tests.downstream.remains import Held
-from tests.remote_backend.backend import Backend, running_backend
-from tests.remote_backend.session import Session
-from tests.remote_backend.waiting import bounded
-from tests.service import REMOTE, eventually
+from tests.support.leak_checks import Held
+from tests.support.remote_backend.backend import Backend, running_backend
+from tests.support.remote_backend.session import Session
+from tests.support.remote_backend.waits import bounded
+from tests.support.service import REMOTE, eventually
 
 ACCIDENTS = (1000, 1001, 1006, 1011, 1012, 1014)
 """Close codes that no backend sends to keep a gateway away; with 1006 it sends none."""

@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
-from tests.configuration import Config, make_preset
-from tests.connector.hostile import opened, recovered, request, unharmed, until_state
-from tests.connector.linking import LinkedToOne, linked
-from tests.downstream.remains import tasks
-from tests.mcp_servers.raw_web import running_raw
-from tests.remote_backend.handshakes import Manner, Refusal
-from tests.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
-from tests.service import REMOTE, Service, eventually
+from tests.connector.backend_link import LinkedToOne, linked
+from tests.connector.faults import opened, recovered, request, unharmed, until_state
+from tests.support.configuration import Config, make_preset
+from tests.support.leak_checks import tasks
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.remote_backend.handshakes import Manner, Refusal
+from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
+from tests.support.service import REMOTE, Service, eventually
 
 GRACE_S = 0.3
 MANY = 500

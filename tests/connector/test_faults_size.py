@@ -5,7 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.connector.hostile import (
+from tests.connector.backend_link import begun
+from tests.connector.faults import (
     CONTINUATION,
     FINAL,
     TEXT,
@@ -17,10 +18,9 @@ from tests.connector.hostile import (
     unharmed,
     until_state,
 )
-from tests.connector.linking import begun
-from tests.remote_backend.backend import Backend
-from tests.remote_backend.session import ENVELOPE, LEGACY, MODERN
-from tests.service import REMOTE
+from tests.support.remote_backend.backend import Backend
+from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN
+from tests.support.service import REMOTE
 
 LIMIT = 10_000
 TOO_BIG = 1009

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.hostile import pauses, recovered, until_state, until_tried
-from tests.connector.linking import dialling
-from tests.connector.raw_listening import listening
-from tests.remote_backend.backend import running_backend
-from tests.remote_backend.certificates import Certified, certify
-from tests.service import REMOTE, running
+from tests.connector.backend_link import dialling
+from tests.connector.faults import pauses, recovered, until_state, until_tried
+from tests.connector.raw_listener import listening
+from tests.support.remote_backend.backend import running_backend
+from tests.support.remote_backend.certificates import Certified, certify
+from tests.support.service import REMOTE, running
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.hostile import (
+from tests.connector.backend_link import Linked, dialling
+from tests.connector.faults import (
     KNOWN,
     TOKEN_FILE,
     opened,
@@ -17,11 +18,10 @@ from tests.connector.hostile import (
     take_token_away,
     until_state,
 )
-from tests.connector.linking import Linked, dialling
-from tests.remote_backend.backend import Backend, running_backend
-from tests.remote_backend.handshakes import Refusal
-from tests.remote_backend.session import LEGACY
-from tests.service import READY, Service
+from tests.support.remote_backend.backend import Backend, running_backend
+from tests.support.remote_backend.handshakes import Refusal
+from tests.support.remote_backend.session import LEGACY
+from tests.support.service import READY, Service
 
 QUIET_S = 1.0
 """Longer than a file that changed is left unread."""

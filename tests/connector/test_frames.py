@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.hostile import opened
-from tests.connector.linking import GATEWAY, linked, linked_to_one
-from tests.remote_backend.backend import Backend
-from tests.seed_002 import CALL, LIST_REPLY
+from tests.connector.backend_link import GATEWAY, linked, linked_to_one
+from tests.connector.faults import opened
+from tests.support.remote_backend.backend import Backend
+from tests.support.seed_002 import CALL, LIST_REPLY
 
 SEARCH = {"name": "search", "inputSchema": LIST_REPLY["result"]["tools"][0]["input_schema"]}
 """The tool that seed 002's sample calls."""

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import EVERYTHING, OWN, config_of, offer
-from tests.configuration import Json, make_preset
-from tests.connector.linking import ERAS, begun, linked, linked_to_one
-from tests.facade.test_relay import EXTRA, LISTS, RICH_TOOL
-from tests.mcp_servers.raw_web import running_raw
-from tests.remote_backend.session import LEGACY, MODERN, Session
+from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
+from tests.mcp_server.test_relayed_results import EXTRA, LISTS, RICH_TOOL
+from tests.support.configuration import Json, make_preset
+from tests.support.http_api import EVERYTHING, OWN, config_of, offer
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.remote_backend.session import LEGACY, MODERN, Session
 
 eras = pytest.mark.parametrize("era", ERAS)
 

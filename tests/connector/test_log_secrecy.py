@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.linking import ERAS, LinkedToOne, begun, linked_to_one
-from tests.facade.test_relay_talk import FORM, SAMPLE
-from tests.remote_backend.session import LEGACY, MODERN, Session
-from tests.service import READY, REMOTE
+from tests.connector.backend_link import ERAS, LinkedToOne, begun, linked_to_one
+from tests.mcp_server.test_relayed_messages import FORM, SAMPLE
+from tests.support.remote_backend.session import LEGACY, MODERN, Session
+from tests.support.service import READY, REMOTE
 
 SECRET = "hush-hush-7c1f"
 PROGRESS = {"progressToken": SECRET, "progress": 1, "message": SECRET}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.configuration import Json
-from tests.connector.linking import ERAS, begun, linked, linked_to_one
-from tests.facade.test_relay import FAILURES, RESULTS, TEXT
-from tests.facade.wire import theirs
+from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
+from tests.mcp_server.test_relayed_results import FAILURES, RESULTS, TEXT
+from tests.support.configuration import Json
+from tests.support.raw_mcp_client import theirs
 
 eras = pytest.mark.parametrize("era", ERAS)
 

@@ -8,13 +8,13 @@ import mcp_types as t
 import pytest
 from mcp import MCPDeprecationWarning
 
-from tests.bounds import BOUND_S
-from tests.connector.linking import ERAS, MODES, begun, linked_to_one
-from tests.facade.serving import names
-from tests.facade.test_relay_talk import LOG_LINES
-from tests.mcp_servers.raw_web import RawServer
-from tests.remote_backend.session import LEGACY
-from tests.service import eventually
+from tests.connector.backend_link import ERAS, MODES, begun, linked_to_one
+from tests.mcp_server.test_relayed_messages import LOG_LINES
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_endpoint import names
+from tests.support.mcp_servers.raw_web import RawServer
+from tests.support.remote_backend.session import LEGACY
+from tests.support.service import eventually
 
 modes = pytest.mark.parametrize("mode", MODES)
 server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])

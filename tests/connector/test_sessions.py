@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.configuration import Json
-from tests.connector.linking import ERAS, begun, linked, linked_to_one
-from tests.connector.test_list_changed import listen
+from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
+from tests.connector.test_list_changes import listen
 from tests.connector.test_sdk_client import runs
-from tests.facade.test_relay_talk import LOG_LINES
-from tests.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
-from tests.service import REMOTE, Service, eventually
+from tests.mcp_server.test_relayed_messages import LOG_LINES
+from tests.support.configuration import Json
+from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
+from tests.support.service import REMOTE, Service, eventually
 
 eras = pytest.mark.parametrize("era", ERAS)
 

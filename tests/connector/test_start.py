@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.configuration import Config, make_agent, make_preset
-from tests.connector.linking import linked, linked_to_one
-from tests.service import READY
+from tests.connector.backend_link import linked, linked_to_one
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.service import READY
 
 
 async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> None:

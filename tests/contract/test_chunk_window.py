@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings
-from tests.bounds import BOUND_S
+from tests.support.bounds import BOUND_S
 
 pytestmark = pytest.mark.requirement("T-03")
 

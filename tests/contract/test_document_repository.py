@@ -9,7 +9,7 @@ from mcp_tools_proxy.documents.memory_repository import DocumentRepository, InMe
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.builders import make_document
+from tests.support.builders import make_document
 
 ACME = make_document(tenant_id="acme", pages=("the server of acme",))
 GLOBEX = make_document(tenant_id="globex", pages=("the server of globex, a server",))

@@ -14,8 +14,8 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.bounds import BOUND_S
-from tests.redis_server import RedisServer, running_redis
+from tests.support.bounds import BOUND_S
+from tests.support.redis_server import RedisServer, running_redis
 
 
 @pytest.fixture(scope="module")

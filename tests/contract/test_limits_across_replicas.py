@@ -16,11 +16,11 @@ from redis import Redis
 
 import mcp_tools_proxy
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS
-from tests import limit_replica
-from tests.bounds import BOUND_S
-from tests.redis_server import RedisServer, running_redis
-from tests.service import Service, running
-from tests.slow_network import slow_network
+from tests.contract import limit_replica
+from tests.contract.slow_network import slow_network
+from tests.support.bounds import BOUND_S
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.service import Service, running
 
 ATTEMPTS = 100
 DELAY_S = 0.04

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
-from tests.bounds import BOUND_S
-from tests.downstream.answering import LEGACY, Json, answering, events, result_of
-from tests.downstream.dialling import config_of, dialled, until
-from tests.mcp_servers.raw_web import running_raw
+from tests.downstream.connections import config_of, dialled, until
+from tests.downstream.stub_server import LEGACY, Json, answering, events, result_of
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.raw_web import running_raw
 
 PING = 'data: {"jsonrpc":"2.0","id":"p1","method":"ping"}\n\n'
 CHANGED = 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from tests.bounds import BOUND_S
-from tests.downstream.dialling import dialled
-from tests.e2e.program import free_port, wait_until
-from tests.mcp_servers.raw_web import running_raw
+from tests.downstream.connections import dialled
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.program import free_port, wait_until
 
 LONG = "[0:0:0:0:0:0:0:1]"
 

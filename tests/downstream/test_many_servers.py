@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.configuration import Config, Json, make_preset
-from tests.mcp_servers.held import running_held
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import PROMPTS, RESOURCES, SERVERS, Envelope, Service, eventually, running
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import (
+    PROMPTS,
+    RESOURCES,
+    SERVERS,
+    Envelope,
+    Service,
+    eventually,
+    running,
+)
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 COLONS = ["b:t", "t", "x::y", ":z", "t:"]

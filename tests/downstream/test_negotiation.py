@@ -10,11 +10,11 @@ from aiohttp import web
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
-from tests.downstream.answering import Json, answering, result_of
-from tests.downstream.dialling import config_of, dialled, until
-from tests.mcp_servers.programs import raw_entry
-from tests.mcp_servers.raw_web import running_raw
-from tests.mcp_servers.running import running_server
+from tests.downstream.connections import config_of, dialled, until
+from tests.downstream.stub_server import Json, answering, result_of
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.mcp_servers.threaded_server import running_server
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 

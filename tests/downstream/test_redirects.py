@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import MAX_REDIRECTS
-from tests.bounds import BOUND_S
-from tests.configuration import Config, make_preset
-from tests.downstream.answering import Json
-from tests.downstream.dialling import dialled, until
+from tests.downstream.connections import dialled, until
+from tests.downstream.stub_server import Json
 from tests.e2e.test_check import check
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.mcp_servers.running import running_server
-from tests.service import SERVERS, eventually, running
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.threaded_server import running_server
+from tests.support.service import SERVERS, eventually, running
 
 NAMED = 'points to "http://other.example:1/a/b"'
 SECRETS = ("us3r", "pa55", "t0ken", "fr4gment")

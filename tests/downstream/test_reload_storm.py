@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from tests.configuration import Config, Json, make_preset, write_json
-from tests.downstream.remains import Held
-from tests.downstream.storming import Storm
-from tests.mcp_servers.programs import raw_entry
-from tests.mcp_servers.raw_web import RawServer, running_raw
-from tests.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
+from tests.downstream.reload_storm import Storm
+from tests.support.configuration import Config, Json, make_preset, write_json
+from tests.support.leak_checks import Held
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
 
 RELOADS, SWITCHES = 100, 30
 CALLS_BETWEEN = 15

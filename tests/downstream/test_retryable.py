@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.errors import ProxyError, ServerUnavailable
-from tests.configuration import Config, make_preset
-from tests.downstream.answering import Answer, answering, events
-from tests.downstream.faulty import WAYS, scene
-from tests.downstream.relaying import MODERN, relaying, used
-from tests.fakes import FakeClient
-from tests.service import running
+from tests.downstream.faulty_servers import WAYS, scene
+from tests.downstream.relay_fixtures import MODERN, relaying, used
+from tests.downstream.stub_server import Answer, answering, events
+from tests.support.configuration import Config, make_preset
+from tests.support.fakes import FakeClient
+from tests.support.service import running
 
 every_way = pytest.mark.parametrize("way", WAYS)
 Json = dict[str, Any]

@@ -13,16 +13,16 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
-from tests.bounds import BOUND_S
-from tests.downstream.answering import Json
-from tests.downstream.dialling import dialled, until
-from tests.mcp_servers.programs import ROOT, raw_entry
+from tests.downstream.connections import dialled, until
+from tests.downstream.stub_server import Json
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 
 WITH_A_CHILD = """
 import os, subprocess, sys
 child = subprocess.Popen(["sleep", "300"])
 open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}")
-os.execv(sys.executable, [sys.executable, "-m", "tests.mcp_servers.raw", *sys.argv[2:]])
+os.execv(sys.executable, [sys.executable, "-m", "tests.support.mcp_servers.raw", *sys.argv[2:]])
 """
 DISCOVERED = (
     '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],'
@@ -31,7 +31,7 @@ DISCOVERED = (
 GATEWAY = """
 import asyncio, json, sys
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
-from tests.downstream.dialling import config_of
+from tests.downstream.connections import config_of
 
 async def main():
     async with Dialer() as dialer:

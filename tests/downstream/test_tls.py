@@ -12,13 +12,13 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.bounds import BOUND_S
-from tests.configuration import Config, make_preset
-from tests.downstream.dialling import dialled
+from tests.downstream.connections import dialled
 from tests.e2e.test_check import check
-from tests.mcp_servers.raw_web import running_raw
-from tests.remote_backend.certificates import Certified, certify
-from tests.unit.documents.retrieving import ask
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.remote_backend.certificates import Certified, certify
+from tests.unit.documents.retrieval_answers import ask
 
 LOCALHOST = "127.0.0.1"
 CHUNK = {"chunk_id": "c1", "page": 1, "chunk_index": 1, "text": "x"}

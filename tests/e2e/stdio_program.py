@@ -12,10 +12,10 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from tests.bounds import BOUND_S
-from tests.e2e.fork_server import PROGRAM
-from tests.e2e.launch import Process, launch
-from tests.e2e.program import UNLIMITED
+from tests.support.bounds import BOUND_S
+from tests.support.fork_server import PROGRAM
+from tests.support.program import UNLIMITED
+from tests.support.program_launch import Process, launch
 
 Json = dict[str, Any]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.bounds import BOUND_S
-from tests.configuration import Config, Json, make_preset
-from tests.e2e.launch import launch, run
-from tests.mcp_servers.programs import raw_entry
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program_launch import launch, run
 
 pytestmark = pytest.mark.e2e
 

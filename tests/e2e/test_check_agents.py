@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.configuration import Config, Json, make_agent, make_preset
 from tests.e2e.test_check import DEAD, check
-from tests.local_tools import LOCAL_TOOLS
-from tests.mcp_servers.programs import raw_entry
+from tests.support.configuration import Config, Json, make_agent, make_preset
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.mcp_servers.server_programs import raw_entry
 
 pytestmark = pytest.mark.e2e
 

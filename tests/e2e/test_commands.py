@@ -10,9 +10,9 @@ import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.domain.document import Document
-from tests.bounds import BOUND_S
-from tests.e2e.program import free_port, wait_until
 from tests.e2e.terminal import run_on_terminal
+from tests.support.bounds import BOUND_S
+from tests.support.program import free_port, wait_until
 
 SETTINGS_OF_SERVING = {
     "MCP_PROXY_PORT": "http",

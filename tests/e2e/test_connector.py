@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.bounds import BOUND_S
-from tests.configuration import Config, Json, make_preset
-from tests.e2e.program import UNLIMITED, Program, started, wait_until
-from tests.mcp_servers.programs import raw_entry
-from tests.remote_backend.backend import Backend, running_backend
-from tests.remote_backend.handshakes import TOKEN
-from tests.remote_backend.session import ENVELOPE
-from tests.service import REMOTE, SERVERS
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program import UNLIMITED, Program, started, wait_until
+from tests.support.remote_backend.backend import Backend, running_backend
+from tests.support.remote_backend.handshakes import TOKEN
+from tests.support.remote_backend.session import ENVELOPE
+from tests.support.service import REMOTE, SERVERS
 
 pytestmark = [pytest.mark.e2e]
 

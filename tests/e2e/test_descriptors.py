@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
-from tests.bounds import BOUND_S
-from tests.e2e.program import UNLIMITED, Program, started
-from tests.service import EXECUTE, request_of
-from tests.unit.documents.shelf import document
+from tests.support.bounds import BOUND_S
+from tests.support.program import UNLIMITED, Program, started
+from tests.support.service import EXECUTE, request_of
+from tests.unit.documents.documents_folder import document
 
 pytestmark = pytest.mark.e2e
 

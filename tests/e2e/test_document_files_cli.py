@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document, Section
-from tests.e2e.program import UNLIMITED, Program, started, wait_until
 from tests.e2e.terminal import run_on_terminal
+from tests.support.program import UNLIMITED, Program, started, wait_until
 
 Run = Callable[..., Result]
 

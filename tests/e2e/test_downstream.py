@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bounds import BOUND_S
-from tests.configuration import Config, Json, make_preset
-from tests.e2e.program import Program, started
-from tests.mcp_servers.programs import raw_entry
-from tests.service import EXECUTE, SERVERS, request_of
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program import Program, started
+from tests.support.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import UNLIMITED, Program, started
-from tests.service import EXECUTE, request_of
+from tests.support.program import UNLIMITED, Program, started
+from tests.support.service import EXECUTE, request_of
 
 pytestmark = [pytest.mark.e2e]
 

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.cli.main import app
 from mcp_tools_proxy.settings.settings import Settings
-from tests.bounds import BOUND_S
+from tests.support.bounds import BOUND_S
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

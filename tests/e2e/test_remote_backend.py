@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.mcp_servers.programs import ROOT
-from tests.remote_backend.stand_in import standing_in
-from tests.remote_backend.waiting import bounded
+from tests.support.mcp_servers.server_programs import ROOT
+from tests.support.remote_backend.stub_gateway import standing_in
+from tests.support.remote_backend.waits import bounded
 
 pytestmark = pytest.mark.e2e
 
@@ -35,7 +35,7 @@ class Typed:
 async def started(*words: str) -> AsyncIterator[Typed]:
     """Start it on a free port."""
     pipe = asyncio.subprocess.PIPE
-    command = [sys.executable, "-m", "tests.remote_backend", "--port", "0", *words]
+    command = [sys.executable, "-m", "tests.support.remote_backend", "--port", "0", *words]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
     )

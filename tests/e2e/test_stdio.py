@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli.main import app
-from tests.bounds import BOUND_S
-from tests.configuration import Config, make_preset
-from tests.downstream import remains
-from tests.e2e.program import wait_until
 from tests.e2e.stdio_program import COMMAND, MODERN, StdioProgram, stdio_program
 from tests.e2e.test_downstream import telling_its_pid
-from tests.mcp_servers.programs import raw_entry
+from tests.support import leak_checks
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.requirement("F-01")]
 
@@ -150,7 +150,7 @@ def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn:
         program.call(1, "s1:echo")
         program.answer(1)
         code = program.close_stdin()
-        assert (code, remains.runs(server_pid(tmp_path))) == (0, False)
+        assert (code, leak_checks.runs(server_pid(tmp_path))) == (0, False)
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
@@ -161,7 +161,10 @@ def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
         program.call(1, "s1:echo")
         program.answer(1)
         code = program.stop(sig)
-        assert (code in {0, 128 + sig, -sig}, remains.runs(server_pid(tmp_path))) == (True, False)
+        assert (code in {0, 128 + sig, -sig}, leak_checks.runs(server_pid(tmp_path))) == (
+            True,
+            False,
+        )
 
 
 def test_a_call_in_flight_is_answered_after_sigterm(tmp_path: Path) -> None:
@@ -187,7 +190,7 @@ def test_its_input_ends_in_the_middle_of_a_call_and_nothing_stays(tmp_path: Path
         program.call(1, "s1:hang")
         wait_until(lambda: ran(tmp_path, "hang"), 25)
         code = program.close_stdin()
-        assert (code, remains.runs(server_pid(tmp_path))) == (0, False)
+        assert (code, leak_checks.runs(server_pid(tmp_path))) == (0, False)
 
 
 def test_lines_that_are_no_messages_harm_nobody(tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ def test_a_client_that_no_longer_listens_ends_it_and_its_server(tmp_path: Path) 
         program.stop_listening()
         program.call(2, "s1:echo")
         program.close_stdin()
-        assert not remains.runs(pid)
+        assert not leak_checks.runs(pid)
 
 
 def test_a_stream_of_changes_ends_with_its_result_at_sigterm(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.auth.token_format import read_lines, sha256_of
 from mcp_tools_proxy.cli.tokens import tokens_app
-from tests.e2e.program import started, wait_until
+from tests.support.program import started, wait_until
 
 Run = Callable[..., Result]
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bounds import BOUND_S
+from tests.support.bounds import BOUND_S
 
 ROOT = Path(__file__).parents[2]
 LOOP = ROOT / "examples/tool_loop.py"

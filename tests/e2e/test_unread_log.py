@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import UNLIMITED, started
 from tests.e2e.stdio_program import stdio_program
-from tests.e2e.unread import unread_pipe
+from tests.e2e.unread_pipe import unread_pipe
+from tests.support.program import UNLIMITED, started
 
 pytestmark = pytest.mark.e2e
 

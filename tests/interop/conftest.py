@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.interop.everything import running_everything, stdio_entry
-from tests.interop.fixture import running_fixture
+from tests.interop.conformance_fixture import running_fixture
+from tests.interop.everything_server import running_everything, stdio_entry
 
 Json = dict[str, Any]
 

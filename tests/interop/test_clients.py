@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.configuration import write_json
-from tests.facade.clients.programs import by_program, output_of
-from tests.facade.clients.seen import ECHO, EXPECTED, SECTION, Json, report
-from tests.facade.clients.served import TRANSPORTS, serving
-from tests.interop.suite import MODULES, node22
+from tests.interop.conformance_suite import MODULES, node22
+from tests.mcp_server.clients.client_programs import by_program, output_of
+from tests.mcp_server.clients.client_report import ECHO, EXPECTED, SECTION, Json, report
+from tests.mcp_server.clients.gateway_program import TRANSPORTS, serving
+from tests.support.configuration import write_json
 
 HERE = Path(__file__).parent
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.configuration import Json
-from tests.interop.fixture import running_gateway
-from tests.interop.suite import VERSIONS, Outcome, expected_failures, run_suite, scenarios
-from tests.mcp_servers.programs import conformance_entry
+from tests.interop.conformance_fixture import running_gateway
+from tests.interop.conformance_suite import (
+    VERSIONS,
+    Outcome,
+    expected_failures,
+    run_suite,
+    scenarios,
+)
+from tests.support.configuration import Json
+from tests.support.mcp_servers.server_programs import conformance_entry
 
 SCENARIOS = {version: scenarios(version) for version in VERSIONS}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.suite import run_suite
+from tests.interop.conformance_suite import run_suite
 
 
 @pytest.mark.parametrize(("version", "passed"), [("2025-11-25", 84), ("2026-07-28", 152)])

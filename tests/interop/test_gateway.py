@@ -6,12 +6,12 @@ from typing import Any
 import mcp_types as t
 import pytest
 
-from tests.configuration import Config, make_preset
-from tests.facade.serving import serving
-from tests.interop.everything import running_everything, stdio_entry
-from tests.interop.test_stranger import TASK_ONLY, TOOLS
-from tests.service import PROMPTS, RESOURCES, SERVERS, Service, running
-from tests.service import TOOLS as TOOLS_ROUTE
+from tests.interop.everything_server import running_everything, stdio_entry
+from tests.interop.test_everything_server import TASK_ONLY, TOOLS
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_endpoint import serving
+from tests.support.service import PROMPTS, RESOURCES, SERVERS, Service, running
+from tests.support.service import TOOLS as TOOLS_ROUTE
 
 Json = dict[str, Any]
 ID = "everything"

@@ -14,8 +14,8 @@ from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.loader import PresetMissing, set_default_preset
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
-from tests.unit.config.generated import STRICT_JSON
-from tests.unit.config.loading import load, write_json
+from tests.unit.config.json_strategies import STRICT_JSON
+from tests.unit.config.load_files import load, write_json
 
 SERVERS = '"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}'
 

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
 from mcp_tools_proxy.domain.configuration import InvalidConfig
-from tests.unit.config.generated import AGENTS, CONFIGURATIONS, PRESETS
-from tests.unit.config.loading import load_as_agents, load_as_preset, loads_whole, tried
+from tests.unit.config.json_strategies import AGENTS, CONFIGURATIONS, PRESETS
+from tests.unit.config.load_files import load_as_agents, load_as_preset, loads_whole, tried
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 MCP = jsonschema_rs.validator_for(json.loads((SCHEMAS / "mcp.schema.json").read_bytes()))

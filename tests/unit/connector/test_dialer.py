@@ -12,8 +12,8 @@ from mcp_tools_proxy.connector.dialer import BackendDialer
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.connector.hostile import pauses
-from tests.remote_backend.waiting import Changes, bounded
+from tests.connector.faults import pauses
+from tests.support.remote_backend.waits import Changes, bounded
 
 LOST = LinkFault(FaultKind.LOST, "the connection broke")
 NULL_CLIENT = LinkFault(FaultKind.UNREACHABLE, "could not be reached")

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
-from tests.remote_backend.waiting import bounded
+from tests.support.remote_backend.waits import bounded
 
 
 class Wire:

@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.token import MAX_BYTES, FileToken, FixedToken
-from tests.descriptors import none_left
-from tests.remote_backend.waiting import bounded
+from tests.support.file_descriptors import none_left
+from tests.support.remote_backend.waits import bounded
 
 NO_TOKENS = {
     "nothing": b"",

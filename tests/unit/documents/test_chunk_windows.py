@@ -9,8 +9,8 @@ from mcp_tools_proxy.documents.retrieval.chunk_tables import SMALL_CHARS, ChunkT
 from mcp_tools_proxy.documents.retrieval.chunk_windows import build_table, cut_window
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
-from tests.bounds import BOUND_S
-from tests.builders import make_document
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
 
 
 def document_of(*pages: str) -> Document:

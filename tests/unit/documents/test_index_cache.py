@@ -12,8 +12,8 @@ from mcp_tools_proxy.documents.search_index import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.bounds import BOUND_S
-from tests.builders import make_document
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
 
 
 class Builder:

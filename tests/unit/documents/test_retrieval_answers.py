@@ -10,7 +10,7 @@ import pytest
 from mcp_tools_proxy.documents.retrieval.retrieval_client import MAX_BODY_BYTES
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
-from tests.unit.documents.retrieving import Parts, answer, ask, chunk, client_of, raw
+from tests.unit.documents.retrieval_answers import Parts, answer, ask, chunk, client_of, raw
 
 pytestmark = pytest.mark.requirement("T-03")
 

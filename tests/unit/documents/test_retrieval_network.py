@@ -10,8 +10,8 @@ import pytest
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.bounds import BOUND_S
-from tests.unit.documents.retrieving import ask
+from tests.support.bounds import BOUND_S
+from tests.unit.documents.retrieval_answers import ask
 
 pytestmark = pytest.mark.requirement("T-03")
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from tests.unit.documents.retrieving import TOKEN, ask, client_of, raw
+from tests.unit.documents.retrieval_answers import TOKEN, ask, client_of, raw
 
 pytestmark = pytest.mark.requirement("T-03")
 

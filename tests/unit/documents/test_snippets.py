@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.documents.search_index import build_index
 from mcp_tools_proxy.documents.snippets import SNIPPET_CHARS, best_span, snippet
 from mcp_tools_proxy.domain.document import Chunk
-from tests.builders import make_document
+from tests.support.builders import make_document
 
 
 def snippet_of(*pages: str, query: str) -> str:

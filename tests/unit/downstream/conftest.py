@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.unit.downstream.virtual_time import BACKEND
+from tests.support.virtual_time import BACKEND
 
 
 @pytest.fixture

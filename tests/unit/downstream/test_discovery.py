@@ -7,7 +7,8 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.discovery.listing import discover
-from tests.unit.downstream.fake_link import (
+from tests.support.virtual_time import clock
+from tests.unit.downstream.fake_server import (
     METHOD_NOT_FOUND,
     FakeLink,
     FakeServer,
@@ -17,8 +18,7 @@ from tests.unit.downstream.fake_link import (
     in_turn,
     tool,
 )
-from tests.unit.downstream.turns import counting_turns
-from tests.unit.downstream.virtual_time import clock
+from tests.unit.downstream.loop_turns import counting_turns
 
 MIRRORS_AN_OBJECT = {"type": "object", "properties": {"x": {"type": "object", "x-mcp-header": "X"}}}
 NOT_MIRRORED = (

@@ -5,7 +5,7 @@ import aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from tests.unit.downstream.turns import counting_turns
+from tests.unit.downstream.loop_turns import counting_turns
 
 
 class Flood:

@@ -6,10 +6,10 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import ServerBusy, ServerUnavailable
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from tests.unit.downstream.fake_link import FakeServer, tool
-from tests.unit.downstream.fleet import Fleet
-from tests.unit.downstream.sessions import make_config
-from tests.unit.downstream.virtual_time import clock
+from tests.support.virtual_time import clock
+from tests.unit.downstream.fake_server import FakeServer, tool
+from tests.unit.downstream.fake_servers import Fleet
+from tests.unit.downstream.observed_session import make_config
 
 
 def fleet_of_one(**config: float) -> Fleet:

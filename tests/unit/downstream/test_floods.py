@@ -9,7 +9,7 @@ import anyio
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.mcp_client.http.sse import EventStream
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
-from tests.unit.downstream.turns import counting_turns
+from tests.unit.downstream.loop_turns import counting_turns
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
 

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
-from tests.unit.downstream.fake_link import FakeLink, FakeServer, failing_with, tool
-from tests.unit.downstream.offering import offered
+from tests.unit.downstream.fake_server import FakeLink, FakeServer, failing_with, tool
+from tests.unit.downstream.offered_components import offered
 
 Json = dict[str, Any]
 LISTS = {

@@ -5,10 +5,10 @@ import pytest
 
 from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from tests.unit.downstream.fake_link import Answer, FakeServer, hang, tool
-from tests.unit.downstream.fleet import Fleet
-from tests.unit.downstream.sessions import call, make_config, until
-from tests.unit.downstream.virtual_time import clock
+from tests.support.virtual_time import clock
+from tests.unit.downstream.fake_server import Answer, FakeServer, hang, tool
+from tests.unit.downstream.fake_servers import Fleet
+from tests.unit.downstream.observed_session import call, make_config, until
 
 
 @pytest.mark.requirement("F-24")

@@ -10,7 +10,8 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.server import ServerState, Transport
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
-from tests.unit.downstream.fake_link import (
+from tests.support.virtual_time import clock
+from tests.unit.downstream.fake_server import (
     Answer,
     FakeServer,
     answering,
@@ -19,8 +20,7 @@ from tests.unit.downstream.fake_link import (
     in_turn,
     tool,
 )
-from tests.unit.downstream.sessions import ObservedSession, call, running, until
-from tests.unit.downstream.virtual_time import clock
+from tests.unit.downstream.observed_session import ObservedSession, call, running, until
 
 DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
 

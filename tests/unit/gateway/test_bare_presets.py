@@ -6,10 +6,10 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import PresetNotFound
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
-from tests.builders import make_caller
-from tests.configuration import make_agent
-from tests.unit.gateway.looking import places
-from tests.unit.gateway.reloading import Reloading, write, write_preset, write_servers
+from tests.support.builders import make_caller
+from tests.support.configuration import make_agent
+from tests.unit.config.config_folder import places
+from tests.unit.gateway.reloader_fixture import Reloading, write, write_preset, write_servers
 
 CLASH = ("preset_twice.json", "$.tools[1].toolName")
 

@@ -18,8 +18,8 @@ from mcp_tools_proxy.ratelimit.budgets import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.builders import make_call
-from tests.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.builders import make_call
+from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 
 class Fixture:

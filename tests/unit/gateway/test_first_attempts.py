@@ -9,8 +9,8 @@ from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolNotAllowed
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
-from tests.builders import make_call
-from tests.fakes import FakeTool
+from tests.support.builders import make_call
+from tests.support.fakes import FakeTool
 
 SCOPE = PresetScope.of(
     Preset(

@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.registry.table import drop_name_conflicts
-from tests.bounds import BOUND_S
-from tests.builders import make_snapshot
-from tests.fakes import FakeComponents, FakeTool, fake_components
-from tests.unit.gateway.reloading import Reloading, write, write_preset, write_servers
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_snapshot
+from tests.support.fakes import FakeComponents, FakeTool, fake_components
+from tests.unit.gateway.reloader_fixture import Reloading, write, write_preset, write_servers
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
-from tests.builders import make_call
-from tests.fakes import FakePool, FakeResource
+from tests.support.builders import make_call
+from tests.support.fakes import FakePool, FakeResource
 
 
 def registry_of(*resources: FakeResource) -> Registry:

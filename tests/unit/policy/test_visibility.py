@@ -8,7 +8,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
-from tests.builders import make_preset, make_snapshot
+from tests.support.builders import make_preset, make_snapshot
 
 
 def visibility(

@@ -13,7 +13,7 @@ from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.bounds import BOUND_S
+from tests.support.bounds import BOUND_S
 
 pytestmark = pytest.mark.requirement("T-10")
 

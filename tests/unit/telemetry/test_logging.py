@@ -14,8 +14,8 @@ from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.builders import make_call
-from tests.fakes import FakeTool
+from tests.support.builders import make_call
+from tests.support.fakes import FakeTool
 
 
 @pytest.fixture

@@ -1,0 +1,292 @@
+"""Who calls, in each mode, at each route (contract §1, order of checks)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.builders import make_document
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.service import (
+    ACTIVE,
+    BATCH,
+    EXECUTE,
+    PRESETS,
+    PROMPTS,
+    REMOTE,
+    RESOURCES,
+    SERVERS,
+    TOOLS,
+    Envelope,
+    Service,
+    running,
+)
+from tests.support.tokens import MODES, MakeToken, bearer, token_settings
+
+READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
+USER = {"user_id": "u", "tenant_id": "tenant_1"}
+
+POSTED: dict[str, dict[str, object]] = {
+    EXECUTE: READ,
+    BATCH: {"calls": [READ]},
+    "/internal/mcp/prompts/get": {"name": "none"},
+    "/internal/mcp/resources/read": {"uri": "none://x"},
+}
+LISTED = (TOOLS, PROMPTS, RESOURCES)
+SHOWN = (SERVERS, REMOTE, PRESETS, ACTIVE)
+ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in (*LISTED, *SHOWN))]
+OPEN = ("/health", "/health/ready", "/metrics")
+
+CONFIG = Config(
+    presets=[make_preset()],
+    agents=[make_agent("reader"), make_agent("blind", exclude=["read_doc_metadata"])],
+)
+
+
+@pytest.fixture(params=MODES)
+async def proving(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Service, MakeToken]]:
+    """A service that wants tokens, and how one is made."""
+    settings, mint = MODES[request.param]
+    async with started(**settings()) as service:
+        yield service, mint
+
+
+@asynccontextmanager
+async def started(**settings: Any) -> AsyncIterator[Service]:
+    """Start with a document of the same id for each of two tenants."""
+    documents = [make_document(tenant_id=f"tenant_{n}", title=f"Of {n}") for n in (1, 2)]
+    async with running(*documents, config=CONFIG, require_agent=False, **settings) as service:
+        yield service
+
+
+async def ask(
+    service: Service,
+    path: str = EXECUTE,
+    headers: dict[str, str] | None = None,
+    **said: object,
+) -> httpx.Response:
+    """Ask a route; ``said`` goes into the body, or the query."""
+    if service.gateway.tokens is not None:
+        await service.gateway.tokens.load()  # what was just put into the file
+    if path in POSTED:
+        return await service.http.post(path, json={**POSTED[path], **said}, headers=headers)
+    return await service.http.get(
+        path, params={k: str(v) for k, v in said.items()}, headers=headers
+    )
+
+
+def code_of(response: httpx.Response) -> str:
+    body: Envelope = response.json()
+    return body["error"]["code"] if body.get("status") == "error" else "OK"
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, code_of(response)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_without_a_token_no_route_says_anything(
+    proving: tuple[Service, MakeToken], method: str, path: str
+) -> None:
+    response = await ask(proving[0], path, **({"user": USER} if method == "POST" else {}))
+    assert (refusal(response), response.headers["WWW-Authenticate"]) == (
+        (401, "UNAUTHENTICATED"),
+        "Bearer",
+    )
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_a_token_that_is_not_good_is_said_to_be_so(
+    proving: tuple[Service, MakeToken], method: str, path: str
+) -> None:
+    token = proving[1]()[:-6] + "AAAAAA"
+    body = {"user": USER} if method == "POST" else {}
+    response = await ask(proving[0], path, bearer(token), **body)
+    assert (
+        refusal(response),
+        response.headers["WWW-Authenticate"],
+        token[-20:] in response.text,
+    ) == ((401, "UNAUTHENTICATED"), 'Bearer error="invalid_token"', False)
+
+
+@pytest.mark.parametrize("path", OPEN)
+async def test_what_probes_ask_needs_no_token(
+    proving: tuple[Service, MakeToken], path: str
+) -> None:
+    assert (await ask(proving[0], path)).status_code == 200
+
+
+@pytest.mark.parametrize("path", LISTED + SHOWN)
+async def test_a_good_token_is_shown_the_lists(
+    proving: tuple[Service, MakeToken], path: str
+) -> None:
+    service, mint = proving
+    assert (await ask(service, path, bearer(mint()))).status_code == 200
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_token_reads_its_own_tenants_document(
+    proving: tuple[Service, MakeToken], number: int
+) -> None:
+    service, mint = proving
+    token = mint(tenant=f"tenant_{number}", user="u")
+    result = (await ask(service, headers=bearer(token))).json()["result"]
+    assert (result["title"], result["tenant_id"]) == (f"Of {number}", f"tenant_{number}")
+
+
+@pytest.mark.parametrize("path", [*POSTED, *LISTED])
+@pytest.mark.parametrize("where", ["body", "header"])
+async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
+    proving: tuple[Service, MakeToken], path: str, where: str
+) -> None:
+    service, mint = proving
+    headers = bearer(mint())
+    said: dict[str, object] = {}
+    if where == "header":
+        headers["X-Tenant-Id"] = "tenant_2"
+    elif path in POSTED:
+        said = {"user": {"user_id": "u", "tenant_id": "tenant_2"}}
+    else:
+        said = {"tenant_id": "tenant_2"}
+    response = await ask(service, path, headers, **said)
+    assert (refusal(response), "tenant_1" in response.text) == ((403, "FORBIDDEN"), False)
+
+
+@pytest.mark.parametrize("path", [*POSTED, *LISTED])
+async def test_an_agent_that_the_token_is_not_for_is_forbidden_on_every_route(
+    proving: tuple[Service, MakeToken], path: str
+) -> None:
+    service, mint = proving
+    token = mint(user="u", agents=("blind",))
+    assert refusal(await ask(service, path, bearer(token), agent="reader")) == (403, "FORBIDDEN")
+
+
+async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, MakeToken]) -> None:
+    service, mint = proving
+    codes = [
+        code_of(await ask(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
+        for tenant in ("tenant_1", "tenant_2")
+        for agent in ("reader", "blind")
+    ]
+    assert codes == ["OK", "TOOL_NOT_ALLOWED"] * 2
+
+
+async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, MakeToken]) -> None:
+    service, mint = proving
+    tools = {
+        agent: [
+            tool["name"]
+            for tool in (await ask(service, TOOLS, bearer(mint(agents=(agent,))))).json()["tools"]
+        ]
+        for agent in ("reader", "blind")
+    }
+    assert set(tools["reader"]) - set(tools["blind"]) == {"read_doc_metadata"}
+
+
+async def test_a_token_for_several_agents_needs_one_to_be_named(
+    proving: tuple[Service, MakeToken],
+) -> None:
+    service, mint = proving
+    headers = bearer(mint(user="u", agents=("reader", "blind")))
+    named = headers | {"X-Agent-Id": "reader"}
+    codes = [code_of(await ask(service, headers=one)) for one in (headers, named)]
+    assert codes == ["AGENT_REQUIRED", "OK"]
+
+
+async def test_a_token_without_a_user_needs_one_to_be_named(
+    proving: tuple[Service, MakeToken],
+) -> None:
+    service, mint = proving
+    headers = bearer(mint())
+    nameless = await ask(service, headers=headers)
+    named = await ask(service, headers=headers, user={"user_id": "u"})
+    assert (nameless.json()["error"]["details"], nameless.status_code, code_of(named)) == (
+        {"field": "user.user_id"},
+        422,
+        "OK",
+    )
+
+
+async def test_another_user_than_the_tokens_is_forbidden(
+    proving: tuple[Service, MakeToken],
+) -> None:
+    service, mint = proving
+    response = await ask(service, headers=bearer(mint(user="v")), user=USER)
+    assert refusal(response) == (403, "FORBIDDEN")
+
+
+async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeToken]) -> None:
+    service, mint = proving
+    response = await ask(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
+    assert refusal(response) == (403, "FORBIDDEN")
+
+
+async def test_a_malformed_body_is_told_before_who_sent_it(
+    proving: tuple[Service, MakeToken],
+) -> None:
+    assert refusal(await ask(proving[0], user={**USER, "user_id": 7})) == (422, "INVALID_REQUEST")
+
+
+async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken]) -> None:
+    service, mint = proving
+    headers = bearer(mint(tenant=None, admin=True))
+    answers = [await ask(service, headers=headers, user=user) for user in (None, USER)]
+    assert [refusal(answer) for answer in answers] == [(403, "FORBIDDEN")] * 2
+
+
+@pytest.mark.parametrize(("admin", "status"), [(True, 200), (False, 403)])
+async def test_only_an_operator_switches_presets(
+    proving: tuple[Service, MakeToken], *, admin: bool, status: int
+) -> None:
+    service, mint = proving
+    headers = bearer(mint(admin=admin))
+    await ask(service, TOOLS, headers)
+    response = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
+    assert response.status_code == status
+
+
+async def test_on_loopback_as_well_switching_presets_needs_an_operator(
+    proving: tuple[Service, MakeToken],
+) -> None:
+    response = await proving[0].http.put(ACTIVE, json={"preset_id": "work"})
+    assert refusal(response) == (401, "UNAUTHENTICATED")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_admin_token_is_an_operators_in_every_mode(mode: str) -> None:
+    settings, _ = MODES[mode]
+    async with started(**settings(), admin_token="correct-horse-battery") as service:
+        headers = bearer("correct-horse-battery")
+        switched = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
+        shown = await ask(service, PRESETS, headers)
+        used = await ask(service, headers=headers, user=USER)
+        assert (switched.status_code, shown.status_code, used.status_code) == (200, 200, 403)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_readiness_tells_how_the_tokens_are(mode: str) -> None:
+    settings, mint = MODES[mode]
+    made = settings()
+    mint()
+    async with started(**made) as service:
+        before = (await service.get("/health/ready"))["checks"]["tokens"]["status"]
+        (made.get("tokens_file") or made["jwt_jwks_file"]).unlink()
+        tokens = service.gateway.tokens
+        assert tokens is not None
+        await tokens.load()
+        after = await service.get("/health/ready")
+        assert (before, after["status"], after["checks"]["tokens"]["status"]) == (
+            "ok",
+            "degraded",
+            "degraded",
+        )
+
+
+async def test_a_refused_caller_leaves_a_log_line_and_is_counted() -> None:
+    async with started(**token_settings()) as service:
+        await ask(service, user=USER)
+        await ask(service, TOOLS)
+        exposition = (await service.http.get("/metrics")).text
+        assert 'mcp_proxy_requests_refused_total{code="UNAUTHENTICATED"} 2.0' in exposition

@@ -1,0 +1,130 @@
+"""What servers offer and nobody is shown: tools that need a task, and what the preset hides."""
+
+from collections.abc import AsyncIterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.configuration import Config, Json, Pair, make_agent, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
+
+USER = {"user_id": "u", "tenant_id": "tenant_1"}
+OBJECT = {"type": "object"}
+TASK = {"name": "research", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}}
+OPTIONAL = {"name": "either", "inputSchema": OBJECT, "execution": {"taskSupport": "optional"}}
+EXTRA: dict[str, list[Any]] = {
+    "tools": [TASK, OPTIONAL],
+    "prompts": [{"name": "hidden"}],
+    "resources": [{"uri": "hidden://x", "name": "x"}],
+    "resourceTemplates": [{"uriTemplate": "hidden://items/{id}", "name": "items"}],
+}
+ALL = [("s1", "echo"), ("s1", "research"), ("s1", "either")]
+
+
+@asynccontextmanager
+async def serving(
+    tools: list[Pair], agents: tuple[Json, ...] = (), **more: Any
+) -> AsyncIterator[Service]:
+    async with running_raw(extra=EXTRA) as server:
+        config = Config(
+            servers={"s1": server.entry},
+            presets=[make_preset(tools=tools, **more)],
+            agents=agents or None,
+        )
+        async with running(config=config) as service:
+            yield service
+
+
+def told(listed: Mapping[str, Any]) -> list[str]:
+    """Name the tools that a list warns of as needing a task."""
+    warnings = listed.get("warnings", [])
+    return [it["tool"] for it in warnings if "taskSupport" in it["message"]]
+
+
+async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() -> None:
+    async with serving(ALL) as service:
+        for shape in ("mcp", "openai", "anthropic"):
+            assert told(await service.get(TOOLS, format=shape)) == ["s1:research"]
+        names = await service.listed()
+        assert ("s1:research" in names, "s1:either" in names) == (False, True)
+        assert await service.code("s1:research") == "TOOL_NOT_ALLOWED"
+        missing = (await service.get(ACTIVE))["missing"]
+        assert missing == [{"kind": "tool", "server_id": "s1", "name": "research"}]
+        catalog = await service.result("list_available_tools", {})
+        assert told(catalog) == ["s1:research"]
+
+
+async def test_who_could_not_run_it_anyway_is_not_told() -> None:
+    async with serving([("s1", "echo")]) as service:
+        assert told(await service.get(TOOLS)) == []
+    agents = (make_agent("may"), make_agent("not", exclude=["s1:research"]))
+    async with serving(ALL, agents) as service:
+        seen = {name: told(await service.get(TOOLS, agent=name)) for name in ("may", "not")}
+        assert seen == {"may": ["s1:research"], "not": []}
+
+
+async def test_of_chosen_names_only_the_chosen_ones_are_told() -> None:
+    async with serving(ALL) as service:
+        for name in ("s1:research", "s1__research"):
+            listed = await service.get(TOOLS, names=f"s1:echo,{name}")
+            assert (told(listed), len(listed["warnings"])) == (["s1:research"], 1)
+        assert "warnings" not in await service.get(TOOLS, names="s1:echo")
+
+
+async def test_lists_of_agents_that_see_the_same_tools_have_tags_of_their_own() -> None:
+    agents = (make_agent("may"), make_agent("not", exclude=["s1:research"]))
+    async with serving(ALL, agents) as service:
+        answers = [await service.http.get(TOOLS, params={"agent": it}) for it in ("may", "not")]
+        again = [await service.http.get(TOOLS, params={"agent": it}) for it in ("may", "not")]
+    assert answers[0].headers["ETag"] != answers[1].headers["ETag"]
+    assert [it.headers["ETag"] for it in answers] == [it.headers["ETag"] for it in again]
+
+
+# The log says what is hidden
+
+
+async def denied(service: Service, route: str, **body: str) -> tuple[str, list[tuple[str, Any]]]:
+    """Use something, and give the code with the last event and its reason."""
+    lines: list[MutableMapping[str, Any]]
+    with capture_logs() as lines:
+        response = await service.http.post(route, json={**body, "user": USER})
+    said = [(it["event"], it.get("reason")) for it in lines if it.get("code")]
+    return response.json()["error"]["code"], said
+
+
+HIDDEN = "not visible under the active preset"
+
+
+@pytest.mark.requirement("F-22")
+@pytest.mark.parametrize("name", ["hidden", "s1:hidden"])
+async def test_a_prompt_that_the_preset_hides_leaves_its_line(name: str) -> None:
+    async with serving([("s1", "echo")], prompts=[]) as service:
+        code, lines = await denied(service, f"{PROMPTS}/get", name=name)
+        assert (code, lines) == ("PROMPT_NOT_FOUND", [("proxy.prompt.denied", HIDDEN)])
+        code, lines = await denied(service, f"{PROMPTS}/get", name="nosuch")
+        assert (code, lines) == ("PROMPT_NOT_FOUND", [("facade_to_llm.error", None)])
+
+
+@pytest.mark.requirement("F-22")
+@pytest.mark.parametrize(
+    "uri", ["hidden://x", "s1:hidden://x", "hidden://items/7", "hidden://items/{id}"]
+)
+async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> None:
+    async with serving([("s1", "echo")], resources=[]) as service:
+        code, lines = await denied(service, f"{RESOURCES}/read", uri=uri)
+        assert (code, lines) == ("RESOURCE_NOT_FOUND", [("proxy.resource.denied", HIDDEN)])
+        code, lines = await denied(service, f"{RESOURCES}/read", uri="hidden://nosuch/7/8")
+        assert (code, lines) == ("RESOURCE_NOT_FOUND", [("facade_to_llm.error", None)])
+
+
+async def test_what_is_hidden_and_what_is_not_there_look_alike_to_the_caller() -> None:
+    async with serving([("s1", "echo")], prompts=[]) as service:
+        said = []
+        for name in ("hidden", "nosuch"):
+            body = {"name": name, "user": USER, "trace_id": "t"}
+            response = await service.http.post(f"{PROMPTS}/get", json=body)
+            said.append(response.text.replace(name, "NAME"))
+        assert said[0] == said[1]

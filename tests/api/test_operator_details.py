@@ -1,0 +1,84 @@
+"""What of servers and readiness operators are shown, and others are not."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
+from tests.support.configuration import Config, make_preset
+from tests.support.service import READY, SERVERS, Service, running
+from tests.support.tokens import MODES, TOKENS_FILE, bearer, file_token, token_settings
+
+NOWHERE = {"command": "/no/such/program"}
+ADMIN = "an-admin-token-of-16"
+
+
+@asynccontextmanager
+async def broken(**settings: Any) -> AsyncIterator[Service]:
+    """Start with a server that cannot be started, and a preset file with a mistake."""
+    config = Config(servers={"s1": NOWHERE}, presets=[make_preset(), {"id": "bad", "tools": 5}])
+    async with running(config=config, **settings) as service:
+        yield service
+
+
+async def both(service: Service, headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    ready = await service.http.get(READY, headers=headers)
+    servers = await service.http.get(SERVERS, headers=headers)
+    assert (ready.status_code, servers.status_code) == (200, 200)
+    return ready.json(), servers.json()["servers"][0]
+
+
+def shows_details(ready: dict[str, Any], server: dict[str, Any]) -> tuple[bool, bool]:
+    return "problems" in ready["checks"]["config"], "last_error" in server
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_caller_is_shown_states_and_no_errors(mode: str) -> None:
+    settings, make = MODES[mode]
+    made = settings()
+    async with broken(**made, admin_token=ADMIN) as service:
+        token, admin = make(), make(tenant=None, admin=True)
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        ready, server = await both(service, bearer(token))
+        assert shows_details(ready, server) == (False, False)
+        assert "no/such" not in str((ready, server))
+        assert (ready["status"], server["server_id"], "state" in server) == ("degraded", "s1", True)
+        checks = ready["checks"]
+        assert {"status", "state"} <= checks["server:s1"].keys()
+        assert checks["config"]["status"] in ("ok", "degraded")
+        for operator in (admin, ADMIN):
+            assert shows_details(*await both(service, bearer(operator))) == (True, True)
+
+
+@pytest.mark.parametrize("headers", [{}, bearer("mtp_bad"), {"Authorization": "x"}])
+async def test_a_probe_is_told_status_and_states(headers: dict[str, str]) -> None:
+    async with broken(**token_settings()) as service:
+        response = await service.http.get(READY, headers=headers)
+        checks = response.json()["checks"]
+    assert (response.status_code, "problems" in checks["config"]) == (200, False)
+    assert "state" in checks["server:s1"]
+
+
+async def test_without_authentication_everybody_is_shown_all() -> None:
+    async with broken() as service:
+        assert shows_details(*await both(service, {})) == (True, True)
+
+
+async def test_readiness_is_no_way_to_guess_tokens() -> None:
+    async with broken(**token_settings()) as service:
+        for _ in range(MAX_REFUSED):
+            await service.http.get(READY, headers=bearer("mtp_bad"))
+        with capture_logs():
+            refused = await service.http.get(SERVERS, headers=bearer("mtp_bad"))
+        admin = file_token(tenant=None, admin=True)
+        assert (service.gateway.tokens is not None, TOKENS_FILE.exists()) == (True, True)
+        await service.gateway.tokens.load()  # type: ignore[union-attr]
+        ready = (await service.http.get(READY, headers=bearer(admin))).json()
+    assert ("Retry-After" in refused.headers, "problems" in ready["checks"]["config"]) == (
+        True,
+        True,
+    )

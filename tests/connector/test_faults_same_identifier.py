@@ -1,0 +1,48 @@
+"""Two gateways with one identifier, where the backend keeps the newest: they evict each other, and
+do so without haste."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.connector.backend_link import GATEWAY, dialling
+from tests.connector.faults import pauses, until_state
+from tests.support.remote_backend.backend import running_backend
+from tests.support.remote_backend.stub_gateway import standing_in
+from tests.support.service import READY, REMOTE
+
+
+@pytest.mark.parametrize(("evict_code", "least"), [(4409, 0.5), (None, 0.125)])
+async def test_two_gateways_that_evict_each_other_pause_for_longer_and_longer(
+    evict_code: int | None, least: float
+) -> None:
+    with capture_logs() as lines:
+        async with (
+            running_backend(evict_code=evict_code) as backend,
+            dialling(backend) as first,
+            dialling(backend) as second,
+        ):
+            await backend.dialled(6)
+            for service in (first, second):
+                assert (await service.http.get(READY)).status_code == 200
+    assert [pause >= least for pause in pauses(lines)[:2]] == [True, True]
+    assert [pause >= 2 * least for pause in pauses(lines)[2:4]] == [True, True]
+
+
+async def test_who_is_evicted_says_so() -> None:
+    async with running_backend() as backend, dialling(backend) as service:
+        await backend.connected()
+        async with standing_in(backend.url, server_identifier=GATEWAY):
+            status = await until_state(service, "offline")
+            assert status["last_error"] == "the backend closed the link with code 4409"
+
+
+async def test_who_is_evicted_keeps_its_sessions_and_is_served_once_it_is_back() -> None:
+    async with running_backend() as backend, dialling(backend) as service:
+        await backend.connected()
+        session = backend.session()
+        await session.initialize()
+        async with standing_in(backend.url, server_identifier=GATEWAY):
+            await until_state(service, "offline")
+        await backend.connected(count=3)
+        assert (await session.result("tools/list"))["tools"]
+        assert (await service.get(REMOTE))["links"] == 2

@@ -1,0 +1,138 @@
+"""A backend that does not read: nothing is lost by it while it may still come round, and what waits
+for it stays bounded."""
+
+from mcp_tools_proxy.connector.outbox import MAX_BYTES
+from tests.connector.backend_link import LinkedToOne
+from tests.connector.faults import (
+    PING,
+    TEXT,
+    enveloped,
+    frame,
+    opened,
+    request,
+    unharmed,
+)
+from tests.support.remote_backend.session import Session
+from tests.support.service import REMOTE, Service, eventually
+
+ANSWER_BYTES = 1_000_000
+SESSIONS = 24
+"""So many that their answers are more than may wait, and than the system takes for the socket."""
+ONE_FRAME = ANSWER_BYTES + 1000
+KEEPALIVE_S = 0.4
+
+
+async def waiting_bytes(service: Service) -> int:
+    return int((await service.get(REMOTE))["waiting_bytes"])
+
+
+async def until_full(service: Service) -> None:
+    """Wait until no more may wait."""
+
+    async def is_full() -> bool:
+        return await waiting_bytes(service) >= MAX_BYTES
+
+    await eventually(is_full)
+
+
+def note(number: int) -> dict[str, object]:
+    """Make a line of a log, of 30 kB."""
+    params = {"level": "error", "data": {"number": number, "more": "x" * 30_000}}
+    return {"method": "notifications/message", "params": params}
+
+
+async def stall(linked: LinkedToOne) -> list[Session]:
+    """Have more answers wait than may; give the sessions, each of which waits for one."""
+    service, backend, _ = linked
+    sessions = [await opened(backend, f"session {number}") for number in range(SESSIONS)]
+    backend.link().stop_reading()
+    large = {"name": "s1:big_image", "arguments": {"bytes": ANSWER_BYTES}}
+    for session in sessions:
+        await session.send(request("tools/call", "large", **large))
+    await until_full(service)
+    return sessions
+
+
+async def test_what_waits_for_a_backend_that_does_not_read_is_bounded() -> None:
+    async with unharmed("big_image") as linked:
+        await stall(linked)
+        for _ in range(20):
+            assert await waiting_bytes(linked.service) < MAX_BYTES + ONE_FRAME
+        linked.backend.link().resume_reading()
+
+
+async def test_a_backend_that_does_not_read_is_not_heard() -> None:
+    """So it notices, too: what it sends backs up on its side."""
+    async with unharmed("big_image", "echo") as linked:
+        service, backend, server = linked
+        await stall(linked)
+        link = backend.link()
+        said = {"name": "s1:echo", "arguments": {"text": "x" * 100_000}}
+        for number in range(300):
+            link.write(frame(TEXT, enveloped(request("tools/call", number, **said), "session 0")))
+        for _ in range(20):
+            assert await service.code("s1:whoami") == "OK"
+        assert (link.unsent_bytes > 0, server.script.calls["echo"]) == (True, 0)
+        link.resume_reading()
+
+
+async def test_when_it_reads_again_every_answer_arrives() -> None:
+    async with unharmed("big_image") as linked:
+        sessions = await stall(linked)
+        linked.backend.link().resume_reading()
+        for session in sessions:
+            assert (await session.receive())["id"] == "large"
+        assert len(linked.backend.links) == 1
+
+
+async def test_when_it_reads_again_what_comes_is_in_order() -> None:
+    """Of a call's notes some are left out while the backend does not read; its result never is."""
+    async with unharmed("say", raw={"sse": True}) as (service, backend, _):
+        sessions = [await opened(backend, f"session {number}") for number in range(6)]
+        backend.link().stop_reading()
+        say = {"name": "s1:say", "arguments": {"messages": [*map(note, range(30))], "times": 4}}
+        for session in sessions:
+            await session.send(request("tools/call", "say", **say))
+        await until_full(service)
+        backend.link().resume_reading()
+        for session in sessions:
+            numbers = []
+            while (heard := await session.receive()).get("id") != "say":
+                numbers.append(heard["params"]["data"]["number"])
+            assert numbers == sorted(numbers)
+            assert numbers
+
+
+async def test_a_backend_that_never_reads_again_loses_the_link() -> None:
+    async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
+        sessions = await stall(linked)
+        await linked.backend.connected(count=2)
+        assert (await sessions[0].result("tools/list"))["tools"]
+
+
+async def test_a_backend_that_reads_nothing_and_goes_on_talking_loses_the_link_too() -> None:
+    async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
+        sessions = await stall(linked)
+        for number in range(3000):
+            text = enveloped(request("ping", number), "session 0")
+            linked.backend.link().write(frame(TEXT, text))
+        await linked.backend.connected(count=2)
+        assert (await sessions[1].result("tools/list"))["tools"]
+
+
+async def test_what_still_waited_then_goes_over_the_next_link() -> None:
+    """What the system had taken for the lost link is lost with it."""
+    async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
+        sessions = await stall(linked)
+        for session in sessions[-8:]:
+            assert (await session.receive())["id"] == "large"
+        assert len(linked.backend.links) == 2
+
+
+async def test_pings_of_a_backend_that_reads_nothing_do_not_keep_its_link() -> None:
+    async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
+        await stall(linked)
+        link = linked.backend.link()
+        for _ in range(100):
+            link.write(frame(PING, b"x" * 125) * 1000)
+        await linked.backend.connected(count=2)

@@ -1,0 +1,173 @@
+"""What clocks and strangers do to the counters of budgets: bounded, and to one key only."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+from redis import Redis
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.counter import BudgetCounter
+from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
+from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.redis_server import RedisServer, running_redis
+
+WINDOW_S = 60
+BUDGETS = Budgets(
+    document_calls=2, document_tokens=100, tenant_calls=50, tenant_tokens=1000, window_s=WINDOW_S
+)
+pytestmark = [pytest.mark.requirement("T-09"), pytest.mark.requirement("T-10")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> Iterator[Redis]:
+    with Redis.from_url(server.url) as redis:
+        redis.flushall()
+        yield redis
+
+
+@pytest.fixture
+async def limiter(
+    server: RedisServer, redis: Redis, patient_limits: None
+) -> AsyncIterator[Limiter]:
+    del redis, patient_limits  # emptied before, and waited for
+    limiter = build_limiter(BUDGETS, storage_url=server.url, metrics=Metrics())
+    await limiter.connect()
+    yield limiter
+    await limiter.close()
+
+
+def key_of(name: str, doc_id: str = "doc") -> str:
+    (budget,) = (b for b in BUDGETS.applying_to("t", doc_id) if b.name == name)
+    return f"{KEY_PREFIX}:{budget.key}"
+
+
+async def passed(limiter: Limiter, calls: int, doc_id: str = "doc") -> int:
+    outcomes = await asyncio.gather(
+        *(limiter.admit("t", doc_id) for _ in range(calls)), return_exceptions=True
+    )
+    assert all(isinstance(it, RateLimitExceeded) for it in outcomes if isinstance(it, Exception))
+    return sum(not isinstance(outcome, Exception) for outcome in outcomes)
+
+
+async def wait_told(limiter: Limiter) -> float:
+    with pytest.raises(RateLimitExceeded) as refused:
+        await limiter.admit("t", "doc")
+    assert refused.value.retry_after_s is not None
+    return refused.value.retry_after_s
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 20_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window() -> None:
+    clock = Clock()
+    memory = BudgetCounter(MemoryStorage(clock=clock))
+    limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
+    assert await passed(limiter, 5) == 2
+    clock.now -= 10_800
+    told_s = await wait_told(limiter)
+    assert 0 < told_s <= WINDOW_S
+    clock.now += told_s
+    assert await passed(limiter, 5) == 2
+
+
+async def test_in_redis_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window(
+    limiter: Limiter, redis: Redis
+) -> None:
+    assert await passed(limiter, 5) == 2
+    redis.expire(key_of("document_calls"), 10_829)  # what is left once its clock went back
+    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert 0 < redis.ttl(key_of("document_calls")) <= WINDOW_S
+
+
+async def test_of_two_used_up_budgets_with_odd_windows_no_wait_is_beyond_the_window(
+    limiter: Limiter, redis: Redis
+) -> None:
+    redis.set(key_of("tenant_calls"), 50, ex=100_000)
+    redis.set(key_of("tenant_tokens"), 5000, ex=WINDOW_S * 10)
+    assert 0 < await wait_told(limiter) <= WINDOW_S
+
+
+Put = Callable[[Redis, str], object]
+
+FOREIGN: dict[str, Put] = {
+    "a list": lambda redis, key: redis.rpush(key, "x"),
+    "a hash": lambda redis, key: redis.hset(key, "x", "1"),
+    "a word": lambda redis, key: redis.set(key, "many", ex=WINDOW_S),
+    "nothing": lambda redis, key: redis.set(key, "", ex=WINDOW_S),
+    "bytes": lambda redis, key: redis.set(key, b"\xff\x00", ex=WINDOW_S),
+    "a fraction": lambda redis, key: redis.set(key, "1.5", ex=WINDOW_S),
+    "an exponent": lambda redis, key: redis.set(key, "1e3", ex=WINDOW_S),
+    "a huge number": lambda redis, key: redis.set(key, "9" * 40, ex=WINDOW_S),
+    "the largest number": lambda redis, key: redis.set(key, str(2**63 - 1), ex=WINDOW_S),
+    "a number without an end": lambda redis, key: redis.set(key, "1000"),
+}
+
+
+@pytest.mark.parametrize("put", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("name", ["document_calls", "tenant_tokens"])
+async def test_what_is_no_counter_of_ours_is_deleted_and_its_budget_counts_on(
+    limiter: Limiter, redis: Redis, name: str, put: Put
+) -> None:
+    assert await passed(limiter, 5, "other") == 2
+    put(redis, key_of(name))
+    with capture_logs() as lines:
+        assert await passed(limiter, 5) == 2
+    assert await passed(limiter, 5, "other") == 0
+    assert [line["event"] for line in lines] == ["limits.key_deleted"]
+    assert (limiter.state, int(redis.get(key_of("document_calls")) or 0)) == ("redis", 2)
+
+
+@pytest.mark.parametrize("put", FOREIGN.values(), ids=FOREIGN)
+async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
+    limiter: Limiter, redis: Redis, put: Put
+) -> None:
+    admission = await limiter.admit("t", "doc")
+    put(redis, key_of("document_tokens"))
+    await limiter.charge(admission, 70)
+    assert (limiter.state, int(redis.get(key_of("tenant_tokens")) or 0)) == ("redis", 70)
+    assert await passed(limiter, 5) == 1
+
+
+async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
+    server: RedisServer, redis: Redis
+) -> None:
+    redis.acl_setuser(
+        "clerk", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all", "-del"]
+    )
+    url = f"redis://clerk:pw@127.0.0.1:{server.port}/0"
+    limiter = build_limiter(BUDGETS, storage_url=url, metrics=Metrics())
+    redis.rpush(key_of("document_calls"), "x")
+    assert [await passed(limiter, 5), await passed(limiter, 5, "other")] == [2, 2]
+    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert (limiter.state, int(redis.get(key_of("document_calls", "other")) or 0)) == ("redis", 2)
+    redis.delete(key_of("document_calls"))
+    assert (await passed(limiter, 5), limiter.state) == (2, "redis")
+    assert int(redis.get(key_of("document_calls")) or 0) == 2
+    await limiter.close()
+
+
+async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
+    admission = await limiter.admit("t", "doc")
+    redis.script_flush()
+    await limiter.charge(admission, 70)
+    redis.script_flush()
+    assert (await passed(limiter, 5), limiter.state) == (1, "redis")
+    redis.script_flush()
+    assert 0 < await wait_told(limiter) <= WINDOW_S

@@ -1,0 +1,108 @@
+"""Links for tests: dialled as the service dials, to servers that the test runs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.connection import Connection
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
+
+WAYS: dict[str, dict[str, Any]] = {
+    "http-modern": {"transport": "http", "era": "modern"},
+    "http-modern-sse": {"transport": "http", "era": "modern", "sse": True},
+    "http-legacy": {"transport": "http", "era": "legacy"},
+    "http-legacy-sse": {"transport": "http", "era": "legacy", "sse": True},
+    "http-legacy-stateless": {"transport": "http", "era": "legacy", "stateless": True},
+    "sse-modern": {"transport": "sse", "era": "modern"},
+    "sse-legacy": {"transport": "sse", "era": "legacy"},
+    "websocket-modern": {"transport": "ws", "era": "modern"},
+    "websocket-legacy": {"transport": "ws", "era": "legacy"},
+    "stdio-modern": {"transport": "stdio", "era": "modern"},
+    "stdio-legacy": {"transport": "stdio", "era": "legacy"},
+}
+"""Every transport in both eras, as options of the raw server."""
+
+SPOKEN = {
+    "http": Transport.STREAMABLE_HTTP,
+    "sse": Transport.SSE,
+    "ws": Transport.WEBSOCKET,
+    "stdio": Transport.STDIO,
+}
+
+
+@dataclass
+class Line:
+    """A link and what belongs to it; ``server`` is None over stdio."""
+
+    link: Connection
+    server: RawServer | None
+    changes: list[None] = field(default_factory=list)
+    """One for each time that the server said that a list changed."""
+
+    async def call(self, tool: str, timeout_s: float = BOUND_S, /, **arguments: object) -> Any:
+        """Call a tool and give its raw result."""
+        params = {"name": tool, "arguments": arguments}
+        return await self.link.request("tools/call", params, timeout_s=timeout_s)
+
+    async def until_running(self, calls: int) -> None:
+        """Wait until so many calls run at the server."""
+        await self._until_counted("running", calls)
+
+    async def until_cancelled(self, calls: int) -> None:
+        """Wait until so many calls were cancelled at the server."""
+        await self._until_counted("count", calls)
+
+    async def _until_counted(self, counter: str, calls: int) -> None:
+        """Ask the server itself: a call may still be on its way to be written here."""
+        ends = time.monotonic() + BOUND_S
+        while (result := await self.call("cancelled_count"))["structuredContent"][counter] < calls:
+            assert time.monotonic() < ends, result
+
+
+def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
+    """Make the configuration of an mcp.json entry."""
+    given: dict[str, Any] = {"server_id": "notes", **entry, **more}
+    given["transport"] = Transport(given.get("transport", "stdio"))
+    given["args"] = tuple(given.get("args", ()))
+    return ServerConfig(**given)
+
+
+@asynccontextmanager
+async def dialled(entry: Mapping[str, Any], **more: Any) -> AsyncIterator[Line]:
+    """Dial the server of an mcp.json entry."""
+    changes: list[None] = []
+    async with (
+        Dialer() as dialer,
+        dialer.dial(config_of(entry, **more), lambda: changes.append(None)) as link,
+    ):
+        yield Line(link, None, changes)
+
+
+@asynccontextmanager
+async def line_to(way: str, **options: Any) -> AsyncIterator[Line]:
+    """Run the raw server and dial it in one of WAYS."""
+    options = WAYS[way] | options
+    transport = options.pop("transport")
+    async with AsyncExitStack() as stack:
+        if transport == "stdio":
+            line = await stack.enter_async_context(dialled(raw_entry(**options)))
+        else:
+            server = await stack.enter_async_context(running_raw(transport, **options))
+            line = await stack.enter_async_context(dialled(server.entry))
+            line.server = server
+        yield line
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until the condition holds, within BOUND_S."""
+    ends = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < ends, f"never: {what}"
+        await asyncio.sleep(0.005)

@@ -1,0 +1,238 @@
+"""A server that a test breaks and mends, the same way over every transport, beside a good one."""
+
+import asyncio
+import os
+import shlex
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.raw_script import CANCELLED, Options, Script
+from tests.support.mcp_servers.raw_tools import BEHAVIOURS
+from tests.support.mcp_servers.raw_web import RawServer
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.service import ACTIVE, SERVERS, Envelope, Service, eventually, running
+
+WAYS: dict[str, dict[str, Any]] = {
+    "stdio": {"transport": "stdio"},
+    "http-legacy": {"transport": "http", "era": "legacy"},
+    "http-modern": {"transport": "http", "era": "modern"},
+    "sse": {"transport": "sse", "era": "legacy"},
+    "websocket": {"transport": "ws"},
+}
+"""Every transport, as options of the raw server."""
+
+SHORT: Json = {"requestTimeoutSeconds": 1.0}
+"""For tests that wait for a call to run out of time, and need no other call to end within it."""
+QUICKLY_LEFT: Json = SHORT | {"connectTimeoutSeconds": 2.0}
+"""Also how long a hung server has for a sign of life."""
+
+DEAD = ("SERVER_UNAVAILABLE",)
+"""What a call may answer whose server died."""
+
+
+class Faulty(Protocol):
+    """One server; it starts dead or alive, and keeps its address."""
+
+    @property
+    def entry(self) -> Json:
+        """Its entry in mcp.json."""
+        ...
+
+    async def start(self) -> None:
+        """Make it reachable."""
+        ...
+
+    async def kill(self) -> None:
+        """End it at once, for as long as nobody starts it."""
+        ...
+
+    async def restart(self) -> None:
+        """End it at once; whoever wants it can have it again."""
+        ...
+
+    async def freeze(self) -> None:
+        """Have it answer nothing more."""
+        ...
+
+    async def thaw(self) -> None:
+        """Have it answer again what it is asked from now on."""
+        ...
+
+    def seen(self, word: str) -> int:
+        """Count how often a method was asked for, a tool ran, or a call was ``cancelled``."""
+        ...
+
+
+class FaultyWeb:
+    """Over the network, in the test's own loop."""
+
+    def __init__(self, options: Json) -> None:
+        transport = options.pop("transport")
+        self.raw = RawServer(Script(Options(**options)), transport)
+
+    @property
+    def entry(self) -> Json:
+        return self.raw.entry
+
+    async def start(self) -> None:
+        await self.raw.start()
+
+    async def kill(self) -> None:
+        await self.raw.stop()
+
+    async def restart(self) -> None:
+        await self.raw.restart()
+
+    async def freeze(self) -> None:
+        self.raw.script.options.mute = ("*",)
+
+    async def thaw(self) -> None:
+        self.raw.script.options.mute = ()
+
+    def seen(self, word: str) -> int:
+        script = self.raw.script
+        return (
+            script.cancelled_count
+            if word == CANCELLED
+            else script.calls[word] or (script.requests[word])
+        )
+
+
+class FaultyProcess:
+    """Over stdio: a process of the gateway's, which starts while the file ``alive`` is there."""
+
+    def __init__(self, folder: Path, options: Json) -> None:
+        del options["transport"]
+        self._alive, self._pid = folder / "alive", folder / "pid"
+        self._journal = folder / "journal"
+        entry = raw_entry(**options, journal=self._journal)
+        command = shlex.join([entry["command"], *entry["args"]])
+        script = f"test -e {self._alive} || exit 3; echo $$ > {self._pid}; exec {command}"
+        self.entry: Json = {**entry, "command": "/bin/sh", "args": ["-c", script]}
+
+    @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        return int(self._pid.read_text())
+
+    async def start(self) -> None:
+        self._alive.touch()
+
+    async def kill(self) -> None:
+        self._alive.unlink(missing_ok=True)
+        self._signal(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    async def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    async def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def seen(self, word: str) -> int:
+        with suppress(FileNotFoundError):
+            return self._journal.read_text().splitlines().count(word)
+        return 0
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(self.pid, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A running service with the server ``bad``, and the server ``good`` that never fails."""
+
+    service: Service
+    bad: Faulty
+    good: RawServer
+
+    async def answers(self) -> bool:
+        """Tell whether the faulty server answers a call."""
+        return await self.call("echo") == "OK"
+
+    async def call(self, tool: str, server: str = "bad", **arguments: object) -> str:
+        """Call a tool and give its code."""
+        return await self.service.code(f"{server}:{tool}", arguments)
+
+    async def envelope(self, tool: str, **arguments: object) -> Envelope:
+        """Call a tool of the faulty server and give its envelope."""
+        return await self.service.execute(f"bad:{tool}", arguments)
+
+    def start(self, tool: str, **arguments: object) -> "asyncio.Future[Envelope]":
+        """Call a tool of the faulty server meanwhile."""
+        return asyncio.ensure_future(self.envelope(tool, **arguments))
+
+    async def has_seen(self, word: str, times: int = 1) -> None:
+        """Wait until the faulty server has seen something so many times."""
+        await eventually(_later(lambda: self.bad.seen(word) >= times))
+
+    async def recovered(self) -> None:
+        """Wait until the faulty server is back in service, by itself."""
+        await eventually(self.answers)
+
+    async def status(self) -> Json:
+        """Give the faulty server's line of the servers route."""
+        servers = (await self.service.get(SERVERS))["servers"]
+        found: Json = next(server for server in servers if server["server_id"] == "bad")
+        return found
+
+    async def missing(self) -> set[str]:
+        """Name the tools that the preset names and nobody offers."""
+        missing = (await self.service.get(ACTIVE))["missing"]
+        return {f"{item['server_id']}:{item['name']}" for item in missing}
+
+
+@asynccontextmanager
+async def scene(
+    way: str,
+    *,
+    alive: bool = True,
+    entry: Json | None = None,
+    tools: Sequence[str] = tuple(BEHAVIOURS),
+    **options: Any,
+) -> AsyncIterator[Scene]:
+    """Run both servers and the service, which shows ``tools`` of both.
+
+    ``entry`` has more keys of the faulty server's entry.
+    """
+    async with AsyncExitStack() as stack:
+        bad = _faulty(WAYS[way] | {"name": "bad"} | options)
+        await bad.start()
+        stack.push_async_callback(bad.kill)
+        if not alive:
+            await bad.kill()
+        good = RawServer(Script(Options(name="good")))
+        await good.start()
+        stack.push_async_callback(good.stop)
+        limits = {
+            "requestTimeoutSeconds": BOUND_S,
+            "connectTimeoutSeconds": BOUND_S,
+        }
+        config = Config(
+            servers={"bad": {**bad.entry, **limits, **(entry or {})}, "good": good.entry},
+            presets=[make_preset(tools=[(s, tool) for s in ("bad", "good") for tool in tools])],
+        )
+        service = await stack.enter_async_context(running(config=config))
+        yield Scene(service, bad, good)
+
+
+def _faulty(options: Json) -> Faulty:
+    if options["transport"] == "stdio":
+        return FaultyProcess(Path.cwd(), options)
+    return FaultyWeb(options)
+
+
+def _later(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def ask() -> bool:
+        return condition()
+
+    return ask

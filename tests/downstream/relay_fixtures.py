@@ -1,0 +1,141 @@
+"""What a server offers, used as the executor does, by callers who can be told and asked."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
+from mcp_tools_proxy.domain.components import Component, Resource, Result
+from mcp_tools_proxy.domain.view import Route, View
+from mcp_tools_proxy.downstream.components.build_components import Components, build_components
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.downstream.connections import WAYS, config_of
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_caller
+from tests.support.mcp_servers.raw_script import Script
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
+
+MODERN = [way for way in WAYS if "modern" in way]
+LEGACY = [way for way in WAYS if "legacy" in way]
+_ONE_PIECE = ("http-modern", "http-legacy", "http-legacy-stateless")
+STREAMING = [way for way in WAYS if way not in _ONE_PIECE]
+"""Where a server can say something before its answer: not where that is one piece of JSON."""
+
+PUSHING = [way for way in STREAMING if "legacy" in way]
+"""Where a server can ask something before its answer."""
+
+DUPLEX = [way for way in STREAMING if not way.startswith("http")]
+"""Where all calls share one stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A server in service; ``server`` is None over stdio."""
+
+    pool: Pool
+    components: Components
+    server: RawServer | None
+
+    @property
+    def script(self) -> Script:
+        """What the server knows; not over stdio."""
+        assert self.server is not None
+        return self.server.script
+
+    async def result(
+        self,
+        tool: str,
+        client: Client = NULL_CLIENT,
+        /,
+        *,
+        tenant_id: str = "tenant_1",
+        **more: Any,
+    ) -> Result:
+        """Call a tool; ``arguments``, ``meta`` and ``input_responses`` are the call's."""
+        found = next(c for c in self.components.tools if c.spec.bare_name == tool)
+        return await used(found, client, tenant_id=tenant_id, **more)
+
+    async def told(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
+        """Call a tool and give its structured content."""
+        result = await self.result(tool, client, arguments=arguments)
+        return result.value.get("structured_content")
+
+    def resource(self, uri: str = "raw://text") -> Resource:
+        """Give a resource, perhaps through the template."""
+        listed = [r for r in self.components.resources if r.spec.name == uri]
+        found = listed[0] if listed else self.components.templates[0].at(uri)
+        assert found is not None
+        return found
+
+    async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
+        """Have the server ask, and give the answers that it got."""
+        told = await self.told("ask", client, **arguments)
+        return cast("list[dict[str, Any]]", told["answers"])
+
+
+async def used(
+    component: Component,
+    client: Client = NULL_CLIENT,
+    *,
+    tenant_id: str = "tenant_1",
+    arguments: Mapping[str, object] | None = None,
+    kind: Kind = Kind.TOOL,
+    **more: Any,
+) -> Result:
+    """Use a component as the executor does."""
+    call = Call(
+        kind=kind,
+        name=component.spec.name,
+        arguments=arguments or {},
+        caller=make_caller(tenant_id=tenant_id),
+        trace_id="trace-1",
+        client=client,
+        **more,
+    )
+    async with asyncio.timeout(BOUND_S):
+        return await component.call(component.parse(call.arguments), call)
+
+
+@asynccontextmanager
+async def relaying(
+    way: str, *, config: Mapping[str, Any] | None = None, **options: Any
+) -> AsyncIterator[Relay]:
+    """Run the raw server in one of WAYS, and a pool that is connected to it."""
+    options = WAYS[way] | options
+    transport = options.pop("transport")
+    async with AsyncExitStack() as stack:
+        server, entry = None, raw_entry(**options) if transport == "stdio" else None
+        if entry is None:
+            server = await stack.enter_async_context(running_raw(transport, **options))
+            entry = server.entry
+        dialer = await stack.enter_async_context(Dialer())
+        pool = Pool(dialer.dial, Metrics(), on_change=lambda: None)
+        pool.apply({"notes": config_of(entry, **(config or {}))})
+        async with asyncio.TaskGroup() as tasks:
+            owner = tasks.create_task(pool.run())
+            assert await pool.wait_first_attempts(BOUND_S)
+            components = build_components(_all(pool), pool, max_text_bytes=1_000_000)
+            yield Relay(pool, components, server)
+            owner.cancel()
+
+
+def _all(pool: Pool) -> View:
+    """Let everything through that the server offers."""
+    (snapshot,) = pool.snapshots.values()
+
+    def routes(items: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:
+        return {n: (Route(server_id="notes", name=n, descriptor=d),) for n, d in items.items()}
+
+    return View(
+        tools={qualified_name("notes", n): r for n, (r,) in routes(snapshot.tools).items()},
+        prompts=routes(snapshot.prompts),
+        resources=routes(snapshot.resources),
+        templates=routes(snapshot.templates),
+    )

@@ -1,0 +1,128 @@
+"""Bad answers to one call: its own clear error, and nothing else is touched, on any transport."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from tests.downstream.faulty_servers import WAYS, Scene, scene
+from tests.support.service import eventually
+
+every_way = pytest.mark.parametrize("way", WAYS)
+MEGABYTES = 10_000_000
+LONGER_THAN_SLEEP = {"requestTimeoutSeconds": 5.0}
+"""A call runs out of time, and one that sleeps for less than a second does not."""
+
+
+@every_way
+async def test_garbage_fails_its_own_call_only(way: str) -> None:
+    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
+        beside = it.start("sleep", seconds=0.3)
+        await it.has_seen("sleep")
+        code = await it.call("garbage")
+        assert code in {"SERVER_UNAVAILABLE", "TOOL_TIMEOUT"}, "over a stream it is nobody's answer"
+        assert (await beside)["status"] == "ok"
+        assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
+
+
+@every_way
+async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back(way: str) -> None:
+    async with scene(way) as it:
+        error = (await it.envelope("half"))["error"]
+        assert (error["code"], "server bad" in error["message"]) == ("SERVER_UNAVAILABLE", True)
+        await it.recovered()
+
+
+@pytest.mark.parametrize("way", ["http-legacy", "http-modern"])
+@pytest.mark.parametrize("fault", ["crash", "half"])
+async def test_over_http_a_torn_answer_fails_no_other_call(way: str, fault: str) -> None:
+    async with scene(way) as it:
+        beside = it.start("sleep", seconds=0.3)
+        await it.has_seen("sleep")
+        assert await it.call(fault) == "SERVER_UNAVAILABLE"
+        assert (await beside)["status"] == "ok"
+
+
+@every_way
+async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(way: str) -> None:
+    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
+        beside = it.start("sleep", seconds=0.5)
+        late = it.start("hang")
+        await it.has_seen("hang")
+        codes = [await it.call(tool) for tool in ("error", "is_error", "undecodable")]
+        assert codes == ["TOOL_FAILED", "TOOL_FAILED", "OK"]
+        assert (await beside)["status"] == "ok"
+        assert (await late)["error"]["code"] == "TOOL_TIMEOUT"
+        assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
+
+
+@every_way
+async def test_a_text_of_ten_megabytes_is_cut(way: str) -> None:
+    async with scene(way) as it:
+        envelope = await it.envelope("big", bytes=MEGABYTES)
+        (block,) = envelope["result"]["content"]
+        assert (len(block["text"]), envelope["result"]["truncated"]) == (20_480, True)
+
+
+@every_way
+async def test_ten_megabytes_that_are_no_text_are_too_large(way: str) -> None:
+    async with scene(way) as it:
+        beside = it.start("sleep", seconds=0.3)
+        error = (await it.envelope("big_image", bytes=MEGABYTES))["error"]
+        assert (error["code"], error["details"]["max_result_bytes"]) == (
+            "RESULT_TOO_LARGE",
+            1_048_576,
+        )
+        assert ((await beside)["status"], await it.answers()) == ("ok", True)
+
+
+@every_way
+async def test_a_servers_own_limit_of_results_holds(way: str) -> None:
+    async with scene(way, entry={"maxResultBytes": 3_000}) as it:
+        envelope = await it.envelope("big_image", bytes=5_000)
+        assert envelope["error"]["code"] == "RESULT_TOO_LARGE"
+        assert envelope["error"]["details"]["max_result_bytes"] == 3_000
+        assert await it.call("big_image", bytes=2_000) == "OK"
+        assert await it.call("big_image", "good", bytes=5_000) == "OK"
+
+
+@every_way
+async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
+    async with scene(way) as it:
+        await it.has_seen("tools/list")
+        before = it.bad.seen("tools/list")
+        codes = await asyncio.gather(
+            *(it.call("flood", count=500) for _ in range(4)),
+            *(it.call("echo") for _ in range(20)),
+            *(it.call("echo", "good") for _ in range(20)),
+        )
+        assert set(codes) == {"OK"}
+        await it.has_seen("tools/list", before + 1)
+        assert it.bad.seen("tools/list") - before <= 10, "2000 changes, a few looks"
+
+
+@every_way
+async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(way: str) -> None:
+    limits = {"maxCallsInFlight": 10, "maxCallsInFlightPerTenant": 10}
+    async with scene(way, entry=limits) as it:
+        codes = await asyncio.gather(*(it.call("sleep", seconds=0.3) for _ in range(30)))
+        assert (codes.count("OK"), codes.count("SERVER_BUSY")) == (10, 20)
+        assert await it.answers()
+
+
+@every_way
+@pytest.mark.requirement("P-07", "P-16")
+async def test_a_changed_list_is_in_force_by_itself(way: str) -> None:
+    async with scene(way, tools=["tools_swap", "swapped"]) as it:
+        assert (await it.call("swapped"), "bad:swapped" in await it.missing()) == (
+            "TOOL_NOT_ALLOWED",
+            True,
+        )
+        for code in ("OK", "TOOL_NOT_ALLOWED"):
+            await it.call("tools_swap")
+            await eventually(partial(_answers, it, "swapped", code))
+            assert ("bad:swapped" in await it.service.listed()) == (code == "OK")
+
+
+async def _answers(it: Scene, tool: str, code: str) -> bool:
+    return await it.call(tool) == code

@@ -1,0 +1,89 @@
+"""Callers who leave, and a gateway that stops: the server is told, and nothing is left behind."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.downstream.disconnects import call_until
+from tests.downstream.faulty_servers import WAYS, FaultyProcess, FaultyWeb, Scene, scene
+from tests.support import leak_checks
+from tests.support.mcp_servers.raw_script import CANCELLED
+from tests.support.service import eventually
+
+every_way = pytest.mark.parametrize("way", WAYS)
+LONG: dict[str, Any] = {"requestTimeoutSeconds": 60, "maxCallsInFlight": 150}
+ROUNDS, EACH = 10, 100
+
+
+@every_way
+async def test_a_caller_who_leaves_cancels_the_call_at_the_server(way: str) -> None:
+    async with scene(way, entry=LONG) as it:
+        beside = it.start("sleep", seconds=0.5)
+        leaves = asyncio.Event()
+        call = asyncio.ensure_future(call_until(leaves, it.service, "bad:hang"))
+        await it.has_seen("hang")
+        leaves.set()
+        await it.has_seen(CANCELLED)
+        await call
+        assert ((await beside)["status"], it.bad.seen(CANCELLED)) == ("ok", 1)
+        assert it.service.gateway.lifecycle.in_flight == 0
+
+
+@every_way
+async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(way: str) -> None:
+    async with scene(way, entry=LONG) as it:
+        call = it.start("hang")
+        await it.has_seen("hang")
+        call.cancel()
+        await it.has_seen(CANCELLED)
+        assert (it.service.gateway.lifecycle.in_flight, await it.answers()) == (0, True)
+
+
+@every_way
+async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> None:
+    async with scene(way, entry=LONG) as it:
+        assert await it.answers()
+        held = leak_checks.Held.now()
+        for number in range(1, ROUNDS + 1):
+            leaves = asyncio.Event()
+            calls = [
+                asyncio.ensure_future(call_until(leaves, it.service, "bad:hang"))
+                for _ in range(EACH)
+            ]
+            await it.has_seen("hang", number * EACH)
+            leaves.set()
+            await asyncio.gather(*calls)
+            assert it.service.gateway.lifecycle.in_flight == 0
+        await it.has_seen(CANCELLED, ROUNDS * EACH)
+        await eventually(lambda: _idle(it))
+        await eventually(held.is_all)  # connections are kept alive for a few seconds
+        assert await it.answers()
+
+
+@every_way
+async def test_a_service_that_was_stopped_leaves_nothing_behind(way: str) -> None:
+    held = leak_checks.Held.now()
+    async with scene(way, entry=LONG) as it:
+        calls = [it.start("hang") for _ in range(20)]
+        await it.has_seen("hang", 20)
+    answers = await asyncio.gather(*calls)
+    assert {answer["error"]["code"] for answer in answers} <= {
+        "SERVER_UNAVAILABLE",
+        "SHUTTING_DOWN",
+    }
+    await eventually(held.is_all)
+
+
+async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_stop() -> None:
+    async with scene("stdio", stubborn=True) as it:
+        assert await it.answers()
+        assert isinstance(it.bad, FaultyProcess)
+        pid = it.bad.pid
+        assert leak_checks.runs(pid)
+    assert not leak_checks.runs(pid)
+
+
+async def _idle(it: Scene) -> bool:
+    """Tell whether no call runs at the server; its answers count its own."""
+    return not isinstance(it.bad, FaultyWeb) or it.bad.raw.script.running_count == 0

@@ -1,0 +1,276 @@
+"""Questions that a server of the older eras asks during a call, put to the client of that call."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.domain.errors import ProxyError, ToolTimeout
+from tests.downstream.connections import until
+from tests.downstream.relay_fixtures import DUPLEX, LEGACY, PUSHING, relaying
+from tests.support.fakes import FakeClient
+
+FORM: dict[str, Any] = {
+    "method": "elicitation/create",
+    "params": {"message": "Which name? é", "requestedSchema": {"type": "object", "x-new": 1}},
+}
+URL: dict[str, Any] = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "url",
+        "message": "Sign in",
+        "url": "https://x.example",
+        "elicitationId": "1",
+    },
+}
+SAMPLE: dict[str, Any] = {
+    "method": "sampling/createMessage",
+    "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}]},
+}
+ANSWER = {"action": "accept", "content": {"name": "Ö"}, "x-new": [1.5, None]}
+
+pushing = pytest.mark.parametrize("way", PUSHING)
+shared = pytest.mark.parametrize("way", [way for way in PUSHING if way in DUPLEX])
+
+
+async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+    await asyncio.Event().wait()
+    return {}
+
+
+@pushing
+@pytest.mark.parametrize(
+    ("question", "capabilities"),
+    [
+        (FORM, {"elicitation": {}}),
+        (FORM, {"elicitation": {"form": {}}}),
+        (URL, {"elicitation": {"url": {}}}),
+        (SAMPLE, {"sampling": {}}),
+        ({"method": "roots/list"}, {"roots": {}}),
+    ],
+    ids=["form", "form-declared", "url", "sampling", "roots"],
+)
+async def test_a_question_reaches_the_client_and_its_answer_the_server_unchanged(
+    way: str, question: dict[str, Any], capabilities: dict[str, Any]
+) -> None:
+    client = FakeClient(ANSWER, capabilities=capabilities)
+    async with relaying(way) as relay:
+        assert await relay.answers(client, **question) == [{"result": ANSWER}]
+        assert client.questions == [(question["method"], question.get("params", {}))]
+
+
+@pushing
+async def test_an_error_of_the_client_reaches_the_server(way: str) -> None:
+    client = FakeClient(ClientRequestFailed(-32042, "No form today."))
+    async with relaying(way) as relay:
+        assert await relay.answers(client, **FORM) == [
+            {"error": {"code": -32042, "message": "No form today."}}
+        ]
+
+
+async def test_a_client_that_fails_by_a_defect_is_an_error_without_its_text() -> None:
+    client = FakeClient(RuntimeError("secret"))
+    async with relaying("http-legacy-sse") as relay:
+        ((_, error),) = (await relay.answers(client, **FORM))[0].items()
+        assert error == {"code": -32603, "message": "the client could not be asked"}
+
+
+@pushing
+@pytest.mark.parametrize(
+    ("question", "capabilities", "code", "named"),
+    [
+        (FORM, {}, -32601, "elicitation"),
+        (FORM, {"elicitation": {"url": {}}}, -32602, "elicitation.form"),
+        (URL, {"elicitation": {}}, -32602, "elicitation.url"),
+        (SAMPLE, {"elicitation": {}}, -32601, "sampling"),
+        (
+            {"method": SAMPLE["method"], "params": {**SAMPLE["params"], "tools": []}},
+            {"sampling": {}},
+            -32602,
+            "sampling.tools",
+        ),
+        ({"method": "roots/list"}, {}, -32601, "roots"),
+    ],
+    ids=["none", "url-only", "form-only", "other", "tools", "roots"],
+)
+async def test_what_the_client_did_not_declare_is_refused_by_name(
+    way: str, question: dict[str, Any], capabilities: dict[str, Any], code: int, named: str
+) -> None:
+    client = FakeClient(capabilities=capabilities)
+    async with relaying(way) as relay:
+        (answer,) = await relay.answers(client, **question)
+        assert answer["error"]["code"] == code
+        assert answer["error"]["message"].endswith(f"did not declare {named}")
+        assert client.questions == []
+
+
+@pushing
+async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(way: str) -> None:
+    async with relaying(way) as relay:
+        told = await relay.told("ask", **FORM)
+        assert "nobody can be asked" in told["answers"][0]["error"]["message"]
+
+
+@pytest.mark.parametrize("way", [way for way in LEGACY if way != "stdio-legacy"])
+async def test_an_older_server_is_told_what_its_client_may_be_asked(way: str) -> None:
+    async with relaying(way) as relay:
+        assert relay.script.initialized["capabilities"] == {
+            "elicitation": {"form": {}, "url": {}},
+            "sampling": {},
+        }
+
+
+@pushing
+async def test_while_a_client_is_asked_the_call_s_time_does_not_run(way: str) -> None:
+    async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+        await asyncio.sleep(0.6)
+        return ANSWER
+
+    async with relaying(way, config={"call_timeout_s": 0.4}) as relay:
+        assert await relay.answers(FakeClient(slow), **FORM) == [{"result": ANSWER}]
+        with pytest.raises(ToolTimeout):
+            await relay.told("sleep", FakeClient(), seconds=5)
+
+
+@pushing
+async def test_a_question_that_the_server_withdraws_is_asked_no_more_nor_answered(way: str) -> None:
+    client = FakeClient(forever)
+    async with relaying(way) as relay:
+        told = await relay.told("ask", client, **FORM, withdraw=True)
+        assert (told["answered"], client.forgotten) == (False, 1)
+
+
+@pushing
+async def test_a_question_is_asked_no_more_when_its_call_has_ended(way: str) -> None:
+    client = FakeClient(forever)
+    async with relaying(way) as relay:
+        await relay.told("ask", client, **FORM, leave=True)
+        await until(lambda: client.forgotten == 1, "the question is forgotten")
+
+
+@pushing
+async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(way: str) -> None:
+    client = FakeClient(forever)
+    async with relaying(way) as relay:
+        call = asyncio.ensure_future(relay.told("ask", client, **FORM))
+        await until(lambda: bool(client.questions), "the client is asked")
+        call.cancel()
+        await until(lambda: client.forgotten == 1, "the question is forgotten")
+        assert (await relay.told("echo", text="x"))["text"] == "x"
+
+
+@pushing
+async def test_a_server_that_dies_while_it_asks_fails_its_call_and_the_question_ends(
+    way: str,
+) -> None:
+    client = FakeClient(forever)
+    async with relaying(way) as relay:
+        with pytest.raises(ProxyError) as caught:
+            await relay.told("ask", client, **FORM, crash=True)
+        assert caught.value.code == "SERVER_UNAVAILABLE"
+        await until(lambda: client.forgotten == 1, "the question is forgotten")
+
+
+@pushing
+async def test_a_question_of_5_mb_is_refused(way: str) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        (answer,) = await relay.answers(client, method=FORM["method"], bytes=5_000_000)
+        assert (answer["error"]["code"], client.questions) == (-32602, [])
+
+
+@pushing
+async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(way: str) -> None:
+    async def soon(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+        await asyncio.sleep(0.2)
+        return ANSWER
+
+    client = FakeClient(soon)
+    async with relaying(way) as relay:
+        answers = await relay.answers(client, **FORM, times=100)
+        assert (len(answers), len(client.questions)) == (100, 8)
+        assert sum("error" in answer for answer in answers) == 92
+
+
+@shared
+async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(way: str) -> None:
+    one, other = FakeClient(ANSWER), FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
+        await relay.told("whoami")
+        result = await relay.result("ask", other, arguments=FORM, tenant_id="tenant_2")
+        await waiting
+        (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
+        assert "nobody can be asked" in answer["error"]["message"]
+        assert (one.questions, other.questions) == ([], [])
+
+
+@shared
+async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(way: str) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(way, config={"call_timeout_s": 0.5}) as relay:
+        with pytest.raises(ToolTimeout):
+            await relay.told("hang", FakeClient())
+        (answer,) = await relay.answers(client, **FORM)
+        assert ("error" in answer, client.questions) == (True, [])
+
+
+async def test_after_an_abandoned_call_a_question_on_a_call_s_own_stream_is_asked() -> None:
+    client = FakeClient(ANSWER)
+    async with relaying("http-legacy-sse", config={"call_timeout_s": 0.5}) as relay:
+        with pytest.raises(ToolTimeout):
+            await relay.told("hang", FakeClient())
+        assert await relay.answers(client, **FORM) == [{"result": ANSWER}]
+
+
+async def test_two_calls_over_http_are_each_asked_their_own() -> None:
+    clients = [FakeClient({"action": "accept", "content": {"n": n}}) for n in range(8)]
+    async with relaying("http-legacy-sse") as relay:
+        answers = await asyncio.gather(*(relay.answers(client, **FORM) for client in clients))
+        assert [a[0]["result"]["content"]["n"] for a in answers] == list(range(8))
+        assert [len(client.questions) for client in clients] == [1] * 8
+
+
+@pytest.mark.parametrize("way", ["http-legacy", "http-legacy-sse"])
+async def test_a_question_on_the_session_s_own_stream_is_that_of_the_only_call(way: str) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        await until(lambda: bool(relay.script.listeners), "the stream is open")
+        assert await relay.answers(client, **FORM, beside=True) == [{"result": ANSWER}]
+
+
+@pytest.mark.parametrize("way", ["http-legacy", "http-legacy-sse"])
+async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(way: str) -> None:
+    one, other = FakeClient(ANSWER), FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        await until(lambda: bool(relay.script.listeners), "the stream is open")
+        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
+        await until(lambda: relay.script.running_count == 1, "the call runs")
+        (answer,) = await relay.answers(other, **FORM, beside=True)
+        await waiting
+        assert ("error" in answer, one.questions, other.questions) == (True, [], [])
+
+
+@pytest.mark.parametrize("way", ["sse-legacy", "websocket-legacy"])
+async def test_a_question_outside_of_any_call_is_refused(way: str) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        await relay.told("ask_later", client, **FORM)
+        await until(lambda: not relay.script.later.empty(), "the server asks")
+        await until(relay.script.asked["q1"].done, "it is answered")
+        (answer,) = (await relay.told("answers_later", client))["answers"]
+        assert ("nobody can be asked" in answer["error"]["message"], client.questions) == (True, [])
+
+
+@pytest.mark.parametrize("way", DUPLEX)
+async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(way: str) -> None:
+    note = {"method": "notifications/message", "params": {"level": "error", "data": "of tenant_1"}}
+    other = FakeClient(ANSWER)
+    async with relaying(way) as relay:
+        await relay.told("say_late", messages=[note])
+        await relay.result("sleep", other, tenant_id="tenant_2", arguments={"seconds": 0.1})
+        await relay.result("ask_later", FakeClient(ANSWER), arguments=FORM)
+        await relay.result("answers_later", other, tenant_id="tenant_2")
+        assert (other.notes, other.questions) == ([], [])

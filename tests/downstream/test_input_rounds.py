@@ -1,0 +1,128 @@
+"""Servers of the newer era that ask by an answer: to clients that come back, and to older ones."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import InputResponses
+from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.domain.errors import ToolFailed
+from tests.downstream.relay_fixtures import MODERN, Relay, relaying
+from tests.support.fakes import FakeClient
+
+FORM = {"method": "elicitation/create", "params": {"message": "Which name?"}}
+SAMPLE = {"method": "sampling/createMessage", "params": {"messages": []}}
+CLIENT_REQUESTS = {"name": FORM, "text": SAMPLE}
+BOTH: dict[str, Any] = {"elicitation": {}, "sampling": {}}
+ANSWER = {"action": "accept", "content": {"name": "Ö"}}
+
+modern = pytest.mark.parametrize("way", MODERN)
+
+
+async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
+    arguments = {"questions": CLIENT_REQUESTS, **more.pop("arguments", {})}
+    return await relay.result("input", client, arguments=arguments, **more)
+
+
+@modern
+async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -> None:
+    async with relaying(way) as relay:
+        result = await asked(relay, FakeClient(supports_input_required=True, capabilities=BOTH))
+        assert result.input_required
+        assert {**result.value, "_meta": {}} == {
+            "resultType": "input_required",
+            "inputRequests": CLIENT_REQUESTS,
+            "requestState": "[]",
+            "x-more": {"kept": True},
+            "_meta": {},
+        }
+
+
+@modern
+async def test_a_call_that_comes_back_brings_answers_state_and_the_same_arguments(way: str) -> None:
+    client = FakeClient(supports_input_required=True, capabilities=BOTH)
+    async with relaying(way) as relay:
+        input_responses = InputResponses(responses={"name": ANSWER}, state='["before"]')
+        result = await asked(
+            relay, client, arguments={"rounds": 2}, input_responses=input_responses
+        )
+        told = result.value["structured_content"]
+        assert not result.input_required
+        assert told["seen"] == ["before", {"name": ANSWER}]
+        assert told["arguments"] == {"questions": CLIENT_REQUESTS, "rounds": 2}
+
+
+@modern
+async def test_a_client_of_an_older_era_is_asked_in_its_own_way(way: str) -> None:
+    client = FakeClient(ANSWER, capabilities=BOTH)
+    async with relaying(way) as relay:
+        result = await asked(relay, client, arguments={"rounds": 3})
+        told = result.value["structured_content"]
+        assert told["seen"] == [{"name": ANSWER, "text": ANSWER}] * 3
+        assert client.questions[:2] == [
+            (FORM["method"], FORM["params"]),
+            (SAMPLE["method"], SAMPLE["params"]),
+        ]
+
+
+@modern
+async def test_a_server_is_told_what_this_call_s_client_can_be_asked(way: str) -> None:
+    declared: dict[str, Any] = {"elicitation": {"url": {}}, "experimental": {"x": {}}, "roots": {}}
+    async with relaying(way) as relay:
+        meta = await relay.told("meta", FakeClient(capabilities=declared))
+        plain = await relay.told("meta")
+        key = "io.modelcontextprotocol/clientCapabilities"
+        assert (meta[key], plain[key]) == ({"elicitation": {"url": {}}, "roots": {}}, {})
+
+
+@modern
+async def test_a_server_that_asks_what_nobody_declared_fails_the_call(way: str) -> None:
+    client = FakeClient(ANSWER, capabilities={"elicitation": {}})
+    async with relaying(way) as relay:
+        with pytest.raises(ToolFailed, match="asks for more input"):
+            await asked(relay, client)
+        assert client.questions == []
+
+
+async def test_a_server_that_asks_in_every_round_fails_the_call() -> None:
+    client = FakeClient(ANSWER, capabilities=BOTH)
+    async with relaying("http-modern") as relay:
+        with pytest.raises(ToolFailed, match="more than 10 times"):
+            await asked(relay, client, arguments={"rounds": 1000})
+
+
+async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
+    client = FakeClient(ClientRequestFailed(-32050, "not today"), capabilities=BOTH)
+    async with relaying("http-modern") as relay:
+        with pytest.raises(ToolFailed, match="not today") as caught:
+            await asked(relay, client)
+        assert caught.value.details == {"code": -32050}
+
+
+@pytest.mark.parametrize(
+    "questions", [{"a": 1}, {"a": {"method": 1}}, {"a": {**FORM, "params": []}}, [1], "x"]
+)
+async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> None:
+    client = FakeClient(ANSWER, capabilities=BOTH)
+    async with relaying("http-modern") as relay:
+        with pytest.raises(ToolFailed, match="asks for more input"):
+            await asked(relay, client, arguments={"questions": questions})
+
+
+async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:
+    started = asyncio.Event()
+
+    async def wait(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+        started.set()
+        await asyncio.Event().wait()
+        return {}
+
+    client = FakeClient(wait, capabilities=BOTH)
+    async with relaying("http-modern") as relay:
+        call = asyncio.ensure_future(asked(relay, client))
+        await started.wait()
+        call.cancel()
+        await asyncio.wait([call])
+        assert (call.cancelled(), client.forgotten) == (True, 1)

@@ -1,0 +1,51 @@
+"""What may change things never runs twice, whatever happens to its answer; what is safe may."""
+
+import asyncio
+
+import pytest
+
+from tests.downstream.faulty_servers import SHORT, WAYS, Scene, scene
+from tests.support.mcp_servers.raw_script import CANCELLED
+
+every_way = pytest.mark.parametrize("way", WAYS)
+FAULTS = ("counter_crash", "crash", "half")
+
+
+@every_way
+@pytest.mark.parametrize("tool", FAULTS)
+async def test_a_tool_whose_answer_never_came_ran_once(way: str, tool: str) -> None:
+    async with scene(way) as it:
+        assert await it.call(tool) == "SERVER_UNAVAILABLE"
+        await it.recovered()
+        assert it.bad.seen(tool) == 1
+
+
+@every_way
+async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(way: str) -> None:
+    async with scene(way, entry=SHORT) as it:
+        assert await it.call("hang") == "TOOL_TIMEOUT"
+        await it.has_seen(CANCELLED)
+        await it.recovered()
+        assert it.bad.seen("hang") == 1
+
+
+@every_way
+async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed(way: str) -> None:
+    async with scene(way) as it:
+        calls = asyncio.gather(*(_call_ten_times(it) for _ in range(4)))
+        await it.has_seen("counter", 5)
+        await it.bad.restart()
+        codes = [code for each in await calls for code in each]
+        assert codes.count("OK") <= it.bad.seen("counter") <= len(codes)
+        assert set(codes) <= {"OK", "SERVER_UNAVAILABLE"}
+
+
+@every_way
+async def test_a_safe_tool_whose_answer_never_came_is_tried_once_more(way: str) -> None:
+    async with scene(way) as it:
+        assert await it.call("crash_safe") == "SERVER_UNAVAILABLE"
+        assert it.bad.seen("crash_safe") == 2
+
+
+async def _call_ten_times(it: Scene) -> list[str]:
+    return [await it.call("counter") for _ in range(10)]

@@ -1,0 +1,131 @@
+"""Subscribing to a server's resources, once for all who listen, over every link there is."""
+
+import asyncio
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
+from tests.downstream.connections import WAYS, config_of, until
+from tests.downstream.relay_fixtures import Relay, relaying
+
+URI = "raw://text"
+ITEM = "raw://item/7"
+
+IN_PROCESS = [way for way in WAYS if not way.startswith("stdio") and "stateless" not in way]
+"""Where the test sees what the server knows; without a session a server can tell nobody."""
+
+every_way = pytest.mark.parametrize("way", [way for way in WAYS if "stateless" not in way])
+in_process = pytest.mark.parametrize("way", IN_PROCESS)
+
+
+class Listener:
+    """How often it was told."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+async def listening(relay: Relay) -> None:
+    """Wait until the server can tell of something."""
+    if relay.server is not None:
+        await until(lambda: bool(relay.script.listeners), "the stream is open")
+
+
+async def touched_until_heard(relay: Relay, listener: Listener, uri: str = URI) -> None:
+    before = listener.count
+    await relay.told("touch", uri=uri)
+    await until(lambda: listener.count > before, "the update is heard")
+
+
+@every_way
+async def test_who_subscribes_hears_of_each_update_until_it_leaves(way: str) -> None:
+    one, other = Listener(), Listener()
+    async with relaying(way) as relay:
+        await listening(relay)
+        leave = await relay.resource().watch(one)
+        await relay.resource(ITEM).watch(other)
+        await touched_until_heard(relay, one)
+        await touched_until_heard(relay, one)
+        leave()
+        heard = one.count
+        await relay.told("touch", uri=URI)
+        await touched_until_heard(relay, other, ITEM)
+        assert one.count == heard
+
+
+@in_process
+async def test_many_listeners_make_one_subscription_which_ends_with_the_last(way: str) -> None:
+    listeners = [Listener() for _ in range(5)]
+    async with relaying(way) as relay:
+        await listening(relay)
+        leaves = [await relay.resource().watch(listener) for listener in listeners]
+        assert relay.script.updates.watches(URI) == 1
+        await touched_until_heard(relay, listeners[0])
+        for leave in leaves[1:]:
+            leave()
+            leave()
+        assert len({listener.count for listener in listeners}) == 1
+        assert relay.script.updates.watches(URI) == 1
+        leaves[0]()
+        await until(lambda: relay.script.updates.watches(URI) == 0, "the subscription ends")
+
+
+@in_process
+async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(way: str) -> None:
+    listener = Listener()
+    async with relaying(way) as relay:
+        assert relay.server is not None
+        await listening(relay)
+        await relay.resource().watch(listener)
+        asked = relay.script.updates.subscribed[URI]
+        await relay.server.restart()
+        await until(lambda: listener.count >= 1, "who may have missed something is told")
+        await until(lambda: relay.script.updates.watches(URI) >= max(1, asked), "subscribed")
+        await listening(relay)
+        await touched_until_heard(relay, listener)
+
+
+@in_process
+async def test_listeners_outlive_a_change_of_the_server_s_entry(way: str) -> None:
+    listener = Listener()
+    async with relaying(way) as relay:
+        assert relay.server is not None
+        await listening(relay)
+        await relay.resource().watch(listener)
+        entry = config_of(relay.server.entry, call_timeout_s=7.0)
+        relay.pool.apply({"notes": entry})
+        await until(lambda: listener.count >= 1, "who may have missed something is told")
+        await touched_until_heard(relay, listener)
+
+
+@in_process
+async def test_what_the_server_refuses_is_refused_and_others_hear_on(way: str) -> None:
+    listener = Listener()
+    extra = {"resources": [{"uri": "raw://refused", "name": "refused"}]}
+    async with relaying(way, extra=extra) as relay:
+        await listening(relay)
+        await relay.resource().watch(listener)
+        with pytest.raises(ProxyError):
+            await relay.resource("raw://refused").watch(Listener())
+        await touched_until_heard(relay, listener)
+
+
+async def test_a_server_without_subscriptions_is_not_asked() -> None:
+    async with relaying("http-legacy", without=("subscribe",)) as relay:
+        with pytest.raises(ToolFailed, match="no resource's updates"):
+            await relay.resource().watch(Listener())
+        assert relay.script.requests["resources/subscribe"] == 0
+
+
+async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
+    async with relaying("http-legacy", mute=("resources/subscribe",)) as relay:
+        asking = asyncio.ensure_future(relay.resource().watch(Listener()))
+        await until(lambda: relay.script.requests["resources/subscribe"] == 1, "it is asked")
+        asking.cancel()
+        await asyncio.wait([asking])
+        session = relay.pool.session("notes")
+        assert session is not None
+        assert repr(session.subscriptions) == "<ResourceSubscriptions 0 resources>"

@@ -1,0 +1,153 @@
+"""Servers that are dead, die, restart, forget or hang: over every transport, through the API."""
+
+import asyncio
+
+import pytest
+
+from tests.downstream.faulty_servers import QUICKLY_LEFT, SHORT, WAYS, FaultyWeb, Scene, scene
+from tests.support.service import eventually
+
+every_way = pytest.mark.parametrize("way", WAYS)
+
+
+@every_way
+@pytest.mark.requirement("F-24", "P-07")
+async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(way: str) -> None:
+    async with scene(way, alive=False) as it:
+        assert (await it.call("echo", "good"), await it.call("echo")) == ("OK", "TOOL_NOT_ALLOWED")
+        assert ("bad:echo" in await it.missing(), "good:echo" in await it.missing()) == (
+            True,
+            False,
+        )
+
+
+@every_way
+@pytest.mark.requirement("P-07")
+async def test_the_tools_of_a_server_that_comes_up_later_appear_by_themselves(way: str) -> None:
+    async with scene(way, alive=False) as it:
+        await it.bad.start()
+        await it.recovered()
+        assert ("bad:echo" in await it.service.listed(), await it.missing()) == (True, set())
+
+
+@every_way
+@pytest.mark.requirement("P-15")
+async def test_a_server_that_dies_in_a_call_fails_that_call_only(way: str) -> None:
+    async with scene(way) as it:
+        elsewhere = asyncio.ensure_future(it.call("sleep", "good", seconds=0.3))
+        lost = it.start("hang")
+        await it.has_seen("hang")
+        await it.bad.kill()
+        error = (await lost)["error"]
+        assert (error["code"], "server bad" in error["message"]) == ("SERVER_UNAVAILABLE", True)
+        assert await elsewhere == "OK"
+
+
+@every_way
+async def test_a_server_that_died_in_a_call_comes_back_by_itself(way: str) -> None:
+    async with scene(way) as it:
+        lost = it.start("hang")
+        await it.has_seen("hang")
+        await it.bad.kill()
+        await lost
+        await eventually(lambda: _is_down(it))
+        assert "bad:echo" in await it.service.listed(), "it is stale, not gone"
+        await it.bad.start()
+        await it.recovered()
+        assert (await it.status())["state"] == "ready"
+
+
+@every_way
+async def test_a_server_killed_between_calls_costs_one_call_at_most(way: str) -> None:
+    async with scene(way) as it:
+        for _ in range(3):
+            assert await it.answers()
+            await it.bad.restart()
+            codes = [await it.call("echo") for _ in range(10)]
+            assert sorted(set(codes)) in (["OK"], ["OK", "SERVER_UNAVAILABLE"])
+            assert codes.count("OK") >= 9
+
+
+@every_way
+async def test_a_server_killed_among_many_callers_costs_each_one_call_at_most(way: str) -> None:
+    async with scene(way) as it:
+        ends = asyncio.Event()
+
+        async def keep_calling() -> list[str]:
+            codes: list[str] = []
+            while not ends.is_set() or len(codes) < 10:
+                codes.append(await it.call("echo"))
+            return codes
+
+        callers = [asyncio.ensure_future(keep_calling()) for _ in range(8)]
+        await it.has_seen("echo", 20)
+        await it.bad.restart()
+        await eventually(lambda: _has_reconnected(it))
+        ends.set()
+        for caller in callers:
+            codes = await caller
+            assert len(codes) - codes.count("OK") <= 1, codes
+
+
+@pytest.mark.parametrize("way", ["http-legacy", "sse"])
+async def test_a_server_that_loses_its_sessions_costs_one_call_at_most(way: str) -> None:
+    async with scene(way) as it:
+        assert await it.answers()
+        assert isinstance(it.bad, FaultyWeb)
+        it.bad.raw.lose_sessions()
+        codes = [await it.call("echo") for _ in range(10)]
+        assert codes.count("OK") >= 9, codes
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
+async def test_torn_connections_cost_one_call_at_most(way: str) -> None:
+    async with scene(way) as it:
+        assert await it.answers()
+        assert isinstance(it.bad, FaultyWeb)
+        it.bad.raw.drop_connections()
+        codes = [await it.call("echo") for _ in range(10)]
+        assert codes.count("OK") >= 9, codes
+
+
+@every_way
+async def test_while_a_server_hangs_another_one_answers(way: str) -> None:
+    async with scene(way) as it:
+        await it.bad.freeze()
+        hanging = it.start("echo")
+        assert await it.call("echo", "good") == "OK"
+        assert not hanging.done(), "the good server does not wait for it"
+        hanging.cancel()
+
+
+@every_way
+async def test_a_call_to_a_server_that_hangs_ends_in_its_time(way: str) -> None:
+    async with scene(way, entry=SHORT) as it:
+        await it.bad.freeze()
+        assert await it.call("echo") == "TOOL_TIMEOUT"
+        await it.bad.thaw()
+        await it.recovered()
+
+
+@every_way
+async def test_a_server_that_hangs_for_good_is_left_and_dialled_again(way: str) -> None:
+    async with scene(way, entry=QUICKLY_LEFT) as it:
+        await it.bad.freeze()
+        assert await it.call("echo") == "TOOL_TIMEOUT"
+        await eventually(lambda: _was_left(it))
+        if way != "stdio":  # there the process that hangs is ended, and another one started
+            await it.bad.thaw()
+        await it.recovered()
+
+
+async def _is_down(it: Scene) -> bool:
+    status = await it.status()
+    return (status["state"], status["stale"]) == ("reconnecting", True)
+
+
+async def _was_left(it: Scene) -> bool:
+    status = await it.status()
+    return bool(status["state"] == "reconnecting" or status["reconnects"] > 0)
+
+
+async def _has_reconnected(it: Scene) -> bool:
+    return await it.answers() and await it.answers()

@@ -1,0 +1,105 @@
+"""The public conformance suite: what it asks of a server, and what came of it."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.bounds import BOUND_S
+
+HERE = Path(__file__).parent
+MODULES = HERE / "node_modules"
+PROGRAM = MODULES / "@modelcontextprotocol/conformance/dist/index.js"
+VERSIONS = ("2025-11-25", "2026-07-28")
+FAILED = {"FAILURE", "WARNING"}
+"""What the suite's own baseline counts as failed."""
+
+NO_CHECKS = "could-not-be-run"
+"""Stands for the checks of a scenario that ended before it gave any."""
+
+FOLDER = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+SCENARIO = re.compile(r"^  - (?P<scenario>[\w-]+) \[(?P<versions>[\d,-]+)\]$", re.MULTILINE)
+EXPECTED = re.compile(r"^  - (?P<scenario>[\w-]+):(?P<check>[\w-]+) # (?P<reason>.+)$")
+
+
+def node22() -> str:
+    """Find a Node that the suite and the Inspector run on: npm's own package, or the one on PATH.
+
+    There is no such package for some machines; those need a Node 22 of their own.
+    """
+    for package in sorted(MODULES.glob("node-*/bin/node")):
+        return str(package)
+    found = shutil.which("node")
+    assert found is not None, "Node is needed; see make test-interop"
+    return found
+
+
+def scenarios(version: str) -> list[str]:
+    """List what the suite asks of a server that speaks a version."""
+    listed = _ask("list", "--server", "--spec-version", version).stdout
+    return [
+        found["scenario"]
+        for found in SCENARIO.finditer(listed)
+        if version in found["versions"].split(",")
+    ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run: the failed checks of each scenario, each with what it says."""
+
+    failed: Mapping[str, Mapping[str, str]]
+    passed: int
+
+
+def run_suite(url: str, version: str, folder: Path) -> Outcome:
+    """Run every server scenario of a version against a URL; results are kept in ``folder``."""
+    _ask("server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(folder))
+    failed: dict[str, dict[str, str]] = {}
+    passed = 0
+    for scenario, checks in _results(folder):
+        failed[scenario] = {
+            check["id"]: check.get("errorMessage", check["description"])
+            for check in checks
+            if check["status"] in FAILED
+        }
+        passed += sum(check["status"] == "SUCCESS" for check in checks)
+    return Outcome(failed, passed)
+
+
+def _results(folder: Path) -> Iterator[tuple[str, Sequence[dict[str, str]]]]:
+    nothing = {"id": NO_CHECKS, "status": "FAILURE", "description": "it gave no checks"}
+    for each in folder.iterdir():
+        named = FOLDER.fullmatch(each.name)
+        assert named is not None, each.name
+        checks = each / "checks.json"
+        yield named["scenario"], json.loads(checks.read_text()) if checks.exists() else [nothing]
+
+
+def _ask(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the suite's program; its exit code only repeats what its results say."""
+    return subprocess.run(  # noqa: S603 - the pinned package
+        [node22(), str(PROGRAM), *words],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+
+def expected_failures(version: str) -> dict[str, dict[str, str]]:
+    """Read the reasons of expected failures by scenario and check.
+
+    The file has the suite's own format, one check a line, and a reason behind each.
+    """
+    expected: dict[str, dict[str, str]] = {}
+    text = (HERE / f"expected_failures_{version}.yml").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("  - "):
+            found = EXPECTED.fullmatch(line)
+            assert found is not None, f"no check with a reason: {line}"
+            expected.setdefault(found["scenario"], {})[found["check"]] = found["reason"]
+    return expected

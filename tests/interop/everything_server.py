@@ -1,0 +1,86 @@
+"""``@modelcontextprotocol/server-everything``: a server by strangers, in TypeScript."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.bounds import BOUND_S
+
+PACKAGE = Path(__file__).parent / "node_modules/@modelcontextprotocol/server-everything"
+PROGRAM = PACKAGE / "dist/index.js"
+WORDS = {"http": "streamableHttp", "sse": "sse"}
+PATHS = {"http": "/mcp", "sse": "/sse"}
+TRANSPORTS = {"http": "streamable-http", "sse": "sse"}
+
+
+def node() -> str:
+    """Find Node."""
+    found = shutil.which("node")
+    assert found is not None, "Node is needed; see make test-interop"
+    return found
+
+
+def stdio_entry(**env: str) -> dict[str, Any]:
+    """Give its mcp.json entry over stdio."""
+    return {"command": node(), "args": [str(PROGRAM), "stdio"], "env": env}
+
+
+class Everything:
+    """The server over http or sse as a process; it keeps its port when restarted."""
+
+    def __init__(self, transport: str) -> None:
+        self._transport = transport
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port: int = probe.getsockname()[1]
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its mcp.json entry."""
+        url = f"http://127.0.0.1:{self._port}{PATHS[self._transport]}"
+        return {"transport": TRANSPORTS[self._transport], "url": url}
+
+    def start(self) -> None:
+        """Return once it accepts connections."""
+        self._process = subprocess.Popen(  # noqa: S603 - the pinned package
+            [node(), str(PROGRAM), WORDS[self._transport]],
+            env={"PATH": os.defpath, "PORT": str(self._port)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        ends = time.monotonic() + BOUND_S
+        while not self._accepts():
+            if self._process.poll() is not None or time.monotonic() > ends:
+                raise AssertionError("server-everything did not start")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Kill it, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(BOUND_S)
+            self._process = None
+
+    def _accepts(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def running_everything(transport: str) -> Iterator[Everything]:
+    server = Everything(transport)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,29 @@
+"""Clients that are programs: they get an entry and two calls, and print what they saw."""
+
+import asyncio
+import json
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.mcp_server.clients.client_report import Json, request
+from tests.support.bounds import BOUND_S
+
+
+async def by_program(command: Sequence[str | Path], entry: Mapping[str, Any]) -> Json:
+    """See the gateway through a program whose arguments are an entry and the calls, as JSON."""
+    seen: Json = json.loads(await output_of([*command, json.dumps(entry), request()]))
+    return seen
+
+
+async def output_of(
+    command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+) -> bytes:
+    """Run a program and give what it printed; it has to end well."""
+    program = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=PIPE, stderr=PIPE
+    )
+    printed, said = await asyncio.wait_for(program.communicate(), BOUND_S)
+    assert program.returncode == 0, said.decode()
+    return printed

@@ -1,0 +1,25 @@
+"""What a client sees of the gateway: the same through every transport."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.support.local_tools import LOCAL_TOOLS
+
+Json = dict[str, Any]
+SECTION = ("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
+ECHO = ("s1:echo", {"text": "Привет"})
+TOOLS = sorted([*LOCAL_TOOLS, "s1:echo"])
+
+
+def report(tools: Sequence[str], section: Mapping[str, Any], echo: Mapping[str, Any]) -> Json:
+    """Tell what was listed, and what the calls of SECTION and ECHO gave as structured content."""
+    return {"tools": sorted(tools), "title": section["title"], "echo": dict(echo)}
+
+
+EXPECTED = {"tools": TOOLS, "title": "Introduction", "echo": {"text": "Привет"}}
+
+
+def request() -> str:
+    """Give both calls as JSON, for a client that is a program of its own."""
+    return json.dumps({"section": SECTION, "echo": ECHO})

@@ -1,0 +1,39 @@
+"""The gateway that clients try out: a process with documents and one server behind it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.mcp_server.clients.client_report import Json
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program import UNLIMITED, started, wait_until
+from tests.support.service import SERVERS
+
+SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
+STDIO = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
+TRANSPORTS = ["http", "sse", "stdio"]
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[dict[str, Json]]:
+    """Run the gateway and give, by transport, its entry for a client's own configuration.
+
+    Over stdio each client starts a gateway of its own, on the same configuration folder.
+    """
+    preset = make_preset(tools=[("s1", "echo")])
+    Config(servers={"s1": raw_entry(only=["echo"])}, presets=[preset]).write(folder / "config")
+    with started(folder, SETTINGS) as program:
+        wait_until(lambda: program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
+        base = f"http://127.0.0.1:{program.port}/mcp"
+        yield {
+            "http": {"transport": "streamable-http", "url": base},
+            "sse": {"transport": "sse", "url": f"{base}/sse"},
+            "stdio": {
+                "command": sys.executable,
+                "args": STDIO,
+                "env": UNLIMITED,
+                "cwd": str(folder),
+            },
+        }

@@ -1,0 +1,42 @@
+"""Clients that are not ours list and call through a started gateway, over each transport."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp_server.clients.client_programs import by_program
+from tests.mcp_server.clients.client_report import EXPECTED, Json
+from tests.mcp_server.clients.gateway_program import TRANSPORTS, serving
+from tests.mcp_server.clients.mcp2_clients import by_fastmcp, by_mcp
+from tests.support.mcp_servers.server_programs import ROOT
+
+pytestmark = [pytest.mark.e2e]
+
+HERE = Path(__file__).parent
+FIRST_GENERATION = ROOT / ".venv-mcp1/bin/python"
+"""Made by ``make test``."""
+
+Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
+CLIENTS: dict[str, Client] = {
+    "mcp 2, modern": lambda entry: by_mcp(entry, "2026-07-28"),
+    "mcp 2, legacy": lambda entry: by_mcp(entry, "legacy"),
+    "fastmcp 4": lambda entry: by_fastmcp(entry, Path.cwd()),
+    "mcp 1": lambda entry: by_program([FIRST_GENERATION, HERE / "mcp1_client.py"], entry),
+    "pydantic-ai": lambda entry: by_program([FIRST_GENERATION, HERE / "mcp1_agent.py"], entry),
+}
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
+    with serving(tmp_path_factory.mktemp("gateway")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_client_lists_and_calls(
+    entries: dict[str, Json], client: str, transport: str
+) -> None:
+    assert await CLIENTS[client](entries[transport]) == EXPECTED

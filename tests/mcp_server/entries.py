@@ -1,0 +1,189 @@
+"""Every way into the gateway under one face: MCP over each transport in each era, and the HTTP API.
+
+What stands here asks; what should come of it, the tests know by themselves.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TextIO
+
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.support.configuration import Json
+from tests.support.mcp_endpoint import Served, names
+from tests.support.program import UNLIMITED
+from tests.support.service import EXECUTE, PROMPTS, RESOURCES, TOOLS
+
+HTTP_PATHS = {
+    "mcp": "/mcp",
+    "agents": "/mcp/agents/{agent}",
+    "sse": "/mcp/sse",
+    "agents-sse": "/mcp/agents/{agent}/sse",
+}
+WAYS = [
+    *((entry, mode) for entry in (*HTTP_PATHS, "stdio") for mode in ("auto", "legacy")),
+    ("rest", ""),
+]
+"""The entries, each with the modes of the SDK's client that make the two eras."""
+
+
+class Who(NamedTuple):
+    """Who calls; None where nothing is said."""
+
+    tenant: str | None = "tenant_1"
+    agent: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Say it in HTTP headers."""
+        told = {"X-Tenant-Id": self.tenant, "X-User-Id": "u", "X-Agent-Id": self.agent}
+        return {name: value for name, value in told.items() if value is not None}
+
+
+class Shown(NamedTuple):
+    """The names in the four lists."""
+
+    tools: list[str]
+    prompts: list[str]
+    resources: list[str]
+    templates: list[str]
+
+
+class Used(NamedTuple):
+    """What came of a use: the result's content, or None, and all that was said, as JSON."""
+
+    content: Json | None
+    said: str
+
+    @property
+    def reached(self) -> str | None:
+        """What was reached of the raw server, as ``name of server``; None for a refusal."""
+        if self.content is None:
+            return None
+        if "messages" in self.content:
+            return str(self.content["messages"][0]["content"]["text"]).partition(" for ")[0]
+        if "contents" in self.content:
+            return str(self.content["contents"][0]["text"])
+        who = self.content["structuredContent"]
+        return f"{who['tool']} of {who['server']}"
+
+
+class Entry(Protocol):
+    """One way in, for one caller."""
+
+    async def shown(self) -> Shown:
+        """Give what is listed."""
+        ...
+
+    async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:
+        """Use a ``tool``, ``prompt`` or ``resource``."""
+        ...
+
+
+class ByMcp:
+    """Through the SDK's client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def shown(self) -> Shown:
+        templates = await self._client.list_resource_templates()
+        return Shown(
+            tools=names(await self._client.list_tools()),
+            prompts=names(await self._client.list_prompts()),
+            resources=names(await self._client.list_resources()),
+            templates=[template.uri_template for template in templates.resource_templates],
+        )
+
+    async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:
+        result: Any
+        try:
+            match kind:
+                case "tool":
+                    result = await self._client.call_tool(name, dict(arguments))
+                case "prompt":
+                    result = await self._client.get_prompt(name, dict(arguments))
+                case _:
+                    result = await self._client.read_resource(name)
+        except MCPError as error:
+            return Used(None, json.dumps([error.message, error.data]))
+        told: Json = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return Used(None if told.get("isError") else told, json.dumps(told))
+
+
+class ByRest:
+    """Through the HTTP API."""
+
+    def __init__(self, served: Served, who: Who) -> None:
+        self._http = served.http
+        self._agent: Json = {} if who.agent is None else {"agent": who.agent}
+        self._user = {"user_id": "u", "tenant_id": who.tenant}
+
+    async def shown(self) -> Shown:
+        tools, prompts, resources = [
+            (await self._http.get(route, params=self._agent)).json()
+            for route in (TOOLS, PROMPTS, RESOURCES)
+        ]
+        return Shown(
+            tools=[tool["name"] for tool in tools["tools"]],
+            prompts=[prompt["name"] for prompt in prompts["prompts"]],
+            resources=[it["uri"] for it in resources["resources"]],
+            templates=[it["uriTemplate"] for it in resources["resource_templates"]],
+        )
+
+    async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:
+        route, said = {
+            "tool": (EXECUTE, {"tool_name": name, "arguments": arguments}),
+            "prompt": (f"{PROMPTS}/get", {"name": name, "arguments": arguments}),
+        }.get(kind, (f"{RESOURCES}/read", {"uri": name}))
+        body = {"user": self._user, **self._agent, **said}
+        envelope = (await self._http.post(route, json=body)).json()
+        if envelope["status"] != "ok":
+            return Used(None, json.dumps(envelope))
+        result = envelope["result"]
+        if kind == "tool":
+            result = {"structuredContent": result.get("structured_content", result)}
+        return Used(result, json.dumps(envelope))
+
+
+@asynccontextmanager
+async def entered(served: Served, way: tuple[str, str], who: Who) -> AsyncIterator[Entry]:
+    """Come in by one of WAYS. Over stdio it is a program on the same configuration folder."""
+    name, mode = way
+    if name == "rest":
+        yield ByRest(served, who)
+        return
+    if name == "stdio":
+        async with by_stdio(mode, who) as client:
+            yield ByMcp(client)
+        return
+    path, headers = HTTP_PATHS[name], who.headers
+    if "{agent}" in path:
+        path = path.format(agent=headers.pop("X-Agent-Id"))
+    async with served.client(path, mode=mode, headers=headers) as client:
+        yield ByMcp(client)
+
+
+@asynccontextmanager
+async def by_stdio(
+    mode: str, who: Who, environment: Mapping[str, str] = UNLIMITED
+) -> AsyncIterator[Client]:
+    """Start ``mcp-tools-proxy stdio`` in this folder, and connect the SDK's client to it."""
+    words = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--user", "u"]
+    words += [] if who.tenant is None else ["--tenant", who.tenant]
+    words += [] if who.agent is None else ["--agent", who.agent]
+    program = StdioServerParameters(
+        command=sys.executable, args=words, env=dict(environment), cwd=Path.cwd()
+    )
+    with _log() as log:
+        async with Client(stdio_client(program, errlog=log), mode=mode, cache=None) as client:
+            yield client
+
+
+def _log() -> TextIO:
+    """Open a file for what a program logs: the SDK wants a real one."""
+    return Path("stdio.log").open("a", encoding="utf-8")

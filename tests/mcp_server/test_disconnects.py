@@ -1,0 +1,163 @@
+"""Clients that vanish, in the middle of a call or of a session: nothing of theirs stays."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.bounds import BOUND_S
+from tests.support.leak_checks import Held, tasks
+from tests.support.mcp_endpoint import BOTH, LEGACY, MODERN, TENANT, Served, serving
+from tests.support.raw_mcp_client import ERAS, in_front_of_one, wire
+from tests.support.service import eventually
+
+SESSIONS = 1000
+SLACK_OBJECTS = 5000
+"""Of 1,000 sessions; one that stayed would hold dozens."""
+
+
+def holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def ask() -> bool:
+        return condition()
+
+    return ask
+
+
+@asynccontextmanager
+async def begun(served: Served, body: object, headers: dict[str, str]) -> AsyncIterator[None]:
+    """Send a request, and cut the connection when left, before it is answered."""
+    sending = asyncio.ensure_future(served.http.post("/mcp", json=body, headers=headers))
+    try:
+        yield
+    finally:
+        sending.cancel()
+        await asyncio.wait({sending})
+
+
+@pytest.mark.parametrize("meta", [{}, {"progressToken": 1}], ids=["body", "stream"])
+async def test_a_call_of_the_newer_era_is_cancelled_when_its_client_vanishes(
+    meta: dict[str, int],
+) -> None:
+    async with in_front_of_one(("hang",)) as (served, server):
+        client = await wire(served, MODERN)
+        before = Held.now()
+        body, headers = client.request("tools/call", {"name": "s1:hang", "_meta": meta})
+        async with begun(served, body, headers):
+            await eventually(holds(lambda: server.script.running_count == 1))
+        await eventually(holds(lambda: server.script.cancelled_count == 1))
+        await eventually(before.is_all)
+
+
+@pytest.mark.parametrize("accept", [BOTH["Accept"], "application/json"], ids=["stream", "body"])
+async def test_a_call_of_a_session_whose_client_vanishes_ends_in_its_time(accept: str) -> None:
+    async with in_front_of_one(("hang",), config={"requestTimeoutSeconds": 0.5}) as (
+        served,
+        server,
+    ):
+        session_id = await served.open_session(accept={"Accept": accept})
+        headers = {**TENANT, "Accept": accept, "Mcp-Session-Id": session_id}
+        before = Held.now()
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "s1:hang"}}
+        async with begun(served, body, headers):
+            await eventually(holds(lambda: server.script.running_count == 1))
+        await eventually(holds(lambda: server.script.running_count == 0))
+        await eventually(before.is_all)
+
+
+async def test_a_call_ends_with_the_session_that_it_belongs_to() -> None:
+    async with in_front_of_one(("hang",)) as (served, server):
+        client = await wire(served, LEGACY)
+        body, headers = client.request("tools/call", {"name": "s1:hang"})
+        async with begun(served, body, headers):
+            await eventually(holds(lambda: server.script.running_count == 1))
+            await served.http.delete("/mcp", headers=headers)
+            await eventually(holds(lambda: server.script.cancelled_count == 1))
+
+
+async def test_a_call_ends_with_the_legacy_stream_that_it_came_over() -> None:
+    async with in_front_of_one(("hang",)) as (served, server):
+        async with asyncio.timeout(BOUND_S):
+            calling = asyncio.ensure_future(_hang_over_sse(served))
+            await eventually(holds(lambda: server.script.running_count == 1))
+            calling.cancel()
+            await asyncio.wait({calling})
+        await eventually(holds(lambda: server.script.cancelled_count == 1))
+        await eventually(holds(lambda: served.facade.streams == 0))
+
+
+async def _hang_over_sse(served: Served) -> None:
+    async with served.client("/mcp/sse", mode="legacy") as client:
+        await client.call_tool("s1:hang")
+
+
+def remains(served: Served) -> tuple[int, int, int]:
+    """Count the sessions, watchers and streams of clients."""
+    facade = served.facade
+    return facade.sessions, facade.watchers, facade.streams
+
+
+async def open_and_drop(served: Served, count: int) -> None:
+    """Open sessions, each with a stream, cut the streams, and end no session."""
+    room = asyncio.Semaphore(8)
+
+    async def one() -> None:
+        async with room:
+            session_id = await served.open_session()
+            headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
+            async with served.http.stream("GET", "/mcp", headers=headers) as stream:
+                assert stream.status_code == 200
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(one())
+
+
+def objects() -> int:
+    """Count what the memory holds: the allocator's own sizes tell of its habits as well."""
+    gc.collect()
+    return len(gc.get_objects())
+
+
+async def test_of_a_thousand_sessions_opened_and_dropped_nothing_stays() -> None:
+    async with serving(session_idle_s=3, max_sessions=2 * SESSIONS) as served:
+
+        async def all_are_gone() -> bool:
+            return remains(served) == (0, 0, 0)
+
+        await open_and_drop(served, 50)  # what is made once is made
+        await eventually(all_are_gone)
+        tasks_before, objects_before = tasks(), objects()
+        await open_and_drop(served, SESSIONS)
+        await eventually(all_are_gone)
+        await eventually(holds(lambda: tasks() <= tasks_before))
+        assert objects() - objects_before < SLACK_OBJECTS
+
+
+async def test_streams_of_changes_that_are_cut_leave_nothing() -> None:
+    wanted = {"notifications": {"toolsListChanged": True}}
+    async with serving() as served:
+        client = await wire(served, MODERN)
+
+        async def cut() -> None:
+            async with client.stream("subscriptions/listen", wanted) as messages:
+                await anext(messages)
+            await eventually(holds(lambda: remains(served) == (0, 0, 0)))
+
+        await cut()
+        before = tasks()
+        for _ in range(50):
+            await cut()
+        await eventually(holds(lambda: tasks() <= before))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_was_answered_leaves_nothing_but_its_session(era: str) -> None:
+    async with in_front_of_one(("echo",)) as (served, _):
+        client = await wire(served, era)
+        await client.call("echo")
+        before = Held.now()
+        for _ in range(50):
+            await client.call("echo")
+        await eventually(before.is_all)

@@ -1,0 +1,44 @@
+"""What MCP clients ask of a server that is being connected to for the first time waits for it."""
+
+import asyncio
+
+import pytest
+
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_endpoint import LEGACY, serving
+from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.raw_mcp_client import ERAS, wire
+from tests.support.service import eventually
+
+ASKED: list[tuple[str, Json]] = [
+    ("tools/call", {"name": "s1:echo", "arguments": {"text": "hi"}}),
+    ("prompts/get", {"name": "plain"}),
+    ("resources/read", {"uri": "raw://text"}),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "greet"},
+            "argument": {"name": "name", "value": "A"},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_each_method_waits(era: str) -> None:
+    asked = [*ASKED, ("resources/subscribe", {"uri": "raw://text"})] if era == LEGACY else ASKED
+    async with running_held() as server:
+        config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
+        async with serving(config=config, discovered=False) as served:
+            client = await wire(served, era)
+
+            async def all_wait() -> bool:
+                session = served.service.gateway.pool.session("s1")
+                return session is not None and session.sender.in_flight == len(asked)
+
+            async with asyncio.TaskGroup() as tasks:
+                answers = [tasks.create_task(client.ask(*one)) for one in asked]
+                await eventually(all_wait)
+                server.release()
+    assert [answer.result().get("error") for answer in answers] == [None] * len(asked)
+    assert not answers[0].result()["result"].get("isError")

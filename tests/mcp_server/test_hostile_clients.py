@@ -1,0 +1,265 @@
+"""Clients that send what they should not: it is refused, and nobody else is harmed."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
+from mcp_tools_proxy.mcp_server.http.session_manager import InFlightIds
+from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Json, make_preset, write_json
+from tests.support.mcp_endpoint import (
+    BOTH,
+    INITIALIZE,
+    LEGACY,
+    MODERN,
+    TENANT,
+    Served,
+    answer,
+    serving,
+)
+from tests.support.raw_mcp_client import ERAS, Wire, in_front_of_one, messages_of, wire
+from tests.support.service import CONFIG_DIR, eventually
+
+OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+JSON = {"Content-Type": "application/json"}
+
+FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
+NO_JSON = {
+    "NaN": "NaN",
+    "infinity": "-Infinity",
+    "over 1e308": "1e400",
+    "a lone surrogate": '"\\ud800"',
+    "65 levels": "[" * 65 + "]" * 65,
+}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
+
+
+def holding(body: Json, text: str) -> bytes:
+    """Write a body with ``text`` in the place of the word HERE."""
+    return json.dumps(body).replace('"HERE"', text).encode()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("kind", NO_JSON)
+async def test_what_json_cannot_say_reaches_no_server(era: str, kind: str) -> None:
+    async with in_front_of_one(("echo",)) as (served, server):
+        client = await wire(served, era)
+        call = {"name": "s1:echo", "arguments": {"more": "HERE"}}
+        body, headers = client.request("tools/call", call)
+        response = await served.http.post(
+            "/mcp", content=holding(body, NO_JSON[kind]), headers={**JSON, **headers}
+        )
+        calls = server.script.calls["echo"]
+    assert (response.status_code, answer(response)["error"]["code"], calls) == (400, -32700, 0)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ('{"a": 1, "a": 2}', "params.arguments.more.a"),
+        ("[" + "0," * 300_000 + "0]", "body"),
+    ],
+    ids=["a key twice", "too many values"],
+)
+async def test_what_is_refused_over_http_is_refused_over_mcp(
+    era: str, more: str, field: str
+) -> None:
+    async with in_front_of_one(("echo",)) as (served, server):
+        client = await wire(served, era)
+        body, headers = client.request(
+            "tools/call", {"name": "s1:echo", "arguments": {"more": "HERE"}}
+        )
+        response = await served.http.post(
+            "/mcp", content=holding(body, more), headers={**JSON, **headers}
+        )
+        calls = server.script.calls["echo"]
+    error = answer(response)["error"]
+    assert (response.status_code, calls) == (400, 0)
+    assert (error["data"]["code"], error["data"]["details"]["field"]) == ("INVALID_REQUEST", field)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', b"[" + b"0," * 200_000]
+)
+async def test_what_is_refused_over_http_is_refused_to_a_stream_too(
+    served: Served, body: bytes
+) -> None:
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        address = await address_of(stream.aiter_lines())
+        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+    assert (response.status_code, response.json()["error"]["data"]["code"]) == (
+        400,
+        "INVALID_REQUEST",
+    )
+
+
+@pytest.mark.parametrize("body", [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}'])
+async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served, body: bytes) -> None:
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        lines = stream.aiter_lines()
+        address = await address_of(lines)
+        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+    assert (response.status_code, "error" in response.json()) == (400, True)
+
+
+async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
+    served: Served,
+) -> None:
+    """One that were not would go on when its token is revoked."""
+    client = await wire(served, MODERN)
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": {"progressToken": 1}}
+    body, headers = client.request("subscriptions/listen", wanted)
+    content = json.dumps(body).replace("subscriptions/listen", "subscriptions\\/listen")
+    async with served.http.stream(
+        "POST", "/mcp", content=content, headers={**JSON, **headers}
+    ) as response:
+        first = await anext(messages_of(response))
+        assert (first["method"], served.facade.streams) == (
+            "notifications/subscriptions/acknowledged",
+            1,
+        )
+
+
+async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
+    async with in_front_of_one(("echo",)) as (served, _):
+        async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+            lines = stream.aiter_lines()  # read no further than the address
+            address = await address_of(lines)
+            session = Wire(served, LEGACY, "none", {})
+            body, _ = session.request("initialize", INITIALIZE)
+            await served.http.post(address, json=body, headers=TENANT)
+            large = {"name": "s1:echo", "arguments": {"text": "x" * 200_000}}
+            statuses = {202}
+            for _ in range(1000):
+                body, _ = session.request("tools/call", large)
+                posted = await served.http.post(address, json=body, headers=TENANT)
+                statuses.add(posted.status_code)
+                if len(statuses) > 1:
+                    break
+        others = await wire(served, MODERN)
+        answered = await others.call("echo")
+    assert (statuses, "isError" in answered) == ({202, 503}, False)
+
+
+async def address_of(lines: AsyncIterator[str]) -> str:
+    """Give the address that a stream of legacy HTTP+SSE announces."""
+    async with asyncio.timeout(BOUND_S):
+        async for line in lines:
+            if line.startswith("data: "):
+                return line.removeprefix("data: ")
+    raise AssertionError("it announced none")
+
+
+async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_ready(
+    served: Served,
+) -> None:
+    client = await wire(served, LEGACY)
+    for _ in range(5):
+        await client.tell({"method": "notifications/initialized"})
+    await client.ask("ping")
+    assert served.facade.watchers == 1
+
+
+async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:
+    async with in_front_of_one(()) as (served, server):
+        client = await wire(served, LEGACY)
+        asked = [client.ask("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
+        answers = await asyncio.gather(*asked)
+        _, headers = client.request("", {})
+        ended = await served.http.delete("/mcp", headers=headers)
+
+        async def is_left() -> bool:
+            return server.script.updates.watches("raw://text") == 0
+
+        await eventually(is_left)
+    assert ([answer["result"] for answer in answers], ended.status_code) == ([{}] * 10, 204)
+
+
+async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_one() -> None:
+    async with in_front_of_one(()) as (served, _):
+        client = await wire(served, LEGACY)
+        uris = [f"raw://item/{number}" for number in range(MAX_RESOURCES + 20)]
+        answers = await asyncio.gather(
+            *(client.ask("resources/subscribe", {"uri": uri}) for uri in uris)
+        )
+    assert sum("result" in answer for answer in answers) == MAX_RESOURCES
+
+
+async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
+    async with in_front_of_one(("ask", "echo"), era="legacy", sse=True) as (served, _):
+        client = await wire(served, MODERN, elicitation={})
+        asked = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
+        waiting = sum("requestState" in result for result in await asyncio.gather(*asked))
+        other = await served.ask("tools/call", {"name": "s1:echo"}, headers=OTHER)
+    assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
+        True,
+        False,
+    )
+
+
+async def test_a_tenant_that_begins_many_sessions_ends_its_own() -> None:
+    async with serving(max_sessions=3) as served:
+        session_id = await served.open_session()
+        for _ in range(4):
+            await served.open_session(headers=OTHER)
+        assert await pinged(served, session_id) == 200
+
+
+async def test_what_begins_no_session_ends_none() -> None:
+    async with serving(max_sessions=1) as served:
+        session_id = await served.open_session()
+        refused = await served.http.post("/mcp", json=PING, headers={**BOTH, **OTHER})
+        assert (refused.status_code, await pinged(served, session_id)) == (400, 200)
+
+
+@pytest.mark.parametrize("agent", ["%00", "a%0ab", "x" * 257])
+async def test_an_agent_in_the_path_is_an_identifier(served: Served, agent: str) -> None:
+    response = await served.http.post(f"/mcp/agents/{agent}", json=PING, headers=TENANT)
+    assert response.json()["error"]["data"]["code"] == "INVALID_REQUEST"
+
+
+async def pinged(served: Served, session_id: str) -> int:
+    headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+    return (await served.http.post("/mcp", json=PING, headers=headers)).status_code
+
+
+async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_listens() -> None:
+    """Of a hundred updates a client hears less, and the last; then it hears of the next thing."""
+    updated = {"method": "notifications/resources/updated", "params": {"uri": "raw://text"}}
+    async with in_front_of_one(("say",), era="legacy", sse=True) as (served, _):
+        client = await wire(served, MODERN)
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["raw://text"]}
+        async with client.stream("subscriptions/listen", {"notifications": wanted}) as told:
+            assert (await anext(told))["method"].endswith("acknowledged")
+            await client.call("say", {"messages": [updated], "times": 1000})
+            heard = [(await anext(told))["method"]]
+            write_json(CONFIG_DIR / "preset_work.json", make_preset())
+            while heard[-1] == updated["method"]:
+                heard.append((await anext(told))["method"])
+    assert heard[-1] == "notifications/tools/list_changed"
+
+
+async def test_an_id_that_is_about_to_be_free_is_waited_for() -> None:
+    """A client may read the last of an answer before its sender is done with it."""
+    in_flight = InFlightIds()
+
+    async def take() -> str:
+        async with in_flight.reserve(b"session", PING):
+            return "taken"
+
+    async with asyncio.TaskGroup() as tasks:
+        async with in_flight.reserve(b"session", PING):
+            waiting = tasks.create_task(take())
+            await asyncio.sleep(0)
+        assert await waiting == "taken"

@@ -1,0 +1,295 @@
+"""Whatever a client sends, it is told in the protocol's terms: no 500, no hang, no inner text."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Json
+from tests.support.mcp_endpoint import (
+    BOTH,
+    ENVELOPE,
+    LEGACY,
+    MODERN,
+    TENANT,
+    Served,
+    answer,
+    serving,
+)
+from tests.support.raw_mcp_client import ERAS, in_front_of_one, wire
+
+eras = pytest.mark.parametrize("era", ERAS)
+
+INNER = (
+    "Traceback",
+    "site-packages",
+    "mcp_tools_proxy.",
+    'File "',
+    "Error(",
+    "pydantic",
+    "input_value",
+)
+"""What only a programmer should see."""
+
+SESSION = {**BOTH, **TENANT}
+MODERN_CALL = {**SESSION, "MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
+
+
+async def post(served: Served, content: bytes, headers: dict[str, str]) -> httpx.Response:
+    """POST a body, and check what holds of every answer."""
+    headers = {"Content-Type": "application/json", **headers}
+    async with asyncio.timeout(BOUND_S):
+        response = await served.http.post("/mcp", content=content, headers=headers)
+    assert response.status_code < 500, response.text
+    assert [word for word in INNER if word in response.text] == []
+    return response
+
+
+async def headers_of(served: Served, era: str) -> dict[str, str]:
+    """Give the headers of a tools/call in an era, in a session of its own for the older ones."""
+    if era == MODERN:
+        return MODERN_CALL
+    return {**SESSION, "Mcp-Session-Id": await served.open_session()}
+
+
+def call(**params: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+BODIES: dict[str, bytes] = {
+    "nothing": b"",
+    "half": b'{"jsonrpc": "2.0", "id": 1, "meth',
+    "no JSON": b"hello",
+    "bytes": b"\xff\xfe\x00\x01",
+    "null": b"null",
+    "number": b"1e999",
+    "empty batch": b"[]",
+    "batch": json.dumps([call(name="read_doc_metadata"), call(name="x")]).encode(),
+    "no version": b'{"id": 1, "method": "tools/list"}',
+    "old version": b'{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}',
+    "no method": b'{"jsonrpc": "2.0", "id": 1}',
+    "method is a number": b'{"jsonrpc": "2.0", "id": 1, "method": 5}',
+    "params are a list": b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]}',
+    "params are text": b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": "x"}',
+    "id is null": b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}',
+    "id is a list": b'{"jsonrpc": "2.0", "id": [1], "method": "tools/list"}',
+    "id is a fraction": b'{"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}',
+    "twice the method": b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}',
+    "deep": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":'
+    + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}}",
+    "very deep": b"[" * 100_000,
+    "lone surrogate": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\\ud800"}}',
+    "NaN": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":NaN}}',
+    "long number": b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"a":'
+    + b"9" * 9999
+    + b"}}",
+}  # fmt: skip
+
+
+@eras
+@pytest.mark.parametrize("body", BODIES)
+async def test_what_is_no_request_is_answered_in_the_protocols_terms(
+    served: Served, era: str, body: str
+) -> None:
+    response = await post(served, BODIES[body], await headers_of(served, era))
+    assert response.status_code in {200, 202, 400, 404}
+    if response.status_code != 202:
+        assert "error" in answer(response) or "result" in answer(response)
+
+
+WRONG: dict[str, tuple[str, Json]] = {
+    "no name": ("tools/call", {}),
+    "name is a number": ("tools/call", {"name": 5}),
+    "name is null": ("prompts/get", {"name": None}),
+    "uri is a list": ("resources/read", {"uri": []}),
+    "arguments are a list": ("tools/call", {"name": "read_doc_metadata", "arguments": []}),
+    "arguments are text": ("prompts/get", {"name": "x", "arguments": "y"}),
+    "cursor is unknown": ("tools/list", {"cursor": "nope"}),
+    "cursor is a number": ("prompts/list", {"cursor": 5}),
+    "reference is text": ("completion/complete", {"ref": "x", "argument": {}}),
+    "argument is text": (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "x"}, "argument": "y"},
+    ),
+}
+
+
+@eras
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_parameters_of_a_wrong_type_are_invalid_params(
+    served: Served, era: str, wrong: str
+) -> None:
+    method, params = WRONG[wrong]
+    headers = await headers_of(served, era)
+    if era == MODERN:
+        params = {**params, "_meta": ENVELOPE}
+        headers = {**headers, "Mcp-Method": method}
+        if isinstance(name := params.get("name"), str):
+            headers["Mcp-Name"] = name
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    response = await post(served, json.dumps(body).encode(), headers)
+    assert answer(response)["error"]["code"] in {-32602, -32020}
+
+
+@eras
+@pytest.mark.parametrize("meta", ["x", 5, [], {"progressToken": {}}, {"progressToken": [1]}])
+async def test_a_wrong_meta_is_an_error_or_no_matter(
+    served: Served, era: str, meta: object
+) -> None:
+    if era == MODERN and isinstance(meta, dict):
+        meta = {**ENVELOPE, **meta}
+    body = json.dumps(call(name="list_available_tools", _meta=meta)).encode()
+    headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
+    told = answer(await post(served, body, headers))
+    assert told.get("error", {"code": -32602})["code"] in {-32602, -32600}
+
+
+@eras
+@pytest.mark.parametrize("id_", [0, -1, 2**63, "é" * 10_000, ""])
+async def test_any_id_comes_back_as_it_was(served: Served, era: str, id_: object) -> None:
+    body = {**call(name="list_available_tools", _meta=ENVELOPE), "id": id_}
+    headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
+    response = await post(served, json.dumps(body).encode(), headers)
+    assert (answer(response)["id"], "result" in answer(response)) == (id_, True)
+
+
+async def test_an_id_that_waits_for_its_answer_is_refused_to_another_request() -> None:
+    async with in_front_of_one(("sleep",)) as (served, server):
+        client = await wire(served, LEGACY)
+        body, headers = client.request(
+            "tools/call", {"name": "s1:sleep", "arguments": {"seconds": 0.3}}
+        )
+        content = json.dumps(body).encode()
+        async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
+            both = [tasks.create_task(post(served, content, headers)) for _ in range(2)]
+        statuses = sorted(task.result().status_code for task in both)
+        again = await post(served, content, headers)
+    assert (statuses, server.script.calls["sleep"], again.status_code) == ([200, 400], 2, 200)
+
+
+async def test_many_sessions_begin_at_once_under_the_same_id(served: Served) -> None:
+    async with asyncio.timeout(BOUND_S):
+        ids = await asyncio.gather(*(served.open_session() for _ in range(5)))
+    assert len(set(ids)) == 5
+
+
+async def test_a_version_that_is_not_spoken_is_told_those_that_are(served: Served) -> None:
+    version = "io.modelcontextprotocol/protocolVersion"
+    body = call(name="x", _meta={**ENVELOPE, version: "2099-01-01"})
+    headers = {**MODERN_CALL, "MCP-Protocol-Version": "2099-01-01", "Mcp-Name": "x"}
+    response = await post(served, json.dumps(body).encode(), headers)
+    error = answer(response)["error"]
+    assert (response.status_code, error["code"], MODERN in error["data"]["supported"]) == (
+        400,
+        -32022,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Mcp-Name": "other"},
+        {"Mcp-Name": ""},
+        {"Mcp-Method": "tools/list"},
+        {"Mcp-Name": "=?base64?!!!?="},
+    ],
+    ids=str,
+)
+async def test_a_header_that_differs_from_the_body_is_refused(
+    served: Served, header: dict[str, str]
+) -> None:
+    body = call(name="list_available_tools", _meta=ENVELOPE)
+    headers = {**MODERN_CALL, "Mcp-Name": "list_available_tools", **header}
+    response = await post(served, json.dumps(body).encode(), headers)
+    assert (response.status_code, answer(response)["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "logging/setLevel", "nonsense"])
+async def test_a_request_before_initialize_is_refused(served: Served, method: str) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "x"}}
+    response = await post(served, json.dumps(body).encode(), SESSION)
+    assert "error" in answer(response)
+
+
+@eras
+async def test_an_unknown_method_is_method_not_found(served: Served, era: str) -> None:
+    headers = {**await headers_of(served, era)} | (
+        {"Mcp-Method": "no/such"} if era == MODERN else {}
+    )
+    body = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": ENVELOPE}}
+    response = await post(served, json.dumps(body).encode(), headers)
+    assert answer(response)["error"]["code"] == -32601
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+METHODS = st.sampled_from(
+    ["initialize", "ping", "tools/list", "tools/call", "prompts/get", "resources/read",
+     "resources/subscribe", "completion/complete", "logging/setLevel", "server/discover",
+     "notifications/cancelled", "notifications/initialized", "notifications/progress"]
+)  # fmt: skip
+MESSAGES = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0") | ANY_JSON},
+    optional={
+        "id": st.integers() | st.text(max_size=5) | ANY_JSON,
+        "method": METHODS | ANY_JSON,
+        "params": ANY_JSON
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.just("read_doc_metadata") | ANY_JSON,
+                "arguments": ANY_JSON,
+                "uri": ANY_JSON,
+                "ref": ANY_JSON,
+                "argument": ANY_JSON,
+                "requestId": ANY_JSON,
+                "inputResponses": ANY_JSON,
+                "requestState": ANY_JSON,
+                "_meta": st.just(ENVELOPE) | ANY_JSON,
+            },
+        ),
+        "result": ANY_JSON,
+        "error": ANY_JSON,
+    },
+)
+
+
+@eras
+async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era: str) -> None:
+    async with serving() as served:
+        headers = await headers_of(served, era)
+        loop = asyncio.get_running_loop()
+
+        @settings(
+            max_examples=150,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(message=MESSAGES, mirrored=st.booleans())
+        def every_message(message: Json, *, mirrored: bool) -> None:
+            named = dict(headers)
+            method = message.get("method")
+            if mirrored and isinstance(method, str) and method.isprintable() and method.isascii():
+                named["Mcp-Method"] = method
+            content = json.dumps(message).encode()
+            asyncio.run_coroutine_threadsafe(post(served, content, named), loop).result(BOUND_S)
+
+        await asyncio.to_thread(every_message)

@@ -1,0 +1,117 @@
+"""Clients that open a stream of events and never read it: each ends, and nobody else is harmed."""
+
+import asyncio
+import json
+import select
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.server.http_protocol import BoundedProtocol
+from tests.support.configuration import Json
+from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served
+from tests.support.mcp_servers.raw_web import RawServer
+from tests.support.raw_mcp_client import ERAS, Wire, in_front_of_one, wire
+from tests.support.service import eventually
+
+PROGRESS = {"progressToken": "$token", "progress": 1, "message": "x" * 10_000}
+SAYING = {
+    "messages": [{"method": "notifications/progress", "params": PROGRESS}],
+    "times": 2000,
+}
+"""20 MB, far more than the sockets on both sides hold."""
+
+
+class ImpatientProtocol(BoundedProtocol):
+    stall_timeout_s = 0.2
+
+
+@asynccontextmanager
+async def in_front_of_talker() -> AsyncIterator[tuple[Served, RawServer]]:
+    async with in_front_of_one(
+        ("say", "echo"), era="legacy", sse=True, settings={"protocol": ImpatientProtocol}
+    ) as found:
+        yield found
+
+
+@contextmanager
+def unread(served: Served, method: str, path: str, headers: Json, body: Json) -> Iterator[Any]:
+    """Send a request whose answer is never read."""
+    content = json.dumps(body).encode()
+    lines = {**headers, "Host": "127.0.0.1", "Content-Length": len(content)}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", urlsplit(served.url).port))
+        start = f"{method} {path} HTTP/1.1\r\nContent-Type: application/json\r\n{head}\r\n"
+        connection.sendall(start.encode() + content)
+        connection.setblocking(False)
+        yield connection
+
+
+async def is_let_go(connection: socket.socket) -> None:
+    """Wait until the other side has given the connection up; it is not read meanwhile."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+
+    async def has_ended() -> bool:
+        return bool(poll.poll(0))
+
+    await eventually(has_ended)
+
+
+def calling(client: Wire, tool: str, arguments: Json) -> tuple[Json, dict[str, str]]:
+    params = {"name": f"s1:{tool}", "arguments": arguments, "_meta": {"progressToken": 7}}
+    return client.request("tools/call", params)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) -> None:
+    async with in_front_of_talker() as (served, server):
+        body, headers = calling(await wire(served, era), "say", SAYING)
+        other = await wire(served, MODERN)
+        with unread(served, "POST", "/mcp", headers, body):
+
+            async def is_over() -> bool:
+                return served.service.gateway.lifecycle.in_flight == 0
+
+            while not server.script.calls["say"]:
+                assert "isError" not in await other.call("echo")
+            await eventually(is_over)
+        assert "isError" not in await other.call("echo")
+
+
+async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() -> None:
+    async with in_front_of_talker() as (served, _):
+        other = await wire(served, MODERN)
+        with (
+            capture_logs() as lines,
+            unread(served, "GET", "/mcp/sse", {**BOTH, **TENANT}, {}) as connection,
+        ):
+            loop, found = asyncio.get_running_loop(), b""
+            while b"sessionId=" not in found or not found.endswith(b"\n"):
+                found += await loop.sock_recv(connection, 1)  # no further than the address
+            address = found.decode().split("data: ")[1].split()[0]
+            session = Wire(served, LEGACY, None, {})
+            session.session_id = ""
+            body, _ = session.request("initialize", INITIALIZE)
+            await served.http.post(address, json=body, headers=TENANT)
+            statuses = {202}
+            while statuses == {202}:  # until too much waits for the client
+                body, _ = calling(session, "echo", {"text": "x" * 200_000})
+                posted = await served.http.post(address, json=body, headers=TENANT)
+                statuses.add(posted.status_code)
+            assert "isError" not in await other.call("echo")
+            await is_let_go(connection)
+
+        async def has_no_stream() -> bool:
+            return served.facade.streams == 0
+
+        await eventually(has_no_stream)
+        assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+        assert "isError" not in await other.call("echo")

@@ -1,5 +1,0 @@
-"""A small backend that the gateway's remote connector dials: many MCP sessions over one WebSocket.
-
-``running_backend`` runs it inside a test, with faults on demand; ``python -m tests.remote_backend``
-runs it by hand.
-"""

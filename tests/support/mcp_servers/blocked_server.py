@@ -1,0 +1,51 @@
+"""A raw server that does not finish being connected to until the test says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.support.mcp_servers.raw_script import METHOD_OF_LIST, Options, Script, Seen
+from tests.support.mcp_servers.raw_tools import Fault, Json
+from tests.support.mcp_servers.raw_web import RawServer
+
+
+class HeldScript(Script):
+    """Lists nothing until it is released."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._may_list = asyncio.Event()
+
+    def release(self) -> None:
+        """Answer lists from now on, and those that wait."""
+        self._may_list.set()
+
+    async def answer(self, request: Json, seen: Seen) -> Json | Fault:
+        if request["method"] in METHOD_OF_LIST:
+            await self._may_list.wait()
+        return await super().answer(request, seen)
+
+
+class HeldServer(RawServer):
+    """Held until ``release``."""
+
+    def __init__(self, **options: Any) -> None:
+        self.held = HeldScript(Options(**options))
+        super().__init__(self.held)
+
+    def release(self) -> None:
+        """Let whoever connects finish."""
+        self.held.release()
+
+
+@asynccontextmanager
+async def running_held(**options: Any) -> AsyncIterator[HeldServer]:
+    """Serve over streamable HTTP in this event loop; ``options`` are those of Options."""
+    server = HeldServer(**options)
+    await server.start()
+    try:
+        yield server
+    finally:
+        server.release()
+        await server.stop()

@@ -1,0 +1,90 @@
+"""Tools that tell their caller something while they run: progress, log lines, changed lists."""
+
+import asyncio
+
+import mcp_types as t
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ToolsListChanged,
+)
+
+from tests.support.mcp_servers.conformance.results import Answer, said
+from tests.support.mcp_servers.conformance.rounds import Asking, Context, Round
+
+PAUSE_S = 0.05
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+async def _log(call: Round, text: str) -> None:
+    """Send a log line; in the modern era only a request that asks for logs gets them."""
+    if call.is_modern and LOG_LEVEL not in (call.context.meta or {}):
+        return
+    line = t.LoggingMessageNotificationParams(level="info", data=text)
+    await call.context.session.send_notification(
+        t.LoggingMessageNotification(params=line), call.context.request_id
+    )
+
+
+async def log_lines(call: Round) -> Answer:
+    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await _log(call, text)
+        await asyncio.sleep(PAUSE_S)
+    return said("Logged three lines")
+
+
+async def progress(call: Round) -> Answer:
+    for done in (0, 50, 100):
+        await call.context.session.report_progress(done, 100, f"{done} of 100")
+        await asyncio.sleep(PAUSE_S)
+    return said("Told of its progress three times")
+
+
+async def reconnect(call: Round) -> Answer:
+    """Close the stream of the answer where the transport can, so that it has to be resumed.
+
+    The pause lets the stream's first event out, which names where to resume.
+    """
+    if call.context.close_sse_stream is not None:
+        await asyncio.sleep(PAUSE_S)
+        await call.context.close_sse_stream()
+        await asyncio.sleep(4 * PAUSE_S)
+    return said("Answered after the stream was closed")
+
+
+class Lists:
+    """Which of the items that come and go are there; all who listen are told of a change."""
+
+    TOOL = "test_dynamic_tool"
+    PROMPT = "test_dynamic_prompt"
+
+    def __init__(self, bus: InMemorySubscriptionBus) -> None:
+        self._bus = bus
+        self.has_tool = False
+        self.has_prompt = False
+
+    async def change_tools(self, call: Round) -> Answer:
+        self.has_tool = not self.has_tool
+        await self._bus.publish(ToolsListChanged())
+        await _tell_legacy(call.context, t.ToolListChangedNotification())
+        return said("The list of tools changed")
+
+    async def change_prompts(self, call: Round) -> Answer:
+        self.has_prompt = not self.has_prompt
+        await self._bus.publish(PromptsListChanged())
+        await _tell_legacy(call.context, t.PromptListChangedNotification())
+        return said("The list of prompts changed")
+
+
+async def _tell_legacy(context: Context, notification: t.ServerNotification) -> None:
+    """Tell a caller of the legacy era on its connection's own stream; a modern one listens."""
+    if not Round(context=context).is_modern:
+        await context.session.send_notification(notification)
+
+
+TELLING: dict[str, Asking[t.CallToolResult]] = {
+    "test_tool_with_logging": log_lines,
+    "test_logging_tool": log_lines,
+    "test_tool_with_progress": progress,
+    "test_reconnection": reconnect,
+}

@@ -1,0 +1,145 @@
+"""The raw server's tools that say and ask something while they run. Standard library only."""
+
+import asyncio
+import json
+from collections import Counter
+
+from tests.support.mcp_servers.raw_tools import Behaviour, Fault, Json, RpcError, Run, Send, said
+
+
+async def say(run: Run) -> Json:
+    """Send ``messages`` as they are, with ``$token`` filled in, before the result."""
+    _send_all(run)
+    return said("said")
+
+
+async def say_late(run: Run) -> Json:
+    """Send ``messages`` when the result has been sent."""
+    asyncio.get_running_loop().call_later(0.02, _send_all, run)
+    return said("not said yet")
+
+
+def _send_all(run: Run) -> None:
+    for message in run.arguments.get("messages", []):
+        text = json.dumps(message).replace('"$token"', json.dumps(run.meta.get("progressToken")))
+        for _ in range(int(run.arguments.get("times", 1))):
+            run.send({"jsonrpc": "2.0", **json.loads(text)})
+
+
+async def ask(run: Run) -> Json | Fault:
+    """Ask the client ``times`` times at once, and give its answers; ``beside``: on another stream.
+
+    With ``withdraw`` the question is cancelled, and no answer is waited for; with ``crash`` the
+    server dies while it is open, with ``leave`` the call ends.
+    """
+    times = int(run.arguments.get("times", 1))
+    size = int(run.arguments.get("bytes", 0))
+    question: Json = {k: run.arguments[k] for k in ("method", "params") if k in run.arguments}
+    if size:
+        question = question | {"params": {"message": "x" * size}}
+    send = run.send
+    if run.arguments.get("beside"):
+        send = next(iter(run.script.listeners.values()))[0]
+    ids = [run.script.ask(question, send) for _ in range(times)]
+    if run.arguments.get("crash") or run.arguments.get("leave"):
+        await asyncio.sleep(0.1)
+        return Fault.CRASH if run.arguments.get("crash") else said("left")
+    if run.arguments.get("withdraw"):
+        await asyncio.sleep(0.1)
+        params = {"requestId": ids[0]}
+        send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        await asyncio.sleep(0.1)
+        return said("withdrawn", {"answered": run.script.asked[ids[0]].done()})
+    answers = [await run.script.asked[id_] for id_ in ids]
+    return said("the answers", {"answers": answers})
+
+
+async def ask_later(run: Run) -> Json:
+    """Ask when the call is over; ``answers_later`` has what came."""
+    question: Json = {k: run.arguments[k] for k in ("method", "params")}
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.02, lambda: run.script.later.put_nowait(run.script.ask(question, run.send)))
+    return said("asks later")
+
+
+async def answers_later(run: Run) -> Json:
+    """Wait for what ``ask_later`` asked, and give the answer."""
+    answer = await run.script.asked[await run.script.later.get()]
+    return said("the answers", {"answers": [answer]})
+
+
+async def input_(run: Run) -> Json:
+    """Ask for input ``rounds`` times in the modern way, then tell what was answered."""
+    state = run.params.get("requestState")
+    seen = json.loads(state) if state else []
+    responses = run.params.get("inputResponses")
+    seen = [*seen, responses] if responses is not None else seen
+    if len(seen) < int(run.arguments.get("rounds", 1)):
+        questions = run.arguments["questions"]
+        return {
+            "resultType": "input_required",
+            "inputRequests": questions,
+            "requestState": json.dumps(seen),
+            "x-more": {"kept": True},
+        }
+    return said("complete", {"seen": seen, "arguments": run.arguments, "meta": run.meta})
+
+
+def completed(params: Json) -> Json:
+    """Complete by telling what was asked; ``many`` values for the value ``many``."""
+    if params["argument"]["value"] == "odd":
+        return {"completion": {"values": [1]}}
+    if params["argument"]["value"] == "many":
+        return {"completion": {"values": [str(number) for number in range(150)], "total": 150}}
+    told = {key: params[key] for key in ("ref", "argument", "context") if key in params}
+    return {"completion": {"values": [json.dumps(told)], "total": 1, "hasMore": False}}
+
+
+async def touch(run: Run) -> Json:
+    """Say that a resource changed."""
+    run.script.updates.tell(str(run.arguments["uri"]), run.script.listeners)
+    return said("touched")
+
+
+class Updates:
+    """Who wants to be told of which resources."""
+
+    def __init__(self) -> None:
+        self.subscribed: Counter[str] = Counter()
+        """Those of the legacy era."""
+        self.streams: dict[object, tuple[Send, Json, list[str]]] = {}
+        """Those of the modern era, with what their messages are marked by."""
+
+    def subscribe(self, params: Json) -> Json:
+        if params["uri"] == "raw://refused":
+            raise RpcError(-32002, "Resource not found")
+        self.subscribed[params["uri"]] += 1
+        return {}
+
+    def unsubscribe(self, params: Json) -> Json:
+        self.subscribed[params["uri"]] -= 1
+        return {}
+
+    def watches(self, uri: str) -> int:
+        """Count the subscriptions to a resource, of both eras."""
+        return self.subscribed[uri] + sum(uri in uris for _, _, uris in self.streams.values())
+
+    def tell(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:
+        sends = [(send, meta) for send, meta, uris in self.streams.values() if uri in uris]
+        if self.subscribed[uri] > 0:
+            sends += [(send, meta) for send, meta in listeners.values() if not meta]
+        for send, meta in sends:
+            params = {"uri": uri} | ({"_meta": meta} if meta else {})
+            method = "notifications/resources/updated"
+            send({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+TALKING: dict[str, Behaviour] = {
+    "say": say,
+    "say_late": say_late,
+    "ask": ask,
+    "ask_later": ask_later,
+    "answers_later": answers_later,
+    "input": input_,
+    "touch": touch,
+}

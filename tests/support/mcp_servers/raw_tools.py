@@ -1,0 +1,247 @@
+"""What each tool of the raw server does. Standard library only: it has to start at once."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.support.mcp_servers.raw_script import Script
+
+Json = dict[str, Any]
+
+
+class Fault(Enum):
+    """What a transport does instead of answering."""
+
+    CRASH = "crash"
+    """Die: the process ends, or its connection is torn down."""
+    GARBAGE = "garbage"
+    """Write something that is no JSON."""
+    HALF = "half"
+    """Write half an answer, then close."""
+
+
+GARBAGE = "Traceback: this is no JSON {"
+HALF = '{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "te'
+
+Send = Callable[[Json | Fault], None]
+"""Takes one message for the client, or a fault to commit."""
+
+
+class RpcError(Exception):
+    """Becomes a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One call of a tool; ``headers`` are those of its HTTP request, lower case."""
+
+    script: "Script"
+    tool: str
+    arguments: Json
+    params: Json
+    """All of the request's."""
+    meta: Json
+    headers: Json
+    send: Send
+
+
+Behaviour = Callable[[Run], Awaitable[Any]]
+"""Gives a result, or a Fault."""
+
+
+def said(text: str, structured: object = None, **more: object) -> Json:
+    """Make a tool's result."""
+    result: Json = {"content": [{"type": "text", "text": text}], **more}
+    return result if structured is None else result | {"structuredContent": structured}
+
+
+async def identify(run: Run) -> Json:
+    """Say who was called with what; any listed tool without a behaviour of its own does it."""
+    who = {"server": run.script.options.name, "tool": run.tool, "arguments": run.arguments}
+    return said(json.dumps(who), who)
+
+
+async def echo(run: Run) -> Json:
+    return said(json.dumps(run.arguments), run.arguments)
+
+
+async def meta(run: Run) -> Json:
+    return said("the _meta", run.meta)
+
+
+async def headers(run: Run) -> Json:
+    return said("the headers", run.headers)
+
+
+async def env(run: Run) -> Json:
+    return said("the environment", {"names": sorted(os.environ)})  # noqa: TID251 - what it tells
+
+
+async def sleep(run: Run) -> Json:
+    await asyncio.sleep(float(run.arguments.get("seconds", 1)))
+    return said("slept", run.arguments)
+
+
+async def hang(run: Run) -> Json:
+    await asyncio.Event().wait()
+    raise AssertionError("never comes")
+
+
+async def cancelled_count(run: Run) -> Json:
+    counts = {"count": run.script.cancelled_count, "running": run.script.running_count - 1}
+    return said(str(run.script.cancelled_count), counts)
+
+
+async def count(run: Run) -> Json:
+    return said(str(run.script.calls[run.tool]), {"count": run.script.calls[run.tool]})
+
+
+async def count_then_crash(run: Run) -> Json | Fault:
+    """Count, and die at the first call; for "not executed twice" read ``calls`` in process."""
+    return Fault.CRASH if run.script.calls[run.tool] == 1 else await count(run)
+
+
+async def big(run: Run) -> Json:
+    return said("x" * int(run.arguments.get("bytes", 1000)))
+
+
+async def big_image(run: Run) -> Json:
+    image = {"type": "image", "mimeType": "image/png", "data": "A" * int(run.arguments["bytes"])}
+    return {"content": [image]}
+
+
+async def flood(run: Run) -> Json:
+    for _ in range(int(run.arguments.get("count", 1000))):
+        run.script.notify_list_changed()
+    return said("flooded")
+
+
+async def progress(run: Run) -> Json:
+    for step in (1, 2):
+        params = {"progressToken": run.meta.get("progressToken"), "progress": step, "total": 2}
+        run.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    return said("done")
+
+
+async def error(run: Run) -> Json:
+    raise RpcError(
+        int(run.arguments.get("code", -32050)), str(run.arguments.get("message", "It broke."))
+    )
+
+
+async def is_error(run: Run) -> Json:
+    return said("it went wrong", {"why": "asked to"}, isError=True)
+
+
+async def no_type(run: Run) -> Json:
+    image = {"data": "aGk=", "mimeType": "image/png"}
+    return {"content": [{"text": "hello world"}, image]}
+
+
+async def undecodable(run: Run) -> Json:
+    """Give what no tools/call may: by default a result without ``content``."""
+    result = run.arguments.get("result", {"answer": 42})
+    return result if isinstance(result, dict) else {"content": result}
+
+
+async def bare(run: Run) -> Any:
+    """Give any JSON as the whole result."""
+    return run.arguments["result"]
+
+
+async def tools_swap(run: Run) -> Json:
+    """Turn the tool ``swapped`` on or off, and say that the list changed."""
+    run.script.swap("swapped")
+    return said(", ".join(run.script.tools))
+
+
+async def crash(run: Run) -> Fault:
+    return Fault.CRASH
+
+
+async def garbage(run: Run) -> Fault:
+    return Fault.GARBAGE
+
+
+async def half(run: Run) -> Fault:
+    return Fault.HALF
+
+
+NUMBER = {"type": "number"}
+READ_ONLY = {"readOnlyHint": True}
+
+BEHAVIOURS: dict[str, Behaviour] = {
+    "whoami": identify,
+    "echo": echo,
+    "meta": meta,
+    "headers": headers,
+    "env": env,
+    "sleep": sleep,
+    "hang": hang,
+    "hang_safe": hang,
+    "cancelled_count": cancelled_count,
+    "counter": count,
+    "counter_safe": count,
+    "counter_crash": count_then_crash,
+    "counter_crash_safe": count_then_crash,
+    "big": big,
+    "big_image": big_image,
+    "flood": flood,
+    "progress": progress,
+    "error": error,
+    "is_error": is_error,
+    "no_type": no_type,
+    "undecodable": undecodable,
+    "bare": bare,
+    "bare_typed": bare,
+    "tools_swap": tools_swap,
+    "crash": crash,
+    "crash_safe": crash,
+    "garbage": garbage,
+    "half": half,
+}
+PROPERTIES: dict[str, Json] = {
+    "echo": {"text": {"type": "string"}},
+    "sleep": {"seconds": NUMBER},
+    "big": {"bytes": NUMBER},
+    "big_image": {"bytes": NUMBER},
+    "flood": {"count": NUMBER},
+    "error": {"code": NUMBER, "message": {"type": "string"}},
+    "undecodable": {"result": {}},
+    "bare": {"result": {}},
+    "bare_typed": {"result": {}},
+}
+OWN_ITEMS: dict[str, list[Json]] = {
+    "prompts": [
+        {"name": "greet", "arguments": [{"name": "name", "required": True}]},
+        {"name": "plain"},
+    ],
+    "resources": [{"uri": "raw://text", "name": "text", "mimeType": "text/plain"}],
+    "resourceTemplates": [{"uriTemplate": "raw://item/{id}", "name": "item"}],
+}
+"""What it lists beside tools."""
+
+REQUIRED = {"sleep": ["seconds"], "big_image": ["bytes"]}
+
+
+def descriptor(name: str) -> Json:
+    """Describe a tool as tools/list shows it.
+
+    Those named ``…_safe`` may be called again, those named ``…_typed`` promise an object.
+    """
+    schema: Json = {"type": "object", "properties": PROPERTIES.get(name, {})}
+    if name in REQUIRED:
+        schema["required"] = REQUIRED[name]
+    tool: Json = {"name": name, "description": f"Does {name}.", "inputSchema": schema}
+    if name.endswith("_typed"):
+        tool["outputSchema"] = {"type": "object"}
+    return tool | ({"annotations": READ_ONLY} if name.endswith("_safe") else {})

@@ -1,0 +1,213 @@
+"""The raw server over streamable HTTP, legacy SSE and WebSocket, in process or as a program."""
+
+import asyncio
+import json
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler
+
+from tests.support.mcp_servers.raw_duplex import Conversation
+from tests.support.mcp_servers.raw_http import StreamableHttp
+from tests.support.mcp_servers.raw_output import Crash, Outbox, commit, event_stream, headers_of
+from tests.support.mcp_servers.raw_script import Options, Script, die
+from tests.support.mcp_servers.raw_tools import GARBAGE, HALF, Fault, Json
+
+TRANSPORTS = {"http": "streamable-http", "sse": "sse", "ws": "websocket"}
+PATH = "/mcp"
+MOVED_PATH = "/moved"
+"""Where the server is as well."""
+HALF_FRAME = b"\x81\x7e" + (1000).to_bytes(2, "big") + HALF.encode()
+"""A text frame that announces 1000 bytes and has fewer."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+class RawServer:
+    """One server on 127.0.0.1 and the test's hold on it; it keeps its port when restarted.
+
+    ``crash`` is what a crash does beside tearing down the connection.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        transport: str = "http",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        crash: Crash = lambda: None,
+    ) -> None:
+        self.script = script
+        self.transport = transport
+        self.port = port
+        self._host = host
+        self._tls = tls
+        self._crash = crash
+        self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
+        """Answers a request that the server itself is not to see."""
+        self._runner: web.AppRunner | None = None
+        self._http = StreamableHttp(script, crash)
+        self._streams: dict[str, Conversation] = {}
+        """The open event streams of the legacy SSE transport."""
+
+    @property
+    def url(self) -> str:
+        scheme = ("ws" if self.transport == "ws" else "http") + ("s" if self._tls else "")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{host}:{self.port}{PATH}"
+
+    @property
+    def entry(self) -> Json:
+        """The server's entry in mcp.json."""
+        return {"transport": TRANSPORTS[self.transport], "url": self.url}
+
+    @property
+    def connection_count(self) -> int:
+        """How many TCP connections are open."""
+        server = None if self._runner is None else self._runner.server
+        return 0 if server is None else len(server.connections)
+
+    async def start(self) -> None:
+        @web.middleware
+        async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return self.instead(request) or await handler(request)
+
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[instead])
+        for path in (PATH, MOVED_PATH):
+            app.router.add_routes(self._routes(path))
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self.port, ssl_context=self._tls).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Vanish, as a killed process does: every connection is torn down."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            for site in list(runner.sites):
+                await site.stop()
+            _abort_all(runner)
+            await runner.cleanup()
+        self.lose_sessions()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    def lose_sessions(self) -> None:
+        """Forget every session; who comes with one gets 404."""
+        self._http.sessions.clear()
+        self._streams.clear()
+
+    def drop_connections(self) -> None:
+        """Tear down every connection, and go on serving."""
+        if self._runner is not None:
+            _abort_all(self._runner)
+
+    def _routes(self, path: str) -> list[web.RouteDef]:
+        match self.transport:
+            case "sse":
+                message = web.post(f"{path}/message", self._sse_message)
+                return [web.get(path, self._sse, allow_head=False), message]
+            case "ws":
+                return [web.get(path, self._websocket, allow_head=False)]
+        return [
+            web.post(path, self._http.post),
+            web.get(path, self._http.get, allow_head=False),
+            web.delete(path, self._http.delete),
+        ]
+
+    # Legacy HTTP+SSE
+
+    async def _sse(self, request: web.Request) -> web.StreamResponse:
+        session_id, outbox = uuid.uuid4().hex, Outbox()
+        first = f"event: endpoint\ndata: {PATH}/message?sessionId={session_id}\n\n"
+        async with asyncio.TaskGroup() as tasks:
+            conversation = Conversation(self.script, tasks, outbox.put_nowait, headers_of(request))
+            self._streams[session_id] = conversation
+            try:
+                return await event_stream(request, outbox, self._crash, headers={}, first=first)
+            finally:
+                self._streams.pop(session_id, None)
+                conversation.close()
+
+    async def _sse_message(self, request: web.Request) -> web.Response:
+        conversation = self._streams.get(request.query.get("sessionId", ""))
+        if conversation is None:
+            return web.Response(status=404 if "sessionId" in request.query else 400)
+        conversation.take(await request.read())
+        return web.Response(status=202, text="Accepted")
+
+    # WebSocket
+
+    async def _websocket(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=("mcp",), max_msg_size=0, timeout=0.1)
+        await socket.prepare(request)
+        outbox: Outbox = asyncio.Queue()
+        async with asyncio.TaskGroup() as tasks:
+            conversation = Conversation(self.script, tasks, outbox.put_nowait, headers_of(request))
+            writer = tasks.create_task(self._send_all(request, socket, outbox))
+            try:
+                async for message in socket:
+                    if message.type == WSMsgType.TEXT:
+                        conversation.take(message.data)
+            finally:
+                conversation.close()
+                writer.cancel()
+        return socket
+
+    async def _send_all(
+        self, request: web.Request, socket: web.WebSocketResponse, outbox: Outbox
+    ) -> None:
+        while (item := await outbox.get()) is not None:
+            if item is Fault.GARBAGE:
+                await socket.send_str(GARBAGE)
+            elif isinstance(item, Fault):
+                await commit(item, request, self._crash, HALF_FRAME, partial(_write, request))
+            else:
+                await socket.send_str(json.dumps(item))
+
+
+async def _write(request: web.Request, data: bytes) -> None:
+    if isinstance(request.transport, asyncio.Transport):
+        request.transport.write(data)
+
+
+def _abort_all(runner: web.AppRunner) -> None:
+    for connection in [] if runner.server is None else runner.server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()
+
+
+@asynccontextmanager
+async def running_raw(
+    transport: str = "http",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    **options: Any,
+) -> AsyncIterator[RawServer]:
+    """Serve in this event loop; ``options`` are those of Options."""
+    server = RawServer(Script(Options(**options)), transport, host=host, port=port, tls=tls)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def serve(script: Script, transport: str, host: str, port: int) -> None:
+    """Serve as a program until a signal ends it; prints the URL as its first line."""
+    server = RawServer(script, transport, host=host, port=port, crash=die)
+    await server.start()
+    print(server.url, flush=True)  # noqa: T201 - read by who started it
+    await asyncio.Event().wait()

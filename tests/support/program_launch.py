@@ -1,0 +1,160 @@
+"""Starts ``mcp-tools-proxy`` as a process of its own: a fork, or a fresh interpreter.
+
+A fork has its own arguments, environment, folder, streams, signals and end, as what a shell starts;
+only the imports, over a second of CPU each time, are done once for each worker of the tests.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from tests.support import fork_server
+from tests.support.bounds import BOUND_S
+from tests.support.fork_server import PROGRAM
+
+ROOT = Path(__file__).parents[2]
+CLEAN = {"PATH": "/usr/bin:/bin"}
+
+
+class Fork:
+    """A forked program; what it has of ``subprocess.Popen`` is the same."""
+
+    def __init__(self, keeper: socket.socket, pipes: Sequence[IO[bytes] | None]) -> None:
+        self.stdin, self.stdout, self.stderr = pipes
+        self.returncode: int | None = None
+        self._keeper = keeper
+        self._lines = keeper.makefile("rb")
+        self.pid = int(self._lines.readline())
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float = BOUND_S) -> int:
+        """Return the exit code. Raises TimeoutExpired."""
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(PROGRAM, timeout)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout_s: float) -> int | None:
+        if self.returncode is None and select.select([self._keeper], [], [], timeout_s)[0]:
+            self.returncode = os.waitstatus_to_exitcode(int(self._lines.readline()))
+            self._lines.close()
+            self._keeper.close()
+        return self.returncode
+
+
+Process = Fork | subprocess.Popen[bytes]
+
+
+def launch(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    streams: tuple[int | None, int | None, int | None] = (None, None, None),
+    fresh: bool = False,
+) -> Process:
+    """Start the program in ``folder``; its three ``streams`` are as ``subprocess.Popen``'s.
+
+    With ``fresh`` an interpreter of its own imports it, for tests of what that may break.
+    """
+    environment = CLEAN | dict(environment or {})
+    if fresh:
+        stdin, stdout, stderr = streams
+        return subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", PROGRAM, *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    request = {"arguments": [*arguments], "folder": str(folder), "environment": environment}
+    opened = [_open(number, chosen) for number, chosen in enumerate(streams)]
+    ours, keeper = socket.socketpair()
+    with keeper:
+        socket.send_fds(
+            _forking().channel,
+            [json.dumps(request).encode()],
+            [*(stream.descriptor for stream in opened), keeper.fileno()],
+        )
+    for stream in opened:
+        if stream.is_new:
+            os.close(stream.descriptor)
+    return Fork(ours, [stream.pipe for stream in opened])
+
+
+def run(
+    folder: Path, *arguments: str, fresh: bool = False, **environment: str
+) -> tuple[int, str, str]:
+    """Run the program to its end; return its exit code, stdout and stderr."""
+    files = folder / "stdout.txt", folder / "stderr.txt"
+    with files[0].open("wb") as out, files[1].open("wb") as err:
+        streams = (subprocess.DEVNULL, out.fileno(), err.fileno())
+        process = launch(arguments, folder, environment, streams=streams, fresh=fresh)
+    try:
+        code = process.wait(BOUND_S)
+    finally:
+        process.kill()
+    printed, complained = (file.read_text(encoding="utf-8") for file in files)
+    return code, printed, complained
+
+
+class _Stream(NamedTuple):
+    """A descriptor for the program, and our end where it is a pipe."""
+
+    descriptor: int
+    is_new: bool = True
+    pipe: IO[bytes] | None = None
+
+
+def _open(number: int, chosen: int | None) -> _Stream:
+    if chosen == subprocess.DEVNULL:
+        return _Stream(os.open(os.devnull, os.O_RDWR))
+    if chosen != subprocess.PIPE:
+        return _Stream(number if chosen is None else chosen, is_new=False)
+    reading, writing = os.pipe()
+    if number == 0:
+        return _Stream(reading, pipe=os.fdopen(writing, "wb"))
+    return _Stream(writing, pipe=os.fdopen(reading, "rb"))
+
+
+class _Forking(NamedTuple):
+    """The interpreter that forks, and the way to ask it."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+
+
+@lru_cache(maxsize=1)
+def _forking() -> _Forking:
+    """Start the interpreter that forks, once; it ends when this process does."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", fork_server.__name__, str(theirs.fileno())],
+            cwd=ROOT,
+            env=CLEAN,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
+    return _Forking(process, ours)

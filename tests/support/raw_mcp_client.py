@@ -1,0 +1,143 @@
+"""The facade's wire in both eras, message by message, with nothing between that could mend it."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import httpx
+
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_endpoint import (
+    BOTH,
+    ENVELOPE,
+    INITIALIZE,
+    LEGACY,
+    MODERN,
+    TENANT,
+    Served,
+    serving,
+)
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+
+ERAS = (MODERN, LEGACY)
+PREFIX = "io.github.mcp-tools-proxy/"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_ids = itertools.count(100)
+
+
+@asynccontextmanager
+async def in_front_of_one(
+    tools: tuple[str, ...], *, config: Mapping[str, Any] | None = None, **options: Any
+) -> AsyncIterator[tuple[Served, RawServer]]:
+    """Serve ``whoami``, ``tools`` and all prompts and resources of one raw server, ``s1``."""
+    settings = options.pop("settings", {})
+    async with running_raw(**options) as server:
+        preset = make_preset(tools=[("s1", tool) for tool in ("whoami", *tools)])
+        entry = {**server.entry, **(config or {})}
+        async with serving(
+            config=Config(servers={"s1": entry}, presets=[preset]), **settings
+        ) as served:
+            yield served, server
+
+
+class Wire:
+    """One client: a session of the older eras, or requests of the newer one."""
+
+    def __init__(self, served: Served, era: str, session_id: str | None, declared: Json) -> None:
+        self.era = era
+        self.session_id = session_id
+        self._served = served
+        self._declared = declared
+
+    def request(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
+        """Make a request's body and headers."""
+        headers = {**BOTH, **TENANT}
+        if self.session_id is not None:
+            headers["Mcp-Session-Id"] = self.session_id
+        else:
+            own_meta = params.get("_meta") or {}
+            params = {**params, "_meta": {**ENVELOPE, CAPABILITIES: self._declared, **own_meta}}
+            headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+            name = params.get("uri") if method == "resources/read" else params.get("name")
+            if name is not None:
+                headers["Mcp-Name"] = name
+        return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}, headers
+
+    async def ask(self, method: str, params: Json | None = None) -> Json:
+        """Send a request and give the message that answers it."""
+        body, headers = self.request(method, params or {})
+        response = await self._served.http.post("/mcp", json=body, headers=headers)
+        if not response.headers["content-type"].startswith("text/event-stream"):
+            message: Json = response.json()
+            return message
+        *_, last = [m for line in response.text.split("\n") if (m := _message_in(line))]
+        return last
+
+    async def call(self, tool: str, arguments: Json | None = None, **params: Any) -> Json:
+        """Call a tool of s1 and give its result."""
+        name = {"name": f"s1:{tool}", "arguments": arguments or {}}
+        message = await self.ask("tools/call", {**name, **params})
+        result: Json = message["result"]
+        return result
+
+    @asynccontextmanager
+    async def stream(self, method: str, params: Json) -> AsyncIterator[AsyncIterator[Json]]:
+        """Send a request and give the messages of the stream that answers it, as they come."""
+        body, headers = self.request(method, params)
+        async with (
+            self._served.http.stream("POST", "/mcp", json=body, headers=headers) as response,
+            aclosing(messages_of(response)) as messages,
+        ):
+            yield messages
+
+    async def tell(self, body: Json) -> None:
+        """Send a notification, or the answer to a question of the gateway's."""
+        _, headers = self.request("", {})
+        told = await self._served.http.post(
+            "/mcp", json={"jsonrpc": "2.0", **body}, headers=headers
+        )
+        assert told.status_code == 202, told.text
+
+
+async def wire(served: Served, era: str, **declared: Any) -> Wire:
+    """Connect; ``declared`` are the client's capabilities."""
+    if era == MODERN:
+        return Wire(served, era, None, declared)
+    params = {**INITIALIZE, "capabilities": declared}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    begun = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
+    connected = Wire(served, era, begun.headers["mcp-session-id"], declared)
+    await connected.tell({"method": "notifications/initialized"})
+    return connected
+
+
+async def messages_of(response: httpx.Response) -> AsyncGenerator[Json]:
+    """Give the messages of a stream, or the one of a body. No line ends at U+2028, says SSE."""
+    rest = ""
+    async with asyncio.timeout(BOUND_S):
+        async for text in response.aiter_text():
+            *lines, rest = (rest + text).split("\n")
+            for line in lines:
+                if message := _message_in(line):
+                    yield message
+    if message := _message_in(rest):
+        yield message
+
+
+def _message_in(line: str) -> Json | None:
+    data = line.strip("\r").removeprefix("data: ")
+    return json.loads(data) if data.startswith("{") else None
+
+
+def theirs(result: Json) -> Json:
+    """Leave of a result what its server said: not the era's envelope, nor what is marked ours."""
+    meta = {k: v for k, v in result.get("_meta", {}).items() if not k.startswith(PREFIX)}
+    meta.pop("io.modelcontextprotocol/serverInfo", None)
+    left = {
+        k: v for k, v in result.items() if k not in ("resultType", "_meta", "ttlMs", "cacheScope")
+    }
+    return left | ({"_meta": meta} if meta else {})

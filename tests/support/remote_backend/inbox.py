@@ -1,0 +1,42 @@
+"""What arrives from gateways: recorded raw, and given to the session that it is for."""
+
+import json
+from collections import deque
+from collections.abc import Callable
+
+from tests.support.remote_backend.session import Json
+
+KEPT = 10_000
+Take = Callable[[Json], None]
+
+
+class Inbox:
+    """Takes frames; ``takers`` are the known sessions by their identifiers."""
+
+    def __init__(self) -> None:
+        self.frames: deque[str | bytes] = deque(maxlen=KEPT)
+        self.strays: deque[str | bytes] = deque(maxlen=KEPT)
+        self.takers: dict[str, Take] = {}
+        self.count = 0
+
+    def take(self, data: str | bytes) -> None:
+        self.count += 1
+        self.frames.append(data)
+        session_identifier, message = parts_of(data)
+        take = self.takers.get(session_identifier)
+        if take is None or message is None:
+            self.strays.append(data)
+        else:
+            take(message)
+
+
+def parts_of(data: str | bytes) -> tuple[str, Json | None]:
+    """Give a frame's session identifier and message; of what is no envelope "" and None."""
+    try:
+        frame = json.loads(data) if isinstance(data, str) else None
+    except ValueError:
+        return "", None
+    match frame:
+        case {"session_identifier": str(identifier), "message": dict(message)}:
+            return identifier, message
+    return "", None

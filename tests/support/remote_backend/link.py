@@ -1,0 +1,120 @@
+"""One gateway's live WebSocket, and the faults that can be committed on it."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from tests.support.remote_backend.handshakes import Handshake
+from tests.support.remote_backend.waits import bounded
+
+CLOSING_TIMEOUT_S = 1.0
+"""How long a gateway has to answer a close frame."""
+
+
+def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocketResponse:
+    """Make a WebSocket that leaves pings to the link; a limit of 0 is none."""
+    return web.WebSocketResponse(
+        protocols=protocols,
+        max_msg_size=max_frame_bytes,
+        timeout=CLOSING_TIMEOUT_S,
+        autoping=False,
+        compress=False,
+    )
+
+
+class Link:
+    """What is up from a handshake until either side ends it; ``gone`` is told when that is."""
+
+    def __init__(
+        self,
+        handshake: Handshake,
+        socket: web.WebSocketResponse,
+        transport: asyncio.Transport,
+        gone: Callable[["Link"], None],
+    ) -> None:
+        self.handshake = handshake
+        self.socket = socket
+        self.is_up = True
+        self.pings = 0
+        """How many pings arrived."""
+        self._transport = transport
+        self._gone = gone
+        self._is_half_open = False
+
+    @property
+    def server_identifier(self) -> str:
+        return self.handshake.server_identifier
+
+    @property
+    def close_code(self) -> int | None:
+        """The code of the gateway's close frame, None or 1006 when it sent none."""
+        return self.socket.close_code
+
+    async def send_raw(self, text: str) -> None:
+        """Send a text frame that may be anything; waits while the gateway does not read.
+
+        ConnectionError when the link is ending.
+        """
+        if not self._is_half_open:
+            async with bounded("the gateway reads what is sent"):
+                await self.socket.send_str(text)
+
+    async def send_binary(self, data: bytes) -> None:
+        """Send a binary frame, in the same way."""
+        if not self._is_half_open:
+            async with bounded("the gateway reads what is sent"):
+                await self.socket.send_bytes(data)
+
+    def write(self, data: bytes) -> None:
+        """Write bytes as they are, be they a frame, many, or none."""
+        self._transport.write(data)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was written and the system does not take, since the gateway does not read."""
+        return self._transport.get_write_buffer_size()
+
+    async def pong(self, data: bytes) -> None:
+        self.pings += 1
+        if not self._is_half_open:
+            await self.socket.pong(data)
+
+    def stop_reading(self) -> None:
+        """Read nothing, so that TCP backs up to the gateway."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def half_open(self) -> None:
+        """Be a peer that vanished without a word: nothing is read, answered or written any more.
+
+        It stays among the gateways until the same identifier connects again, as at a real relay.
+        """
+        self._is_half_open = True
+        self.stop_reading()
+
+    def drop(self) -> None:
+        """Abort the TCP connection, without a close frame."""
+        self.leave()
+        self._transport.abort()
+
+    def hang_up(self) -> None:
+        """Close the TCP connection once all is written, without a close frame."""
+        self.leave()
+        self._transport.close()
+
+    async def close(self, code: int = 1001, reason: str = "") -> None:
+        """Send a close frame and wait a moment for the gateway's."""
+        self.leave()
+        if self._is_half_open:
+            self._transport.abort()
+        else:
+            await self.socket.close(code=code, message=reason.encode())
+
+    def leave(self) -> None:
+        """Count as up no more."""
+        if self.is_up:
+            self.is_up = False
+            self._gone(self)

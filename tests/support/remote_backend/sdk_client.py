@@ -1,0 +1,56 @@
+"""The SDK's own client over one session of the backend."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as t
+from mcp.shared.message import SessionMessage
+
+from tests.support.remote_backend.session import Json
+
+LEAVING_S = 1.0
+"""How long a client that ends has to say its last word."""
+
+
+class ClientStreams:
+    """A transport of the SDK's client: what it writes is sent, what is taken it reads."""
+
+    def __init__(self, send: Callable[[Json], Awaitable[None]]) -> None:
+        self._send = send
+        self._to_client, self._reads = anyio.create_memory_object_stream[
+            SessionMessage | Exception
+        ](1_000_000)
+
+    def take(self, message: Json) -> None:
+        """Take a message that came for it; what is no JSON-RPC is an exception to the client."""
+        try:
+            parsed = t.jsonrpc_message_adapter.validate_python(message, by_name=False)
+        except ValueError as error:
+            self._to_client.send_nowait(error)
+        else:
+            self._to_client.send_nowait(SessionMessage(parsed))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Give the streams; the SDK's own types of them are private, thus Any."""
+        writes, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+
+        async def send_all() -> None:
+            async for item in from_client:
+                await self._send(
+                    item.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                )
+
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+            for end in (self._to_client, self._reads, writes, from_client):
+                stack.push_async_callback(end.aclose)
+            sending = tasks.create_task(send_all())
+            try:
+                yield self._reads, writes
+            finally:
+                await writes.aclose()
+                await asyncio.wait({sending}, timeout=LEAVING_S)
+                sending.cancel()

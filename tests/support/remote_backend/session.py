@@ -1,0 +1,105 @@
+"""One MCP session of the backend: it outlives links, and says exactly what it is told to say."""
+
+import asyncio
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tests.support.remote_backend.waits import bounded
+
+Json = dict[str, Any]
+Send = Callable[[str, object], Awaitable[None]]
+"""Sends a message in the session of an identifier."""
+
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "backend", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""``_meta`` of every request of the newer era."""
+KEPT = 10_000
+
+
+class Session:
+    """Made by ``Backend.session``; request ids count from 1 in each, so all have the same."""
+
+    def __init__(self, identifier: str | None, era: str, send: Send) -> None:
+        self.identifier = identifier or str(uuid.uuid4())
+        self.era = era
+        self.messages: deque[Json] = deque(maxlen=KEPT)
+        """All that came, in order."""
+        self._send = send
+        self._ids = itertools.count(1)
+        self._asked: dict[object, asyncio.Future[Json]] = {}
+        self._others: asyncio.Queue[Json] = asyncio.Queue()
+
+    async def send(self, message: object) -> None:
+        """Send any JSON as ``message``; waits for a link when there is none."""
+        await self._send(self.identifier, message)
+
+    async def receive(self) -> Json:
+        """Give the next message that answers no ``ask``."""
+        async with bounded(f"a message in session {self.identifier}"):
+            return await self._others.get()
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, era: str | None = None
+    ) -> Json:
+        """Send a request and give the message that answers it, be it a result or an error."""
+        request_id = next(self._ids)
+        params = dict(params or {})
+        if (era or self.era) == MODERN:
+            params["_meta"] = ENVELOPE | params.get("_meta", {})
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._asked[request_id] = answer
+        try:
+            async with bounded(f"an answer to {method} in session {self.identifier}"):
+                await self.send(
+                    {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+                )
+                return await answer
+        finally:
+            del self._asked[request_id]
+
+    async def result(self, method: str, params: Mapping[str, Any] | None = None) -> Json:
+        """Ask what has to succeed, and give its result."""
+        message = await self.ask(method, params)
+        assert "result" in message, message
+        result: Json = message["result"]
+        return result
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, **params: Any
+    ) -> Json:
+        """Call a tool and give its result."""
+        return await self.result(
+            "tools/call", {"name": tool, "arguments": dict(arguments or {}), **params}
+        )
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        note: Json = {"jsonrpc": "2.0", "method": method}
+        await self.send(note if params is None else note | {"params": dict(params)})
+
+    async def initialize(self, **capabilities: Any) -> Json:
+        """Begin as a client of the older eras does, and give the server's result."""
+        self.era = LEGACY
+        client = {"name": "backend", "version": "1"}
+        begun = await self.result(
+            "initialize",
+            {"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": client},
+        )
+        await self.notify("notifications/initialized")
+        return begun
+
+    def take(self, message: Json) -> None:
+        """Take a message that came for it."""
+        self.messages.append(message)
+        answer = None if "method" in message else self._asked.get(message.get("id"))
+        if answer is None:
+            self._others.put_nowait(message)
+        elif not answer.done():
+            answer.set_result(message)

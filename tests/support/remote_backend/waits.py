@@ -1,0 +1,36 @@
+"""Bounded waits: for an answer, or for something to become true."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.support.bounds import BOUND_S
+
+
+@asynccontextmanager
+async def bounded(what: str, bound_s: float | None = BOUND_S) -> AsyncIterator[None]:
+    """Fail with words when what is inside takes longer than ``bound_s``; None is no bound."""
+    limit = asyncio.timeout(bound_s)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if limit.expired():
+            raise AssertionError(f"never: {what}") from None
+        raise
+
+
+class Changes:
+    """Wakes who waits for something to become true, whenever something changed."""
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+
+    def tell(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait without a bound; what ``holds`` reads has to be told when it changes."""
+        while not holds():
+            await self._next.wait()

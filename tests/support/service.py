@@ -1,0 +1,155 @@
+"""The whole service in process, over ASGI: the public seam of most tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+from fastapi import FastAPI
+
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.settings.settings import Settings
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config
+
+EXECUTE = "/internal/mcp/execute"
+BATCH = "/internal/mcp/execute/batch"
+TOOLS = "/internal/mcp/tools"
+PROMPTS = "/internal/mcp/prompts"
+RESOURCES = "/internal/mcp/resources"
+SERVERS = "/internal/mcp/servers"
+REMOTE = "/internal/mcp/remote"
+PRESETS = "/internal/mcp/presets"
+ACTIVE = "/internal/mcp/presets/active"
+READY = "/health/ready"
+
+CONFIG_DIR = Path("config")
+"""The setting's default, in the test's own folder."""
+
+
+Envelope = dict[str, Any]
+"""An envelope as JSON; Any, since each test knows the shape that it asks for."""
+
+
+class Service:
+    """A started service and a client of it."""
+
+    def __init__(self, app: FastAPI, client: httpx.AsyncClient) -> None:
+        self.app = app
+        self.http = client
+
+    @property
+    def gateway(self) -> Gateway:
+        """The objects behind the routes."""
+        return cast("Gateway", self.app.state.gateway)
+
+    async def execute(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        tenant_id: str = "tenant_1",
+        **top_level: object,
+    ) -> Envelope:
+        """Run one tool and give its envelope, whatever the status."""
+        response = await self.http.post(
+            EXECUTE, json=request_of(tool_name, arguments, tenant_id=tenant_id, **top_level)
+        )
+        return cast("Envelope", response.json())
+
+    async def get(self, path: str, **query: str) -> Envelope:
+        """GET a route and give its JSON, whatever the status."""
+        return cast("Envelope", (await self.http.get(path, params=query)).json())
+
+    async def listed(self) -> list[str]:
+        """Name the downstream tools that are listed."""
+        tools = (await self.get(TOOLS))["tools"]
+        return [tool["name"] for tool in tools if ":" in tool["name"]]
+
+    async def discovered(self) -> None:
+        """Wait until every server was connected to, or could not be, and the registry knows."""
+        await self.gateway.pool.wait_first_attempts(BOUND_S)
+
+    async def result(
+        self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
+    ) -> Envelope:
+        """Run one tool that has to succeed and give its result."""
+        envelope = await self.execute(tool_name, arguments, **context)
+        assert envelope["status"] == "ok", envelope
+        return cast("Envelope", envelope["result"])
+
+    async def code(
+        self, tool_name: str, arguments: Mapping[str, object] | None = None, **context: Any
+    ) -> str:
+        """Run one tool and give its error code, or "OK"."""
+        envelope = await self.execute(tool_name, arguments, **context)
+        return "OK" if envelope["status"] == "ok" else cast("str", envelope["error"]["code"])
+
+
+def request_of(
+    tool_name: str,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    tenant_id: str = "tenant_1",
+    **top_level: object,
+) -> dict[str, object]:
+    """Make an execute request's body."""
+    return {
+        "tool_name": tool_name,
+        "arguments": dict(arguments or {}),
+        "user": {"user_id": "user_1", "tenant_id": tenant_id},
+        **top_level,
+    }
+
+
+@asynccontextmanager
+async def running(
+    *documents: Document,
+    retrieval_transport: httpx.AsyncBaseTransport | None = None,
+    unlimited: bool = True,
+    config: Config | None = None,
+    discovered: bool = True,
+    **settings: object,
+) -> AsyncIterator[Service]:
+    """Start the service with ``documents`` beside the seed one.
+
+    ``unlimited`` turns the budgets off, for tests that are not about them. ``config`` is written
+    into the test's own folder; with ``discovered`` the service is given once it tried each server.
+    """
+    if config is not None:
+        config.write(CONFIG_DIR)
+    if unlimited:
+        budgets = ("calls", "tokens", "tenant_calls", "tenant_tokens")
+        settings = {f"rate_limit_{name}": 0 for name in budgets} | settings
+    app = create_app(Settings.model_validate(settings), retrieval_transport=retrieval_transport)
+    async with app.router.lifespan_context(app):
+        service = Service(app, client_of(app))
+        put_all(service, documents)
+        async with service.http:
+            if config is not None and discovered:
+                await service.discovered()
+            yield service
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it is true, at most BOUND_S."""
+    async with asyncio.timeout(BOUND_S):
+        while not await condition():  # noqa: ASYNC110 - asked over HTTP, nobody tells
+            await asyncio.sleep(0.01)
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    """Make a client that calls ``app`` in process."""
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://localhost"
+    )
+
+
+def put_all(service: Service, documents: Iterable[Document]) -> None:
+    """Give the service's repository documents."""
+    for document in documents:
+        service.gateway.repository.put(document)

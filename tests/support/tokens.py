@@ -1,0 +1,80 @@
+"""Tokens of two tenants for the service under test, in a file or signed by an issuer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import Principal
+from tests.support.signing import AUDIENCE, ISSUER, key_set, make_key
+
+KEY = make_key("ES256")
+TOKENS_FILE = Path("tokens.jsonl")
+JWKS_FILE = Path("jwks.json")
+ADMIN_ROLE = "ops"
+
+Settings = dict[str, Any]
+
+
+def token_settings() -> Settings:
+    """Give the settings of auth_mode token."""
+    return {"auth_mode": "token", "tokens_file": TOKENS_FILE}
+
+
+def jwt_settings() -> Settings:
+    """Write the issuer's keys and give the settings of auth_mode jwt."""
+    JWKS_FILE.write_bytes(key_set(KEY))
+    return {
+        "auth_mode": "jwt",
+        "jwt_issuer": ISSUER,
+        "jwt_audience": (AUDIENCE,),
+        "jwt_jwks_file": JWKS_FILE,
+        "jwt_admin_role": ADMIN_ROLE,
+    }
+
+
+def file_token(
+    *,
+    tenant: str | None = "tenant_1",
+    user: str | None = None,
+    agents: tuple[str, ...] | None = None,
+    admin: bool = False,
+) -> str:
+    """Put a token into the file."""
+    principal = Principal(
+        tenant_id=tenant,
+        user_id=user,
+        agents=None if agents is None else frozenset(agents),
+        is_admin=admin,
+    )
+    token, _ = add_token(TOKENS_FILE, principal)
+    return token
+
+
+def signed_token(
+    *,
+    tenant: str | None = "tenant_1",
+    user: str | None = None,
+    agents: tuple[str, ...] | None = None,
+    admin: bool = False,
+) -> str:
+    """Sign a token."""
+    return KEY.sign(
+        tenant_id=tenant or ...,
+        sub=user or ...,
+        agents=... if agents is None else list(agents),
+        roles=[ADMIN_ROLE] if admin else ...,
+    )
+
+
+def bearer(token: str, **more: str) -> dict[str, str]:
+    """Give the header that carries the token, and ``more``."""
+    return {"Authorization": f"Bearer {token}", **more}
+
+
+MakeToken = Callable[..., str]
+MODES: dict[str, tuple[Callable[[], Settings], MakeToken]] = {
+    "token": (token_settings, file_token),
+    "jwt": (jwt_settings, signed_token),
+}
+"""For each auth_mode that asks for tokens its settings, and what makes a token."""

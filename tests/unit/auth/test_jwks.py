@@ -1,0 +1,115 @@
+"""Key sets: only public signing keys, each under its own algorithms."""
+
+import base64
+import json
+
+import pytest
+
+from mcp_tools_proxy.auth.jwks import MAX_KEYS, InvalidJwks, parse_key_set
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from tests.support.signing import Json, SigningKey, key_set, make_key
+
+RSA = make_key("RS256", "rsa")
+SHARED: Json = {
+    "kty": "oct",
+    "kid": "rsa",
+    "k": base64.urlsafe_b64encode(RSA.pem()).decode().rstrip("="),
+    "alg": "HS256",
+}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_key_is_found_under_the_algorithm_that_it_says(algorithm: str) -> None:
+    keys = parse_key_set(key_set(make_key(algorithm)), ALGORITHMS)
+    assert [own for own in ALGORITHMS if keys.find("k1", own)] == [algorithm]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "own"),
+    [("RS256", list(ALGORITHMS[:6])), ("ES256", ["ES256"]), ("EdDSA", ["EdDSA"])],
+)
+def test_a_key_that_says_no_algorithm_is_found_under_those_of_its_kind(
+    algorithm: str, own: list[str]
+) -> None:
+    keys = parse_key_set(key_set(make_key(algorithm).jwk(alg=...)), ALGORITHMS)
+    assert [one for one in ALGORITHMS if keys.find("k1", one)] == own
+
+
+def test_an_algorithm_that_is_not_allowed_has_no_keys() -> None:
+    assert parse_key_set(key_set(RSA.jwk(alg=...)), ["RS512"]).find("rsa", "RS256") is None
+
+
+UNUSABLE: dict[str, Json | str] = {
+    "a shared secret": SHARED,
+    "no object": "not an object",
+    "another kind": RSA.jwk(kty="EC"),
+    "a shared secret's algorithm": RSA.jwk(alg="HS256"),
+    "no algorithm": RSA.jwk(alg="none"),
+    "another kind's algorithm": RSA.jwk(alg="ES256"),
+    "for encryption": RSA.jwk(use="enc"),
+    "for encrypting": RSA.jwk(key_ops=["encrypt"]),
+    "a kid that is no text": RSA.jwk(kid=5),
+    "no modulus": RSA.jwk(n=...),
+    "a modulus that is none": RSA.jwk(n="!"),
+    "an exponent that is none": RSA.jwk(e=5),
+    "too short": make_key("RS256", "short", bits=1024).jwk(),
+    "another curve": make_key("ES256").jwk(crv="P-384"),
+    "a point off the curve": make_key("ES256").jwk(x="AAAA"),
+    "a curve for agreeing on keys": make_key("EdDSA").jwk(crv="X25519"),
+}
+
+
+@pytest.mark.parametrize("entry", UNUSABLE.values(), ids=UNUSABLE)
+def test_an_unusable_key_is_left_out_and_counted(entry: Json) -> None:
+    keys = parse_key_set(key_set(entry, make_key("EdDSA", "good")), ALGORITHMS)
+    assert (keys.count, keys.unusable, [kid for kid, _ in keys.by_kid]) == (1, 1, ["good"])
+
+
+def test_of_a_private_key_only_the_public_part_is_taken() -> None:
+    keys = parse_key_set(key_set(RSA.jwk(d="AAAA", p="AAAA")), ALGORITHMS)
+    assert keys.count == 1
+
+
+def test_of_two_keys_with_one_kid_the_first_counts() -> None:
+    keys = parse_key_set(key_set(RSA, make_key("RS256", "other").jwk(kid="rsa")), ALGORITHMS)
+    assert (keys.count, keys.unusable) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("entries", "found"),
+    [
+        ([RSA], True),
+        ([RSA, make_key("EdDSA")], True),
+        ([RSA, make_key("RS256", "other")], False),
+    ],
+    ids=["one key", "one of the kind", "two of the kind"],
+)
+def test_a_token_without_a_kid_needs_a_single_key_of_its_algorithm(
+    entries: list[SigningKey], *, found: bool
+) -> None:
+    keys = parse_key_set(key_set(*entries), ALGORITHMS)
+    assert (keys.find(None, "RS256") is not None) is found
+
+
+def test_a_key_without_a_kid_is_for_tokens_without_one() -> None:
+    keys = parse_key_set(key_set(RSA.jwk(kid=...)), ALGORITHMS)
+    assert (keys.find(None, "RS256") is not None, keys.find("x", "RS256")) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"keys": {}}',
+        b"\xff",
+        b'{"keys": ' + b"[" * 100_000,
+        json.dumps({"keys": [{}] * (MAX_KEYS + 1)}).encode(),
+    ],
+    ids=range(8),
+)
+def test_what_is_no_key_set_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidJwks):
+        parse_key_set(data, ALGORITHMS)

@@ -1,0 +1,210 @@
+"""Where keys come from: a file that is followed, a URL that may be down."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.auth.jwks_file import JwksFile
+from mcp_tools_proxy.auth.jwks_url import MAX_BYTES, MIN_REFRESH_GAP_S, JwksUrl
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from tests.support.bounds import BOUND_S
+from tests.support.file_descriptors import none_left
+from tests.support.signing import key_set, make_key
+
+URL = "http://127.0.0.1/jwks?secret=hush"
+OLD, NEW = make_key("EdDSA", "old"), make_key("EdDSA", "new")
+Answer = httpx.Response | Exception
+
+
+class Issuer:
+    """Answers as it is told, and counts how often it is asked."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked = 0
+        self.hangs = False
+
+    async def __call__(self, _request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def no_sleep(_seconds: float) -> None:
+    await asyncio.Event().wait()
+
+
+def keys_from(issuer: Issuer, clock: Clock | None = None, *, timeout_s: float = 5.0) -> JwksUrl:
+    return JwksUrl(
+        URL,
+        ALGORITHMS,
+        transport=httpx.MockTransport(issuer),
+        timeout_s=timeout_s,
+        clock=clock or Clock(),
+        sleep=no_sleep,
+    )
+
+
+def good(*keys: object) -> httpx.Response:
+    return httpx.Response(200, content=key_set(*keys))  # type: ignore[arg-type]
+
+
+async def test_the_first_look_has_the_keys() -> None:
+    keys = keys_from(Issuer(good(OLD)))
+    await keys.refresh()
+    assert (keys.state()["status"], keys.keys.find("old", "EdDSA") is not None) == ("ok", True)
+
+
+async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> None:
+    issuer, clock = Issuer(good(OLD)), Clock()
+    keys = keys_from(issuer, clock)
+    await keys.refresh()
+    clock.now = MIN_REFRESH_GAP_S - 1
+    await keys.refresh()
+    assert issuer.asked == 1
+
+
+async def test_a_new_key_is_found_when_time_has_passed() -> None:
+    issuer, clock = Issuer(good(OLD)), Clock()
+    keys = keys_from(issuer, clock)
+    await keys.refresh()
+    issuer.answer, clock.now = good(NEW), MIN_REFRESH_GAP_S
+    await keys.refresh()
+    assert [kid for kid, _ in keys.keys.by_kid] == ["new"]
+
+
+async def test_who_asks_at_the_same_time_shares_one_look() -> None:
+    issuer = Issuer(good(OLD))
+    keys = keys_from(issuer)
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(keys.refresh)
+    assert issuer.asked == 1
+
+
+BAD: dict[str, Answer] = {
+    "down": httpx.ConnectError("refused"),
+    "server error": httpx.Response(500),
+    "redirect": httpx.Response(302, headers={"Location": "http://127.0.0.1/evil"}),
+    "garbage": httpx.Response(200, content=b"<html>"),
+    "huge": httpx.Response(200, content=b" " * (MAX_BYTES + 1)),
+    "compressed": httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b""),
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> None:
+    issuer, clock = Issuer(good(OLD)), Clock()
+    keys = keys_from(issuer, clock)
+    await keys.refresh()
+    issuer.answer, clock.now = answer, MIN_REFRESH_GAP_S
+    await keys.refresh()
+    kept = keys.keys.find("old", "EdDSA") is not None
+    assert (keys.state()["status"], kept, issuer.asked) == ("degraded", True, 2)
+
+
+async def test_a_url_that_does_not_answer_is_given_up() -> None:
+    issuer = Issuer(good(OLD))
+    issuer.hangs = True
+    keys = keys_from(issuer, timeout_s=0.05)
+    await keys.refresh()
+    assert keys.state()["failure"] == "did not answer within 0.05 s"
+
+
+async def test_an_empty_key_set_takes_the_keys_away() -> None:
+    issuer, clock = Issuer(good(OLD)), Clock()
+    keys = keys_from(issuer, clock)
+    await keys.refresh()
+    issuer.answer, clock.now = good(), MIN_REFRESH_GAP_S
+    await keys.refresh()
+    assert (keys.keys.count, keys.state()["status"]) == (0, "degraded")
+
+
+async def test_run_looks_by_itself() -> None:
+    keys = keys_from(Issuer(good(OLD)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(keys.run)
+        await until(lambda: keys.keys.count == 1)
+        group.cancel_scope.cancel()
+
+
+async def test_neither_log_nor_state_shows_the_url() -> None:
+    keys = keys_from(Issuer(httpx.ConnectError("http://127.0.0.1/jwks?secret=hush")))
+    with capture_logs() as lines:
+        await keys.refresh()
+    assert "hush" not in f"{lines}{keys.state()}"
+
+
+@asynccontextmanager
+async def followed(path: Path) -> AsyncIterator[JwksFile]:
+    keys = JwksFile(path, ALGORITHMS)
+    await keys.load()
+    async with anyio.create_task_group() as group:
+        group.start_soon(keys.run)
+        yield keys
+        group.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(BOUND_S):
+        while not condition():  # noqa: ASYNC110 - a file is watched, nobody tells
+            await anyio.sleep(0.02)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+async def test_a_key_set_in_a_file_is_followed(tmp_path: Path) -> None:
+    path = write(tmp_path / "jwks.json", key_set(OLD))
+    async with followed(path) as keys:
+        write(path, key_set(NEW))
+        await until(lambda: keys.keys.find("new", "EdDSA") is not None)
+        assert keys.keys.find("old", "EdDSA") is None
+
+
+async def test_a_file_that_is_no_key_set_leaves_the_keys_as_they_were(tmp_path: Path) -> None:
+    path = write(tmp_path / "jwks.json", key_set(OLD))
+    async with followed(path) as keys:
+        write(path, key_set(NEW)[:-9])
+        await until(lambda: keys.state()["status"] == "degraded")
+        assert keys.keys.find("old", "EdDSA") is not None
+
+
+async def test_without_the_file_there_are_no_keys(tmp_path: Path) -> None:
+    path = write(tmp_path / "jwks.json", key_set(OLD))
+    async with followed(path) as keys:
+        path.unlink()
+        await until(lambda: keys.state()["status"] == "degraded")
+        assert keys.keys.count == 0
+
+
+async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "jwks.json", key_set(OLD))
+    async with followed(path) as keys:
+        with none_left():
+            os.utime(path)
+            await until(lambda: keys.state()["status"] == "degraded")
+        await until(lambda: keys.state()["status"] == "ok")
+        assert keys.keys.find("old", "EdDSA") is not None

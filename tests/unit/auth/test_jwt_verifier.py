@@ -1,0 +1,285 @@
+"""JWTs: what is checked of one, and what is not believed."""
+
+import base64
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from mcp_tools_proxy.auth.claims import ClaimNames
+from mcp_tools_proxy.auth.jwks import KeySet, parse_key_set
+from mcp_tools_proxy.auth.jwt_verifier import MAX_REMEMBERED, JwtRules, JwtVerifier
+from mcp_tools_proxy.domain.errors import Unauthenticated
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from tests.support.signing import (
+    AUDIENCE,
+    ISSUER,
+    Json,
+    SigningKey,
+    claims_of,
+    forged,
+    key_set,
+    make_key,
+    spoilt,
+)
+
+KEY = make_key("RS256")
+OTHER = make_key("RS256", "other")
+
+
+class Keys:
+    """Holds keys; ``next`` are those that another look finds."""
+
+    def __init__(self, *keys: SigningKey) -> None:
+        self.keys = keys_of(*keys)
+        self.next: KeySet | None = None
+        self.looks = 0
+
+    async def load(self) -> None:
+        return
+
+    async def run(self) -> None:
+        return
+
+    async def refresh(self) -> None:
+        self.looks += 1
+        self.keys = self.next or self.keys
+
+    def state(self) -> Mapping[str, object]:
+        return {}
+
+
+class Clock:
+    """Starts now and goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = time.time()  # noqa: TID251 - tokens are made by this clock
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def keys_of(*keys: SigningKey) -> KeySet:
+    return parse_key_set(key_set(*keys), ALGORITHMS)
+
+
+def checking(
+    source: Keys | None = None,
+    *,
+    algorithms: tuple[str, ...] = ALGORITHMS,
+    clock: Clock | None = None,
+) -> JwtVerifier:
+    rules = JwtRules(
+        issuer=ISSUER,
+        audiences=(AUDIENCE, "another"),
+        algorithms=algorithms,
+        leeway_s=10,
+        claims=ClaimNames(),
+    )
+    return JwtVerifier(source or Keys(KEY), rules, clock=clock or Clock())
+
+
+async def refusal(tokens: JwtVerifier, token: str) -> Unauthenticated:
+    with pytest.raises(Unauthenticated) as caught:
+        await tokens.verify(token)
+    return caught.value
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_a_good_token_stands_for_its_claims(algorithm: str) -> None:
+    key = make_key(algorithm)
+    assert await checking(Keys(key)).verify(key.sign()) == Principal(
+        tenant_id="tenant_1", user_id="user_1"
+    )
+
+
+async def test_one_of_several_audiences_is_enough() -> None:
+    principal = await checking().verify(KEY.sign(aud=["x", "another"]))
+    assert principal.tenant_id == "tenant_1"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": ISSUER + "/"},
+        {"iss": ...},
+        {"aud": "somebody else"},
+        {"aud": AUDIENCE + "2"},
+        {"aud": []},
+        {"aud": ...},
+        {"exp": ...},
+        {"exp": 1_700_000_000},
+        {"nbf": 9_900_000_000},
+        {"iat": 9_900_000_000},
+        {"tenant_id": ...},
+        {"sub": 7},
+    ],
+    ids=str,
+)
+async def test_a_token_with_a_wrong_claim_is_refused(claims: dict[str, Any]) -> None:
+    assert (await refusal(checking(), KEY.sign(**claims))).token_refused
+
+
+@pytest.mark.parametrize("claim", ["exp", "iss", "aud"])
+async def test_a_token_without_a_claim_that_is_needed_is_told_which(claim: str) -> None:
+    without: dict[str, Any] = {claim: ...}
+    assert (await refusal(checking(), KEY.sign(**without))).message == f"the token has no {claim}"
+
+
+@pytest.mark.parametrize("token", spoilt(KEY.sign()), ids=range(5))
+async def test_a_token_that_was_changed_is_refused(token: str) -> None:
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize(
+    "token", ["", ".", "..", "a.b.c", "é.é.é", "mtp_" + "a" * 43, "a" * 20_000], ids=range(7)
+)
+async def test_what_is_no_jwt_is_refused(token: str) -> None:
+    assert (await refusal(checking(), token)).token_refused
+
+
+def der(key: SigningKey) -> bytes:
+    encoded: bytes = key.private.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return encoded
+
+
+SECRETS = [KEY.pem(), KEY.pem().strip(), der(KEY), KEY.jwk()["n"].encode(), b""]
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+@pytest.mark.parametrize("secret", SECRETS, ids=range(5))
+async def test_a_public_key_is_no_shared_secret(algorithm: str, secret: bytes) -> None:
+    token = forged({"alg": algorithm, "kid": "k1"}, secret=secret)
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
+async def test_a_shared_secret_is_no_signature_whatever_the_token_says(algorithm: str) -> None:
+    token = forged({"alg": algorithm, "kid": "k1"}, secret=KEY.pem())
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["none", "None", "NONE", "nOnE", "", None, 5, ["RS256"], {}], ids=range(9)
+)
+async def test_an_unsigned_token_is_refused(algorithm: object) -> None:
+    token = forged({"alg": algorithm, "kid": "k1"})
+    assert (await refusal(checking(), token)).token_refused
+
+
+async def test_a_token_without_an_algorithm_is_refused() -> None:
+    assert (await refusal(checking(), forged({"kid": "k1"}))).token_refused
+
+
+async def test_an_algorithm_that_is_not_allowed_is_refused() -> None:
+    assert (await refusal(checking(algorithms=("ES256",)), KEY.sign())).token_refused
+
+
+async def test_another_algorithm_of_the_same_key_is_refused() -> None:
+    token = jwt.encode(claims_of(), KEY.private, "RS512", {"kid": "k1"})
+    assert (await refusal(checking(), token)).token_refused
+
+
+async def test_a_token_of_another_key_is_refused_whatever_its_kid() -> None:
+    token = OTHER.sign(headers={"kid": "k1"})
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize(
+    "kid",
+    ["", "K1", "../k1", "k1\x00", "' OR 1=1 --", "/dev/null", "https://a.example/k1", "x" * 5000],
+    ids=range(8),
+)
+async def test_a_kid_is_looked_up_and_nothing_else(kid: str) -> None:
+    assert (await refusal(checking(), KEY.sign(headers={"kid": kid}))).token_refused
+
+
+@pytest.mark.parametrize("kid", [5, None, ["k1"], {}], ids=str)
+async def test_a_kid_that_is_no_text_is_refused(kid: object) -> None:
+    token = forged({"alg": "RS256", "kid": kid}, secret=b"x")
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"jwk": OTHER.jwk()},
+        {"jku": "https://evil.example/jwks"},
+        {"x5u": "https://evil.example/cert"},
+        {"x5c": [base64.b64encode(der(OTHER)).decode()]},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)
+async def test_keys_that_a_token_brings_along_are_not_looked_at(headers: Json) -> None:
+    token = OTHER.sign(headers={"kid": "k1", **headers})
+    assert (await refusal(checking(), token)).token_refused
+
+
+@pytest.mark.parametrize("headers", [{"crit": ["exp"], "exp": 1}, {"crit": ["b64"], "b64": True}])
+async def test_an_extension_is_refused(headers: Json) -> None:
+    token = forged({"alg": "RS256", "kid": "k1", **headers}, secret=b"x")
+    assert (await refusal(checking(), token)).token_refused
+
+
+async def test_an_extension_is_refused_whoever_signed_it() -> None:
+    token = KEY.sign(headers={"crit": ["exp"], "exp": 1})
+    assert (await refusal(checking(), token)).token_refused
+
+
+async def test_a_refusal_shows_nothing_of_the_token() -> None:
+    token = KEY.sign(tenant_id="hush", exp=1)
+    message = str(await refusal(checking(), token))
+    assert [part for part in ("hush", *token.split(".")) if part in message] == []
+
+
+async def test_an_unknown_key_is_looked_for_once() -> None:
+    source = Keys(KEY)
+    await refusal(checking(source), OTHER.sign())
+    assert source.looks == 1
+
+
+async def test_a_key_that_came_since_is_found() -> None:
+    source = Keys(KEY)
+    source.next = keys_of(KEY, OTHER)
+    assert (await checking(source).verify(OTHER.sign())).tenant_id == "tenant_1"
+
+
+async def test_a_known_key_needs_no_look() -> None:
+    source = Keys(KEY)
+    await checking(source).verify(KEY.sign())
+    assert source.looks == 0
+
+
+async def test_without_any_keys_the_token_is_not_to_blame() -> None:
+    assert not (await refusal(checking(Keys()), KEY.sign())).token_refused
+
+
+async def test_a_token_is_refused_once_its_key_is_gone() -> None:
+    source, token = Keys(KEY), KEY.sign()
+    tokens = checking(source)
+    await tokens.verify(token)
+    source.keys = keys_of(OTHER)
+    assert (await refusal(tokens, token)).token_refused
+
+
+async def test_a_remembered_token_is_refused_once_it_has_expired() -> None:
+    clock = Clock()
+    tokens, token = checking(clock=clock), KEY.sign(exp=clock.now + 5)
+    await tokens.verify(token)
+    clock.now += 16
+    assert (await refusal(tokens, token)).token_refused
+
+
+async def test_a_bounded_number_of_tokens_is_remembered() -> None:
+    key = make_key("EdDSA")
+    tokens = checking(Keys(key))
+    for number in range(MAX_REMEMBERED + 5):
+        await tokens.verify(key.sign(jti=str(number)))
+    assert f"{MAX_REMEMBERED} remembered" in repr(tokens)

@@ -1,0 +1,48 @@
+"""Which JWTs are known to be good, and which may be, without checking a signature."""
+
+from tests.support.signing import ISSUER, SigningKey, forged, make_key
+from tests.unit.auth.test_jwt_verifier import KEY, OTHER, Clock, Keys, checking, keys_of
+
+
+async def test_a_token_stays_known_while_its_key_is_the_issuers() -> None:
+    source, clock = Keys(KEY, OTHER), Clock()
+    tokens, mine, others = checking(source, clock=clock), KEY.sign(), OTHER.sign()
+    for token in (mine, others):
+        assert not tokens.is_known(token)
+        await tokens.verify(token)
+    clock.now += 300
+    source.keys = keys_of(make_key("RS256", "third"), KEY)
+    assert (tokens.is_known(mine), tokens.is_known(others)) == (True, False)
+    clock.now += 311
+    assert not tokens.is_known(mine)
+
+
+async def test_a_token_is_forgotten_whose_key_id_names_another_key_now() -> None:
+    source = Keys(make_key("ES256"))
+    tokens, token = checking(source), make_key("ES256").sign()
+    await tokens.verify(token)
+    source.keys = keys_of(SigningKey("k1", "ES256", make_key("ES256", "another").private))
+    assert not tokens.is_known(token)
+
+
+def test_a_token_may_be_good_that_claims_the_issuer_and_is_of_now() -> None:
+    tokens = checking()
+    good = KEY.sign()
+    bad = [
+        KEY.sign(iss="https://another.example"),
+        KEY.sign(exp=1),
+        KEY.sign(exp=...),
+        forged({"alg": "none"}, iss=5),
+        "mtp_none",
+        "a.b.c",
+        "\u00e9.\u00e9.\u00e9",
+        f"{good}.x",
+        good + "x" * 20_000,
+    ]
+    assert tokens.may_be_good(good)
+    assert [tokens.may_be_good(token) for token in bad] == [False] * len(bad)
+
+
+async def test_the_log_is_told_whose_a_token_is() -> None:
+    principal = await checking().verify(KEY.sign(sub="u" * 200))
+    assert principal.proof == {"issuer": ISSUER, "subject": "u" * 128}

@@ -1,0 +1,65 @@
+"""A configuration folder that is looked at, with agents."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import Problem
+from tests.support.configuration import Config, Json, make_preset, write_json
+
+BROKEN = "{ not json"
+SERVERS = {server_id: {"command": "x"} for server_id in ("alpha", "beta")}
+WORK = make_preset("work", tools=[("alpha", "search")])
+PLAY = make_preset("play", tools=[("beta", "translate")])
+TOOLS = ("alpha/search", "alpha/drop", "beta/translate")
+
+
+class Looking:
+    """Looks at a folder again and again; its active preset is the one in ``active``."""
+
+    def __init__(self, folder: Path, *agents: Json, active: str | None = None) -> None:
+        self.folder = folder
+        Config(servers=SERVERS, presets=[WORK, PLAY], agents=agents or None).write(folder)
+        self.files = ConfigFolder(
+            folder,
+            load_configuration=partial(
+                load_configuration, folder, {}, call_timeout_s=60, max_result_bytes=1000
+            ),
+            pinned=active,
+        )
+        self.now = ActiveConfig()
+        self.look()
+
+    def look(self) -> ActiveConfig:
+        """Look once more."""
+        self.now = self.files.load_active(self.now)
+        return self.now
+
+    def write_agents(self, *agents: Json) -> None:
+        """Write agents.json and look."""
+        write_json(self.folder / "agents.json", {"agents": list(agents)})
+        self.look()
+
+    def write_preset(self, preset: Json) -> None:
+        """Write a preset's file and look."""
+        write_json(self.folder / f"preset_{preset['id']}.json", preset)
+        self.look()
+
+    def spoil(self, file: str, *, gone: bool = False) -> None:
+        """Break a file, or delete it, and look."""
+        path = self.folder / file
+        path.unlink() if gone else path.write_text(BROKEN, encoding="utf-8")
+        self.look()
+
+    def may_use(self, agent: str) -> list[str]:
+        """Name those of TOOLS that the agent may use."""
+        visibility = self.now.visibilities[agent]
+        return [it for it in TOOLS if visibility.denial(Kind.TOOL, *it.split("/")) is None]
+
+
+def places(problems: Sequence[Problem]) -> list[tuple[str, str]]:
+    """Give file and JSON path of each problem."""
+    return [(problem.file, problem.path) for problem in problems]

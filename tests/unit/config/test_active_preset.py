@@ -1,0 +1,224 @@
+"""Which preset is in force, and what else the files decide (contract §6)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
+
+BROKEN = "{ not json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two servers, and the presets work (alpha) and play (beta)."""
+    write_servers(tmp_path, "alpha", "beta")
+    write_preset(tmp_path, "work", "alpha/search")
+    write_preset(tmp_path, "play", "beta/translate")
+    return tmp_path
+
+
+async def started(folder: Path, *, pinned: str | None = None) -> Reloading:
+    it = Reloading(folder, pinned=pinned)
+    await it.reloader.load()
+    return it
+
+
+def brake(path: Path) -> None:
+    path.write_text(BROKEN, encoding="utf-8")
+
+
+async def test_the_pinned_preset_is_chosen_before_all_others(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    assert (await started(folder, pinned="play")).active == "play"
+
+
+async def test_the_default_preset_is_chosen_where_none_is_pinned(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    it = await started(folder)
+    assert (it.active, it.tools) == ("work", ["alpha:search"])
+
+
+async def test_the_only_preset_is_chosen_where_none_is_named(folder: Path) -> None:
+    (folder / "preset_play.json").unlink()
+    assert (await started(folder)).active == "work"
+
+
+@pytest.mark.requirement("P-19")
+async def test_nothing_is_chosen_of_several_presets(folder: Path) -> None:
+    it = await started(folder)
+    assert (it.active, it.tools, it.code("alpha:search"), it.code("local")) == (
+        "__empty__",
+        [],
+        "TOOL_NOT_ALLOWED",
+        "OK",
+    )
+
+
+async def test_a_broken_preset_beside_a_good_one_makes_several(folder: Path) -> None:
+    brake(folder / "preset_play.json")
+    assert (await started(folder)).active == "__empty__"
+
+
+async def test_an_empty_folder_is_no_problem(tmp_path: Path) -> None:
+    it = await started(tmp_path / "nowhere")
+    assert (it.active, it.tools, it.reloader.problems) == ("__empty__", [], ())
+
+
+@pytest.mark.requirement("P-19")
+@pytest.mark.parametrize("named", ["nope", "../work", "broken"])
+async def test_a_named_preset_that_cannot_be_loaded_is_the_empty_one_at_start(
+    folder: Path, named: str
+) -> None:
+    brake(folder / "preset_broken.json")
+    write_servers(folder, "alpha", "beta", default=named)
+    it = await started(folder)
+    assert (it.active, it.tools, bool(it.reloader.problems)) == ("__empty__", [], True)
+
+
+@pytest.mark.parametrize("pinned", [None, "late"], ids=["default", "pinned"])
+async def test_a_named_preset_comes_into_force_when_its_file_comes(
+    folder: Path, pinned: str | None
+) -> None:
+    write_servers(folder, "alpha", "beta", default="late")
+    it = await started(folder, pinned=pinned)
+    write_preset(folder, "late", "beta/translate")
+    await it.reloader.load()
+    assert (it.active, it.reloader.problems) == ("late", ())
+
+
+async def test_the_only_preset_comes_into_force_when_it_is_mended(folder: Path) -> None:
+    (folder / "preset_play.json").unlink()
+    brake(folder / "preset_work.json")
+    it = await started(folder)
+    assert (it.active, bool(it.reloader.problems)) == ("__empty__", True)
+    write_preset(folder, "work", "alpha/search")
+    await it.reloader.load()
+    assert it.active == "work"
+
+
+async def test_a_bad_configuration_at_start_is_no_servers_and_a_problem(folder: Path) -> None:
+    brake(folder / "mcp.json")
+    it = await started(folder, pinned="work")
+    assert (it.pool.applied, it.tools, [problem.file for problem in it.reloader.problems]) == (
+        [{}],
+        [],
+        ["mcp.json"],
+    )
+
+
+async def test_the_choice_of_the_start_is_made_once_the_configuration_is_mended(
+    folder: Path,
+) -> None:
+    brake(folder / "mcp.json")
+    it = await started(folder)
+    write_servers(folder, "alpha", "beta", default="play")
+    await it.reloader.load()
+    assert (it.active, it.tools, it.reloader.problems) == ("play", ["beta:translate"], ())
+
+
+async def test_a_changed_default_is_chosen(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    it = await started(folder)
+    write_servers(folder, "alpha", "beta", default="play")
+    await it.reloader.load()
+    assert (it.active, it.tools) == ("play", ["beta:translate"])
+
+
+async def test_a_changed_default_does_not_move_a_pinned_preset(folder: Path) -> None:
+    it = await started(folder, pinned="work")
+    write_servers(folder, "alpha", "beta", default="play")
+    await it.reloader.load()
+    assert it.active == "work"
+
+
+async def test_a_default_that_goes_away_chooses_nothing(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    it = await started(folder)
+    write_servers(folder, "alpha", "beta")
+    await it.reloader.load()
+    assert it.active == "work"
+
+
+async def test_a_default_that_cannot_be_loaded_leaves_the_last_good_preset(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    it = await started(folder)
+    write_servers(folder, "alpha", "beta", default="nope")
+    await it.reloader.load()
+    assert (it.active, it.tools, bool(it.reloader.problems)) == ("work", ["alpha:search"], True)
+
+
+async def test_the_preset_in_force_follows_its_file_while_the_chosen_one_cannot_be_loaded(
+    folder: Path,
+) -> None:
+    write_servers(folder, "alpha", "beta", default="work")
+    it = await started(folder)
+    write_servers(folder, "alpha", "beta", default="nope")
+    write_preset(folder, "work")
+    await it.reloader.load()
+    assert (it.active, it.tools) == ("work", [])
+
+
+@pytest.mark.requirement("P-21")
+async def test_an_edit_of_the_active_preset_is_in_force(folder: Path) -> None:
+    it = await started(folder, pinned="work")
+    write_preset(folder, "work", "alpha/drop")
+    await it.reloader.load()
+    assert (it.tools, it.code("alpha:search")) == (["alpha:drop"], "TOOL_NOT_ALLOWED")
+
+
+@pytest.mark.requirement("P-21")
+@pytest.mark.parametrize("other", ["play", "new"])
+async def test_another_presets_file_is_never_in_force_for_being_saved(
+    folder: Path, other: str
+) -> None:
+    it = await started(folder, pinned="work")
+    write_preset(folder, other, "alpha/drop")
+    await it.reloader.load()
+    assert (it.active, it.tools) == ("work", ["alpha:search"])
+
+
+@pytest.mark.requirement("P-19", "P-21")
+async def test_a_first_preset_that_comes_later_is_not_chosen(tmp_path: Path) -> None:
+    write_servers(tmp_path, "alpha")
+    it = await started(tmp_path)
+    write_preset(tmp_path, "work", "alpha/search")
+    await it.reloader.load()
+    assert (it.active, it.tools) == ("__empty__", [])
+
+
+@pytest.mark.parametrize("file", ["mcp.json", "preset_work.json"])
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "broken"])
+async def test_a_bad_or_deleted_file_keeps_the_last_good_and_is_a_problem(
+    folder: Path, file: str, *, gone: bool
+) -> None:
+    it = await started(folder, pinned="work")
+    (folder / file).unlink() if gone else brake(folder / file)
+    await it.reloader.load()
+    last = it.reloader.last_reload
+    assert (it.tools, it.reloader.problems[0].file, last and last.ok) == (
+        ["alpha:search"],
+        file,
+        False,
+    )
+
+
+@pytest.mark.parametrize("file", ["mcp.json", "preset_work.json"])
+async def test_a_problem_is_over_once_the_file_is_good(folder: Path, file: str) -> None:
+    good = (folder / file).read_bytes()
+    it = await started(folder, pinned="work")
+    brake(folder / file)
+    await it.reloader.load()
+    (folder / file).write_bytes(good)
+    await it.reloader.load()
+    last = it.reloader.last_reload
+    assert (it.reloader.problems, last and last.ok) == ((), True)
+
+
+async def test_unknown_keys_are_warnings(folder: Path) -> None:
+    write_preset(folder, "work", "alpha/search", colour="red")
+    it = await started(folder, pinned="work")
+    assert ([warning.file for warning in it.reloader.warnings], it.reloader.problems) == (
+        ["preset_work.json"],
+        (),
+    )

@@ -1,0 +1,224 @@
+"""The configuration folder is watched: whatever happens to its files is told."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_tools_proxy.config.folder_watch import folder_changes
+from mcp_tools_proxy.filesystem.watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S
+from tests.support.bounds import BOUND_S
+from tests.unit.config.load_files import write_json
+
+
+class Watch:
+    """Counts what a watch tells."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        self._news = anyio.Event()
+
+    async def follow(self, folder: Path) -> None:
+        async with aclosing(folder_changes(folder)) as watch:
+            async for _ in watch:
+                self.told += 1
+                self._news.set()
+
+    async def news(self) -> None:
+        """Wait until something more is told."""
+        with anyio.fail_after(BOUND_S):
+            await self._news.wait()
+        self._news = anyio.Event()
+
+
+@asynccontextmanager
+async def watching(folder: Path) -> AsyncIterator[Watch]:
+    """A watch that has told its first time."""
+    watch = Watch()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.follow, folder)
+        await watch.news()
+        yield watch
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "config"
+    path.mkdir()
+    write_json(path, "mcp.json", '{"a": 1}')
+    write_json(path, "preset_a.json", "{}")
+    return path
+
+
+def mount(folder: Path) -> None:
+    """Lay the files out as Kubernetes mounts a ConfigMap."""
+    shutil.rmtree(folder)
+    for version in ("1", "2"):
+        (folder / f"..{version}").mkdir(parents=True)
+        write_json(folder / f"..{version}", "mcp.json", '{"a": 1}')
+    (folder / "..data").symlink_to("..1")
+    (folder / "mcp.json").symlink_to("..data/mcp.json")
+
+
+def _swap_mount(folder: Path) -> None:
+    (folder / "..new").symlink_to("..2")
+    (folder / "..new").rename(folder / "..data")
+
+
+def _change(folder: Path) -> None:
+    write_json(folder, "mcp.json", '{"a": 2}')
+
+
+def _create(folder: Path) -> None:
+    write_json(folder, "preset_b.json", "{}")
+
+
+def _create_agents(folder: Path) -> None:
+    write_json(folder, "agents.json", "{}")
+
+
+def _delete(folder: Path) -> None:
+    (folder / "preset_a.json").unlink()
+
+
+def _replace(folder: Path) -> None:
+    write_json(folder, ".mcp.json.swp", '{"a": 3}').rename(folder / "mcp.json")
+
+
+def _replace_with_an_older_one(folder: Path) -> None:
+    os.utime(write_json(folder, "old", '{"a": 0}'), (1, 1))
+    (folder / "old").rename(folder / "mcp.json")
+
+
+def _delete_the_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _make_anew(folder: Path) -> None:
+    folder.mkdir()
+    write_json(folder, "mcp.json", "{}")
+
+
+def _exchange_the_folder(folder: Path) -> None:
+    shutil.copytree(folder, folder.with_name("other"))
+    folder.rename(folder.with_name("gone"))
+    folder.with_name("other").rename(folder)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        _change,
+        _create,
+        _create_agents,
+        _delete,
+        _replace,
+        _replace_with_an_older_one,
+        _delete_the_folder,
+        _exchange_the_folder,
+    ],
+)
+async def test_a_change_is_told(folder: Path, happens: Callable[[Path], None]) -> None:
+    async with watching(folder) as watch:
+        happens(folder)
+        await watch.news()
+
+
+async def test_a_change_behind_links_is_told(folder: Path) -> None:
+    mount(folder)
+    async with watching(folder) as watch:
+        _swap_mount(folder)
+        await watch.news()
+
+
+async def test_a_folder_that_comes_later_is_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    async with watching(folder) as watch:
+        _make_anew(folder)
+        await watch.news()
+        _change(folder)
+        await watch.news()
+
+
+async def test_a_folder_that_goes_and_comes_back_is_followed(folder: Path) -> None:
+    async with watching(folder) as watch:
+        shutil.rmtree(folder)
+        await watch.news()
+        _make_anew(folder)
+        await watch.news()
+
+
+async def test_a_folder_that_cannot_be_looked_at_does_not_end_the_watch(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.symlink_to("x" * 300)
+    async with watching(folder) as watch:
+        folder.unlink()
+        _make_anew(folder)
+        await watch.news()
+
+
+async def test_a_file_that_cannot_be_looked_at_does_not_end_the_watch(folder: Path) -> None:
+    (folder / "mcp.json").unlink()
+    (folder / "mcp.json").symlink_to("mcp.json")
+    async with watching(folder) as watch:
+        (folder / "mcp.json").unlink()
+        _change(folder)
+        await watch.news()
+
+
+class Looks:
+    """A sleep that takes no time, and does something to the folder before chosen looks."""
+
+    def __init__(self, folder: Path, *, change_before: range) -> None:
+        self._folder = folder
+        self._change_before = change_before
+        self.slept = 0
+        self.slept_s = 0.0
+
+    async def sleep(self, delay_s: float) -> None:
+        self.slept += 1
+        self.slept_s += delay_s
+        if self.slept in self._change_before:
+            write_json(self._folder, "mcp.json", "x" * self.slept)
+        await anyio.lowlevel.checkpoint()
+
+
+async def until_told(folder: Path, *, change_before: range) -> Looks:
+    """Look until the watch tells of the changes."""
+    looks = Looks(folder, change_before=change_before)
+    with anyio.fail_after(BOUND_S):
+        async with aclosing(folder_changes(folder, sleep=looks.sleep)) as watch:
+            await anext(watch)
+            await anext(watch)
+    return looks
+
+
+async def test_a_change_is_told_when_the_files_are_at_rest(folder: Path) -> None:
+    looks = await until_told(folder, change_before=range(4, 5))
+    assert looks.slept == 4 + QUIET_POLLS
+
+
+async def test_changes_in_quick_succession_are_told_together(folder: Path) -> None:
+    looks = await until_told(folder, change_before=range(1, 4))
+    assert looks.slept == 3 + QUIET_POLLS
+
+
+async def test_changes_without_end_are_told_within_700_ms(folder: Path) -> None:
+    looks = await until_told(folder, change_before=range(1, 100))
+    assert looks.slept_s == pytest.approx(0.7)
+
+
+async def test_other_files_are_none_of_its_business(folder: Path) -> None:
+    async with watching(folder) as watch:
+        write_json(folder, "notes.txt", "x")
+        write_json(folder, "preset_a.json.swp", "x")
+        write_json(folder, "mcp.json~", "x")
+        write_json(folder, ".agents.json.new", "x")
+        with anyio.move_on_after(2 * POLL_S + MAX_POLLS * SETTLE_S):
+            await watch.news()
+        assert watch.told == 1

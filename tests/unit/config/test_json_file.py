@@ -1,0 +1,109 @@
+"""Configuration files as JSON: each thing that makes one unusable is told, by its place."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config.json_file import MAX_FILE_BYTES, MAX_PROBLEMS, json_path
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.unit.config.load_files import load, refused
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"{", "line 1, column 2"),
+        (b'{"mcpServers": {},}', "is there a comma too many?"),
+        (b'{"mcpServers": {}, "x": [1,\n]}', "is there a comma too many?"),
+        (b'{"mcpServers": {}} x', "is not valid JSON"),
+        (b'{"a": "\xff"}', "is not UTF-8: byte 7"),
+        ('{"mcpServers": {}}'.encode("utf-16"), "is not UTF-8"),
+        (b"[]", "should be a JSON object"),
+        (b"null", "should be a JSON object"),
+        (b'"mcpServers"', "should be a JSON object"),
+        (b'{"mcpServers": {}, "x": NaN}', "NaN is no JSON number"),
+        (b'{"mcpServers": {}, "x": -Infinity}', "-Infinity is no JSON number"),
+        (b'{"mcpServers": {}, "x": ' + b"1" * 5000 + b"}", "is not valid JSON"),
+        (b"[" * 100_000, "nested more than 64 levels"),
+        (b'{"x": "' + b"x" * MAX_FILE_BYTES + b'"}', f"over {MAX_FILE_BYTES} bytes"),
+    ],
+    ids=lambda value: value[:24] if isinstance(value, bytes) else None,
+)
+def test_an_unusable_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    assert said in refused(tmp_path, content)["$"]
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    assert load(tmp_path, b'\xef\xbb\xbf{"mcpServers": {}}').servers == {}
+
+
+def test_too_many_levels_are_refused_at_their_place(tmp_path: Path) -> None:
+    deep = '{"mcpServers": {}, "x": ' + "[" * 64 + "]" * 64 + "}"
+    assert refused(tmp_path, deep) == {
+        "$.x" + "[0]" * 63: "is nested more than 64 levels deep",
+    }
+
+
+def test_as_many_levels_as_allowed_are_read(tmp_path: Path) -> None:
+    load(tmp_path, '{"mcpServers": {}, "x": ' + "[" * 63 + "]" * 63 + "}")
+
+
+def test_a_key_given_twice_is_refused_by_name(tmp_path: Path) -> None:
+    twice = '{"mcpServers": {"a": {"command": "x"}, "b": {"url": 1, "url": 2}, "a": {}}}'
+    assert refused(tmp_path, twice) == {
+        "$.mcpServers": 'names "a" twice; keep one of them',
+        "$.mcpServers.b": 'names "url" twice; keep one of them',
+    }
+
+
+@pytest.mark.parametrize("content", ['{"a": "\\ud800"}', '{"a": {"\\udfff": 1}}'])
+def test_half_a_character_is_refused(tmp_path: Path, content: str) -> None:
+    assert "surrogate" in refused(tmp_path, content)["$.a"]
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [_folder, _loop, _pipe])
+def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "mcp.json")
+    with pytest.raises(InvalidConfig) as caught:
+        load_configuration(tmp_path, {}, call_timeout_s=60, max_result_bytes=1000)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_very_many_problems_are_cut(tmp_path: Path) -> None:
+    server = {"command": "x", "args": [5] * (MAX_PROBLEMS + 20)}
+    problems = refused(tmp_path, {"mcpServers": {"s": server}})
+    assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 20 more problems")
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ((), "$"),
+        (("mcpServers", "notes", "url"), "$.mcpServers.notes.url"),
+        (("mcpServers", "a b", "args", 2), '$.mcpServers["a b"].args[2]'),
+        (("a.b",), '$["a.b"]'),
+        (('a"b\n',), '$["a\\"b\\n"]'),
+        (("my-notes", "$schema"), "$.my-notes.$schema"),
+        (("",), '$[""]'),
+    ],
+)
+def test_a_place_is_spelt_as_a_json_path(location: tuple[int | str, ...], path: str) -> None:
+    assert json_path(location) == path

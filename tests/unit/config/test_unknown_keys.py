@@ -1,0 +1,154 @@
+"""Keys of other programs' files, and slips: what the reader is told, and how often."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.unit.config.load_files import (
+    by_path,
+    load,
+    load_as_agents,
+    load_as_preset,
+    refused,
+    tried,
+)
+
+HERE = "$.mcpServers.notes"
+
+
+def told(folder: Path, entry: dict[str, object]) -> dict[str, str]:
+    """Give what is told of an entry that is good but for its unknown keys."""
+    loaded = load(folder, {"mcpServers": {"notes": {"url": "http://h", **entry}}})
+    assert "notes" in loaded.servers, loaded.invalid
+    return by_path(loaded.warnings)
+
+
+@pytest.mark.parametrize(
+    ("key", "ours"),
+    [
+        ("server_path", '"command"'),
+        ("http_endpoint", '"url"'),
+        ("transport_type", '"transport"'),
+        ("serverUrl", '"url"'),
+        ("timeout", '"requestTimeoutSeconds"'),
+        ("registration_timeout", '"connectTimeoutSeconds"'),
+        ("header", '"headers"'),
+    ],
+)
+def test_a_key_of_a_server_that_others_spell_otherwise_names_ours(
+    tmp_path: Path, key: str, ours: str
+) -> None:
+    messages = told(tmp_path, {key: "x"})
+    assert list(messages) == [f"{HERE}.{key}"]
+    assert ours in messages[f"{HERE}.{key}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "way"),
+    [
+        ("fallbackPromptsAndResourcesToTools", "/internal/mcp/prompts"),
+        ("inboundSsePort", "MCP_PROXY_PORT"),
+        ("mcp_servers", '"mcpServers"'),
+        ("agents", "agents.json"),
+        ("defaultPreset", '"defaultPresetId"'),
+    ],
+)
+def test_a_key_of_the_file_that_others_have_tells_the_way(
+    tmp_path: Path, key: str, way: str
+) -> None:
+    messages = by_path(load(tmp_path, {"mcpServers": {}, key: 1}).warnings)
+    assert list(messages) == [f"$.{key}"]
+    assert way in messages[f"$.{key}"]
+
+
+def test_servers_under_another_key_are_found_beside_the_error(tmp_path: Path) -> None:
+    problems = refused(tmp_path, {"mcp_servers": {}})
+    assert problems["$.mcpServers"] == "is missing"
+    assert '"mcpServers"' in problems["$.mcp_servers"]
+
+
+def test_an_unknown_key_is_told_beside_the_error_that_it_made(tmp_path: Path) -> None:
+    problems = refused(tmp_path, {"mcpServers": {"notes": {"comand": "npx"}}})
+    assert problems[f"{HERE}.comand"] == '"comand" is no known key; did you mean "command"?'
+    assert "is missing" in problems[f"{HERE}.url"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"server_path": "weather.py", "transport_type": "stdio"},
+        {"http_endpoint": "http://h/mcp", "transport_type": "http_stream"},
+    ],
+)
+def test_an_entry_of_aurite_is_told_each_key_of_ours_once(
+    tmp_path: Path, entry: dict[str, object]
+) -> None:
+    problems = refused(tmp_path, {"mcpServers": {"notes": entry}})
+    assert set(problems) == {f"{HERE}.url", *(f"{HERE}.{key}" for key in entry)}
+
+
+def test_a_misspelt_key_that_narrows_is_told_once(tmp_path: Path) -> None:
+    problems = refused(tmp_path, {"mcpServers": {"notes": {"command": "x", "exlude": ["a"]}}})
+    assert list(problems) == [f"{HERE}.exlude"]
+    assert 'did you mean "exclude"?' in problems[f"{HERE}.exlude"]
+
+
+@pytest.mark.parametrize("key", ["autoApprove", "env_file", "description", "icon", "roots", "node"])
+def test_other_keys_are_warnings(tmp_path: Path, key: str) -> None:
+    assert list(told(tmp_path, {key: ["x"]})) == [f"{HERE}.{key}"]
+
+
+def test_a_variable_in_plain_braces_is_told_once_for_all_places(tmp_path: Path) -> None:
+    entry = {"url": "http://h", "headers": {"A": "Bearer {NOTES_TOKEN}", "B": "{NOTES_TOKEN}"}}
+    messages = by_path(load(tmp_path, {"mcpServers": {"a": entry, "b": entry}}).warnings)
+    assert messages == {
+        "$.mcpServers.a.headers.A": (
+            "keeps {NOTES_TOKEN} as it is; write ${NOTES_TOKEN} for the variable (also at "
+            "$.mcpServers.a.headers.B, $.mcpServers.b.headers.A, $.mcpServers.b.headers.B)"
+        )
+    }
+
+
+def test_five_agents_of_aurite_are_one_line(tmp_path: Path) -> None:
+    of_the_model = ("system_prompt", "model", "temperature", "max_tokens", "max_iterations")
+    agents = [
+        {"name": f"a{number}", **dict.fromkeys(of_the_model, "x"), "include_history": True}
+        for number in range(5)
+    ]
+    (warning,) = load_as_agents(tmp_path, {"agents": agents}).warnings
+    assert warning.path == "$.agents[0].system_prompt"
+    assert warning.message.endswith(
+        "(also at 29 more places, such as $.agents[0].model, $.agents[0].temperature, "
+        "$.agents[0].max_tokens)"
+    )
+
+
+def test_servers_of_an_agent_of_aurite_are_told_once(tmp_path: Path) -> None:
+    content = {"agents": [{"name": "a", "mcp_servers": ["notes"], "model": "x"}]}
+    refusal = tried(lambda: load_as_agents(tmp_path, content))
+    assert isinstance(refusal, InvalidConfig)
+    problems = by_path(refusal.problems)
+    assert [path for path, it in problems.items() if "client_ids" in it] == ["$.agents[0]"]
+
+
+def test_unknown_keys_of_a_preset_are_told_beside_its_errors(tmp_path: Path) -> None:
+    content = {"id": "work", "name": "Work", "tools": [{"serverID": "a", "toolName": "b"}]}
+    refusal = tried(lambda: load_as_preset(tmp_path, content))
+    assert isinstance(refusal, InvalidConfig)
+    assert by_path(refusal.problems) == {
+        "$.tools[0].serverId": "is missing",
+        "$.tools[0].serverID": '"serverID" is no known key; did you mean "serverId"?',
+    }
+
+
+KEYS_OF_OTHERS = (
+    *("fallbackPromptsAndResourcesToTools", "connectionRetryCount", "{VAR}", "auth"),
+    *("server_path", "http_endpoint", "transport_type", "mcp_servers", "registration_timeout"),
+)
+
+
+@pytest.mark.parametrize("key", KEYS_OF_OTHERS)
+def test_a_page_says_what_to_do_with_a_key_of_another_program(key: str) -> None:
+    pages = (Path(__file__).parents[3] / "docs/migrating").glob("*.md")
+    assert any(f"`{key}`" in page.read_text(encoding="utf-8") for page in pages)

@@ -1,0 +1,227 @@
+"""The documents folder: a change shows while the service runs (contract §5)."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.documents.document_file import document_path, dump_document
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.bounds import BOUND_S
+from tests.support.file_descriptors import none_left
+from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "documents"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def folder(root: Path, shelf: Shelf) -> DocumentFolder:
+    return DocumentFolder(root, shelf, Metrics())
+
+
+@asynccontextmanager
+async def watched(folder: DocumentFolder) -> AsyncIterator[None]:
+    await folder.load()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(folder.watch)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def watching(root: Path, folder: DocumentFolder, shelf: Shelf) -> AsyncIterator[None]:
+    """A folder of one document that is watched, and has shown a change already."""
+    rewrite(root, document())
+    async with watched(folder):
+        rewrite(root, document("probe"))
+        await shelf.until({("t", "d"): "one", ("t", "probe"): "one"})
+        document_path(root, "t", "probe").unlink()
+        await shelf.until({("t", "d"): "one"})
+        yield
+
+
+async def error_named(folder: DocumentFolder, name: str, *, there: bool = True) -> None:
+    """Wait until the file is among the errors (or no longer)."""
+    with anyio.fail_after(BOUND_S):
+        while (name in folder.errors) is not there:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+
+
+def _add(root: Path) -> None:
+    rewrite(root, document("new"))
+
+
+def _change(root: Path) -> None:
+    rewrite(root, document(title="two"))
+
+
+def _remove(root: Path) -> None:
+    document_path(root, "t", "d").unlink()
+
+
+def _move_folder_out(root: Path) -> None:
+    (root / "t").rename(root.parent / "elsewhere")
+
+
+def _swap_links(root: Path) -> None:
+    """Change a file as Kubernetes does: behind a link."""
+    document_path(root, "t", "d").unlink()
+    place(root / "..data" / "x.json", dump_document(document(title="linked")))
+    (root / "x.json").symlink_to(root / "..data" / "x.json")
+
+
+def _exchange(root: Path, other: Path) -> None:
+    root.rename(root.with_name("old"))
+    other.rename(root)
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (_add, {("t", "d"): "one", ("t", "new"): "one"}),
+        (_change, {("t", "d"): "two"}),
+        (_remove, {}),
+        (_move_folder_out, {}),
+        (_swap_links, {("t", "d"): "linked"}),
+    ],
+)
+@pytest.mark.usefixtures("watching")
+async def test_a_change_shows_while_watching(
+    root: Path,
+    shelf: Shelf,
+    change: Callable[[Path], None],
+    wanted: dict[tuple[str, str], str],
+) -> None:
+    change(root)
+    await shelf.until(wanted)
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_broken_new_version_keeps_the_last_good_one(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    place(document_path(root, "t", "d"), b"{")
+    await error_named(folder, "t/d.json")
+    assert shelf.titles == {("t", "d"): "one"}
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_repaired_file_is_no_longer_reported(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    place(document_path(root, "t", "d"), b"{")
+    await error_named(folder, "t/d.json")
+    rewrite(root, document(title="repaired"))
+    await shelf.until({("t", "d"): "repaired"})
+    await error_named(folder, "t/d.json", there=False)
+
+
+@pytest.mark.usefixtures("watching")
+async def test_the_other_file_of_a_pair_takes_over_when_the_first_goes(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    place(root / "spare.json", dump_document(document(title="spare")))
+    await error_named(folder, "spare.json")
+    document_path(root, "t", "d").unlink()
+    await shelf.until({("t", "d"): "spare"})
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_file_that_becomes_another_document_replaces_the_first(
+    root: Path, shelf: Shelf
+) -> None:
+    place(document_path(root, "t", "d"), dump_document(document("b")))
+    await shelf.until({("t", "b"): "one"})
+
+
+async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shelf) -> None:
+    root = tmp_path / "later"
+    with capture_logs() as lines:
+        async with watched(DocumentFolder(root, shelf, Metrics())):
+            with anyio.fail_after(BOUND_S):
+                while not any(  # noqa: ASYNC110 - nothing tells of a log line
+                    line["event"] == "documents.loaded" for line in lines
+                ):
+                    await anyio.sleep(0.01)
+            rewrite(root, document())
+            await shelf.until({("t", "d"): "one"})
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_it_is_back(
+    root: Path, folder: DocumentFolder, shelf: Shelf
+) -> None:
+    shutil.rmtree(root)
+    with anyio.fail_after(BOUND_S):
+        while not folder.vanished:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+    await folder.load()
+    assert shelf.titles == {("t", "d"): "one"}
+    rewrite(root, document(title="back"))
+    await shelf.until({("t", "d"): "back"})
+    rewrite(root, document(title="again"))
+    await shelf.until({("t", "d"): "again"})
+    assert (folder.present, folder.vanished) == (True, False)
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_folder_that_is_replaced_by_another_is_followed(root: Path, shelf: Shelf) -> None:
+    other = root.with_name("other")
+    rewrite(other, document(title="other"))
+    _exchange(root, other)
+    await shelf.until({("t", "d"): "other"})
+    rewrite(root, document(title="changed"))
+    await shelf.until({("t", "d"): "changed"})
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_folder_deleted_and_made_anew_at_once_is_followed(root: Path, shelf: Shelf) -> None:
+    shutil.rmtree(root)
+    rewrite(root, document(title="anew"))
+    await shelf.until({("t", "d"): "anew"})
+    rewrite(root, document(title="changed"))
+    await shelf.until({("t", "d"): "changed"})
+
+
+async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
+    tmp_path: Path, shelf: Shelf
+) -> None:
+    root = tmp_path / "documents"
+    root.symlink_to("x" * 300)
+    async with watched(DocumentFolder(root, shelf, Metrics())):
+        await anyio.sleep(0.7)
+        root.unlink()
+        rewrite(root, document())
+        await shelf.until({("t", "d"): "one"})
+
+
+@pytest.mark.usefixtures("watching")
+async def test_what_could_not_be_read_for_a_moment_is_read_again(
+    root: Path, folder: DocumentFolder, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "mcp_tools_proxy.documents.folder_sync.SCANS_AFTER_CHANGE", 1
+    )  # the one that fails
+    with none_left():
+        os.utime(document_path(root, "t", "d"))
+        await error_named(folder, "")
+    await error_named(folder, "", there=False)
+    assert not folder.errors
+    await shelf.until({("t", "d"): "one"})

@@ -1,0 +1,246 @@
+"""The Retrieval client against scripted answers: every branch of T-03 that needs no socket."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    ChunkNotFound,
+    RetrievalNotConfigured,
+    RetrievalUnavailable,
+)
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.unit.documents.retrieval_answers import (
+    TOKEN,
+    URL,
+    Handler,
+    Parts,
+    answer,
+    ask,
+    chunk,
+    client_of,
+    failing,
+    in_turn,
+    raw,
+)
+
+pytestmark = pytest.mark.requirement("T-03")
+
+
+async def sent_by(token: str | None) -> httpx.Request:
+    seen: list[httpx.Request] = []
+
+    def record(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return answer(chunk(1))(request)
+
+    await ask(client_of(record, token=token), before=2, after=0)
+    return seen[0]
+
+
+async def test_the_request_holds_tenant_document_anchor_sides_and_trace() -> None:
+    assert json.loads((await sent_by(None)).content) == {
+        "tenant_id": "tenant_1",
+        "doc_id": "doc_1",
+        "anchor_chunk_id": "c1",
+        "window_before": 2,
+        "window_after": 0,
+        "trace_id": "trace-7",
+    }
+
+
+async def test_the_request_is_a_post_to_the_configured_url() -> None:
+    request = await sent_by(None)
+    assert (request.method, str(request.url)) == ("POST", URL)
+
+
+async def test_the_token_goes_as_a_bearer() -> None:
+    assert (await sent_by(TOKEN)).headers["Authorization"] == f"Bearer {TOKEN}"
+
+
+async def test_without_a_token_no_authorization_is_sent() -> None:
+    assert "Authorization" not in (await sent_by(None)).headers
+
+
+async def test_the_trace_id_is_a_header_too() -> None:
+    assert (await sent_by(None)).headers["X-Trace-Id"] == "trace-7"
+
+
+async def test_a_window_gives_the_chunks() -> None:
+    chunks = await ask(client_of(answer(chunk(1, page=3, text="Привет"))))
+    assert chunks == (RetrievedChunk(chunk_id="c1", page=3, chunk_index=1, text="Привет"),)
+
+
+async def test_chunks_come_back_ordered_by_their_index() -> None:
+    chunks = await ask(client_of(answer(chunk(2), chunk(0), chunk(1))))
+    assert [found.chunk_index for found in chunks] == [0, 1, 2]
+
+
+async def test_unknown_keys_of_an_answer_are_ignored() -> None:
+    assert await ask(client_of(answer(chunk(1, score=0.5), took_ms=3)))
+
+
+async def test_without_a_url_the_client_is_not_configured() -> None:
+    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
+    with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
+        await ask(client)
+
+
+async def test_a_client_without_a_url_says_so() -> None:
+    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
+    assert not client.configured
+
+
+async def test_a_client_without_a_url_closes() -> None:
+    await RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics()).aclose()
+
+
+@pytest.mark.parametrize("handler", [raw(b"nope", 404), answer()], ids=["404", "no chunks"])
+async def test_an_unknown_chunk_is_not_found(handler: Handler) -> None:
+    with pytest.raises(ChunkNotFound):
+        await ask(client_of(handler))
+
+
+async def test_a_403_is_access_denied() -> None:
+    with pytest.raises(AccessDenied):
+        await ask(client_of(raw(b"", 403)))
+
+
+@pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 401, 405, 409, 418, 429, 500, 503])
+async def test_any_other_status_is_unavailable(status: int) -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(answer(chunk(1), status=status)))
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    moved = httpx.Response(307, headers={"Location": "http://elsewhere.test/"})
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(in_turn(lambda _: moved)))
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError]
+)
+async def test_a_connection_error_is_retried_once(error: type[httpx.HTTPError]) -> None:
+    assert await ask(client_of(in_turn(failing(error), answer(chunk(1)))))
+
+
+async def test_a_second_connection_error_is_unavailable() -> None:
+    broken = failing(httpx.ConnectError)
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(in_turn(broken, broken)))
+
+
+async def test_an_error_status_is_not_retried() -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(in_turn(raw(b"", 503))))
+
+
+async def test_an_answer_that_breaks_off_is_not_retried() -> None:
+    body = Parts(b'{"chunks"', httpx.ReadError("reset"))
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(in_turn(lambda _: httpx.Response(200, stream=body))))
+
+
+def transport_errors(base: type[httpx.HTTPError]) -> Iterator[type[httpx.HTTPError]]:
+    for error in base.__subclasses__():
+        if error is not httpx.HTTPStatusError:
+            yield error
+            yield from transport_errors(error)
+
+
+@pytest.mark.parametrize("error", [*transport_errors(httpx.HTTPError)], ids=lambda e: e.__name__)
+async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
+    with pytest.raises(RetrievalUnavailable):
+        await ask(client_of(failing(error)))
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [failing(httpx.ConnectError), raw(f"{URL} {TOKEN}".encode(), 500), raw(URL.encode())],
+    ids=["broken", "500", "bad json"],
+)
+async def test_a_message_never_holds_address_token_or_remote_text(handler: Handler) -> None:
+    with pytest.raises(RetrievalUnavailable) as caught:
+        await ask(client_of(handler))
+    assert not any(word in caught.value.message for word in ("internal.test", TOKEN, "http://"))
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"),
+    [
+        (answer(chunk(1)), "OK"),
+        (raw(b"", 404), "CHUNK_NOT_FOUND"),
+        (raw(b"", 400), "INVALID_ARGUMENTS"),
+        (raw(b"", 403), "ACCESS_DENIED"),
+        (raw(b"", 500), "RETRIEVAL_UNAVAILABLE"),
+        (raw(b"{}"), "RETRIEVAL_UNAVAILABLE"),
+    ],
+    ids=["window", "404", "400", "403", "500", "bad shape"],
+)
+async def test_a_request_is_counted_by_its_code(handler: Handler, code: str) -> None:
+    metrics = Metrics()
+    await asyncio.gather(ask(client_of(handler, metrics=metrics)), return_exceptions=True)
+    counted = metrics.registry.get_sample_value(
+        "mcp_proxy_retrieval_requests_total", {"code": code}
+    )
+    assert counted == 1
+
+
+async def test_a_request_is_timed_even_when_it_fails() -> None:
+    metrics = Metrics()
+    await asyncio.gather(ask(client_of(raw(b"", 500), metrics=metrics)), return_exceptions=True)
+    assert metrics.registry.get_sample_value("mcp_proxy_retrieval_seconds_count") == 1
+
+
+def test_before_the_first_call_its_state_is_unknown() -> None:
+    assert client_of(answer()).last_call == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(404, "ok"), (400, "ok"), (403, "ok"), (500, "failed")]
+)
+async def test_the_last_call_failed_only_when_retrieval_did_not_serve(
+    status: int, state: str
+) -> None:
+    client = client_of(raw(b"", status))
+    await asyncio.gather(ask(client), return_exceptions=True)
+    assert client.last_call == state
+
+
+async def test_a_good_call_after_a_failed_one_is_ok() -> None:
+    client = client_of(in_turn(raw(b"", 500), answer(chunk(1))))
+    await asyncio.gather(ask(client), return_exceptions=True)
+    await ask(client)
+    assert client.last_call == "ok"
+
+
+def test_the_client_shows_its_state() -> None:
+    assert repr(client_of(answer())) == "<RetrievalClient configured=True last_call=unknown>"
+
+
+BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"http://{'a' * 70}/"]
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
+    with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_WINDOW_URL"):
+        RetrievalClient(url=url, token=None, timeout_s=1, metrics=Metrics())
+
+
+@pytest.mark.parametrize("token", ["a b", "line\n", "ключ", ""])
+def test_a_token_that_no_header_can_carry_is_refused_at_the_start(token: str) -> None:
+    with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
+        RetrievalClient(url=URL, token=token, timeout_s=1, metrics=Metrics())
+
+
+async def test_an_https_client_opens_and_closes() -> None:
+    await RetrievalClient(
+        url="https://retrieval.test/", token=None, timeout_s=1, metrics=Metrics()
+    ).aclose()

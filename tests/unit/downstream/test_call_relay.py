@@ -1,0 +1,167 @@
+"""What one client hears and is asked, within bounds; and whom a word concerns that all may hear."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_MESSAGE_S, MAX_ABANDONED, InFlight
+from mcp_tools_proxy.downstream.relay.call_relay import (
+    LOG_MESSAGE,
+    MAX_CLIENT_REQUESTS_PER_CALL,
+    MAX_CLIENT_WAIT_S,
+    MAX_PENDING_NOTIFICATIONS,
+    PROGRESS,
+    CallRelay,
+    call_relay,
+)
+from tests.support.fakes import FakeClient
+from tests.support.virtual_time import clock
+
+FORM = ("elicitation/create", {"message": "Which name?"})
+LINE = {"level": "info", "data": "x"}
+
+
+async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+    await asyncio.Event().wait()
+    return {}
+
+
+@asynccontextmanager
+async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
+    """Let ``client`` hear of a request that runs."""
+    async with (
+        call_relay(client, "u") as relay,
+        asyncio.timeout(timeout_s) as timeout,
+    ):
+        with relay.attached(timeout, allows_requests=True):
+            yield relay
+
+
+async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
+    async def wait() -> None:
+        async with heard_by(client) as relay:
+            await asyncio.sleep(10)
+            await relay.on_request(*FORM)
+
+    client, began = FakeClient(forever), clock()
+    with pytest.raises(TimeoutError):
+        await wait()
+    assert (round(clock() - began), client.forgotten) == (10 + MAX_CLIENT_WAIT_S, 1)
+
+
+async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
+    async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+        await asyncio.sleep(100)
+        return {}
+
+    async def ask_and_wait() -> None:
+        async with heard_by(FakeClient(slow), timeout_s=30) as relay:
+            await asyncio.sleep(10)
+            await asyncio.gather(relay.on_request(*FORM), relay.on_request(*FORM))
+            await asyncio.Event().wait()
+
+    began = clock()
+    with pytest.raises(TimeoutError):
+        await ask_and_wait()
+    assert round(clock() - began) == 130
+
+
+async def test_a_call_asks_a_hundred_questions_in_all() -> None:
+    client = FakeClient({"action": "accept"})
+    async with heard_by(client) as relay:
+        for _ in range(MAX_CLIENT_REQUESTS_PER_CALL):
+            await relay.on_request(*FORM)
+        with pytest.raises(ClientRequestFailed, match="too many questions"):
+            await relay.on_request(*FORM)
+    assert len(client.questions) == MAX_CLIENT_REQUESTS_PER_CALL
+
+
+async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
+    client = FakeClient()
+    async with heard_by(client) as relay:
+        for number in range(MAX_PENDING_NOTIFICATIONS + 10):
+            relay.on_log({**LINE, "data": number}, 10)
+    assert [params["data"] for _, params in client.notes] == list(range(MAX_PENDING_NOTIFICATIONS))
+
+
+async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
+    client = FakeClient()
+    async with heard_by(client) as relay:
+        for _ in range(MAX_PENDING_NOTIFICATIONS):
+            relay.on_log(LINE, 10)
+        relay.on_progress({"progress": 1}, 10)
+        relay.on_progress({"progress": 2}, 10)
+    assert [n for n in client.notes if n[0] == PROGRESS] == [(PROGRESS, {"progress": 2})]
+    assert len(client.notes) == MAX_PENDING_NOTIFICATIONS
+
+
+async def test_nothing_is_heard_when_the_request_is_over() -> None:
+    client = FakeClient()
+    async with call_relay(client, "u") as relay:
+        relay.on_progress({"progress": 1}, 10)
+        relay.on_log(LINE, 10)
+        with pytest.raises(ClientRequestFailed):
+            await relay.on_request(*FORM)
+    assert (client.notes, client.questions) == ([], [])
+
+
+async def test_the_error_of_a_request_leaves_as_itself() -> None:
+    with pytest.raises(KeyError):
+        async with heard_by(FakeClient()):
+            raise KeyError
+
+
+async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it_is_answered() -> (
+    None
+):
+    calls = InFlight()
+    async with call_relay(FakeClient(), "u") as relay:
+        given_up = calls.begin(relay, "tools/call")
+        calls.abandon(given_up)
+        calls.end(given_up)
+        calls.begin(relay, "tools/call")
+        before = calls.sole_relay()
+        calls.mark_answered(given_up)
+        assert (before, calls.sole_relay()) == (None, relay)
+
+
+async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
+    calls = InFlight()
+    async with call_relay(FakeClient(), "u") as relay:
+        given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
+        for request_id in given_up:
+            calls.abandon(request_id)
+            calls.end(request_id)
+        for request_id in given_up:
+            calls.mark_answered(request_id)
+        calls.begin(relay, "tools/call")
+        assert calls.sole_relay() is None
+
+
+async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
+    calls, client = InFlight(), FakeClient()
+    async with heard_by(client) as relay:
+        calls.begin(relay, "tools/call")
+        calls.begin(None, "tools/call")
+        calls.dispatch_notification(LOG_MESSAGE, LINE, 10, calls.sole_relay())
+    assert client.notes == []
+
+
+async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> None:
+    now = 0.0
+    calls = InFlight(lambda: now)
+    found = []
+    async with heard_by(FakeClient()) as relay:
+        calls.end(calls.begin(None, "tools/list"))
+        calls.end(calls.begin(relay, "tools/call"))
+        begun = calls.begin(relay, "tools/call")
+        found.append(calls.sole_relay())
+        calls.end(calls.begin(None, "tools/call"))
+        found.append(calls.sole_relay())
+        now = LATE_MESSAGE_S + 0.1
+        found.append(calls.sole_relay())
+        calls.end(begun)
+    assert found == [relay, None, relay]

@@ -1,0 +1,85 @@
+"""What goes wrong on the way to a server, in words."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+
+import aiohttp
+import pytest
+from mcp.types import INTERNAL_ERROR
+
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
+    HTTP_ERRORS,
+    Unreachable,
+    from_aiohttp,
+    peer_error,
+)
+from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
+from tests.support.bounds import BOUND_S
+
+CALLERS_THAT_FILL_IT = 4
+
+
+@asynccontextmanager
+async def talking_plain() -> AsyncIterator[str]:
+    """Serve something on a port that is no TLS; give its https URL."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+
+
+async def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> None:
+    async with talking_plain() as url, aiohttp.ClientSession() as web:
+        with pytest.raises(HTTP_ERRORS) as caught:
+            await web.get(url)
+    assert from_aiohttp(caught.value).reason == (
+        "no TLS with the server; perhaps it speaks plain HTTP at this url"
+    )
+
+
+async def test_a_server_that_takes_too_long_is_not_said_to_have_broken_off() -> None:
+    with pytest.raises(HTTP_ERRORS) as caught:
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+    assert from_aiohttp(caught.value).reason == "the server did not answer in time"
+
+
+@contextmanager
+def answering_nobody() -> Iterator[int]:
+    """Give a port where connecting neither succeeds nor fails, like that of a host that is gone."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(CALLERS_THAT_FILL_IT):  # nobody accepts them, so the queue is full
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
+    web = HttpClients(connect_s=0.2)
+    with answering_nobody() as port:
+        url = f"{scheme}://127.0.0.1:{port}/mcp"
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(HTTP_ERRORS) as caught:
+                await (web.websockets.ws_connect(url) if scheme == "ws" else web.http.post(url))
+        await web.close()
+    fault = from_aiohttp(caught.value)
+    assert (type(fault), fault.reason) == (
+        Unreachable,
+        "no connection to the server: nothing at its address answers",
+    )
+
+
+@pytest.mark.parametrize("code", [True, 10**4200, 2**31, "-32000", None, 1.5])
+def test_a_code_that_is_none_is_an_internal_error(code: object) -> None:
+    assert peer_error({"code": code, "message": "no"}).code == INTERNAL_ERROR

@@ -1,0 +1,44 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.pool import plan
+from tests.unit.downstream.observed_session import make_config
+
+IDS = st.sampled_from(["a", "a-b", "b", "c"])
+ENTRIES = st.builds(lambda url, enabled: (url, enabled), st.sampled_from("xyz"), st.booleans())
+
+
+def configs(entries: dict[str, tuple[str, bool]]) -> dict[str, ServerConfig]:
+    return {s: make_config(s, url=url, enabled=on) for s, (url, on) in entries.items()}
+
+
+WANTED = st.dictionaries(IDS, ENTRIES).map(configs)
+RUNNING = WANTED.map(lambda wanted: {s: c for s, c in wanted.items() if c.enabled})
+
+
+@given(running=RUNNING, wanted=WANTED)
+def test_a_plan_carried_out_gives_what_is_wanted(
+    running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
+) -> None:
+    todo = plan(running, wanted)
+    after = {s: config for s, config in running.items() if s in todo.keep}
+    after |= {s: wanted[s] for s in (*todo.start, *todo.replace)}
+    assert after == {s: config for s, config in wanted.items() if config.enabled}
+
+
+@given(running=RUNNING, wanted=WANTED)
+def test_what_did_not_change_is_left_alone(
+    running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
+) -> None:
+    same = {s for s, config in running.items() if wanted.get(s) == config}
+    assert set(plan(running, wanted).keep) == same
+
+
+@given(running=RUNNING, wanted=WANTED)
+def test_each_server_has_one_fate(
+    running: dict[str, ServerConfig], wanted: dict[str, ServerConfig]
+) -> None:
+    todo = plan(running, wanted)
+    fates = (*todo.start, *todo.stop, *todo.replace, *todo.keep)
+    assert len(fates) == len(set(fates))

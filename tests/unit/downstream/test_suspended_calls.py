@@ -1,0 +1,133 @@
+"""Calls whose clients do not come back, and what becomes of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.client import Client
+from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
+from mcp_tools_proxy.downstream.relay.suspended_calls import (
+    STATE_PREFIX,
+    SendRequest,
+    SuspendedCalls,
+)
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from tests.support.builders import make_call
+from tests.support.fakes import FakeClient
+
+FORM = ("elicitation/create", {"message": "Which name?"})
+TERMS = "the same"
+
+
+def calling() -> Call:
+    return replace(make_call(), client=FakeClient(supports_input_required=True))
+
+
+class Asking:
+    """A request that asks once, and gives the answer."""
+
+    def __init__(self) -> None:
+        self.cancelled = 0
+
+    async def run(self, client: Client) -> dict[str, Any]:
+        try:
+            return {"answer": await client.request(*FORM)}
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+async def sending(suspended: SuspendedCalls, send: SendRequest) -> Any:
+    return await suspended.send(calling(), TERMS, send, ServerMetrics(Metrics(), "notes"))
+
+
+async def resuming(suspended: SuspendedCalls, input_responses: InputResponses) -> Any:
+    """Send the call again, with what its client answered."""
+    call = replace(calling(), input_responses=input_responses)
+    return await suspended.send(call, TERMS, Asking().run, ServerMetrics(Metrics(), "notes"))
+
+
+@asynccontextmanager
+async def parking() -> AsyncIterator[SuspendedCalls]:
+    found = SuspendedCalls()
+    async with asyncio.TaskGroup() as tasks:
+        found.open(tasks)
+        yield found
+
+
+async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
+    asking, other = Asking(), Asking()
+    async with parking() as suspended:
+        first = await sending(suspended, asking.run)
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
+        second = await sending(suspended, other.run)
+        input_responses = InputResponses(responses={}, state=first["requestState"])
+        with pytest.raises(ToolFailed):
+            await resuming(suspended, input_responses)
+        answers = {key: {"action": "accept"} for key in second["inputRequests"]}
+        input_responses = InputResponses(responses=answers, state=second["requestState"])
+        result = await resuming(suspended, input_responses)
+    assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
+
+
+async def test_each_time_that_a_call_waits_for_its_client_is_counted() -> None:
+    metrics = Metrics()
+    async with parking() as suspended:
+        of_server = ServerMetrics(metrics, "notes")
+        asked = await suspended.send(calling(), TERMS, Asking().run, of_server)
+        input_responses = InputResponses(responses={}, state=asked["requestState"])
+        again = await resuming(suspended, input_responses)
+        answers: dict[str, object] = {key: {"action": "accept"} for key in again["inputRequests"]}
+        input_responses = InputResponses(responses=answers, state=again["requestState"])
+        await resuming(suspended, input_responses)
+    sample = metrics.registry.get_sample_value
+    assert sample("mcp_proxy_server_suspended_calls_total", {"server": "notes"}) == 2
+
+
+async def test_a_handle_cannot_be_guessed() -> None:
+    async with parking() as suspended:
+        handles = {(await sending(suspended, Asking().run))["requestState"] for _ in "ab"}
+        assert {len(handle) for handle in handles} == {len(STATE_PREFIX) + 43}
+        assert len(handles) == 2
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
+        with pytest.raises(ToolFailed):
+            await resuming(suspended, InputResponses(responses={}, state="x"))
+
+
+async def test_answers_that_are_none_are_asked_for_again() -> None:
+    async with parking() as suspended:
+        asked = await sending(suspended, Asking().run)
+        responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
+        input_responses = InputResponses(responses=responses, state=asked["requestState"])
+        again = await resuming(suspended, input_responses)
+        assert again["inputRequests"] == asked["inputRequests"]
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
+        with pytest.raises(ToolFailed):
+            await resuming(suspended, InputResponses(responses={}))
+
+
+async def test_who_waits_when_the_service_stops_is_told_so() -> None:
+    async def hang(_: Client) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    waiting: list[asyncio.Future[dict[str, Any]]] = []
+
+    async def serve() -> None:
+        async with parking() as suspended:
+            waiting.append(asyncio.ensure_future(sending(suspended, hang)))
+            await asyncio.Event().wait()
+
+    serving = asyncio.ensure_future(serve())
+    await asyncio.sleep(1)
+    serving.cancel()
+    await asyncio.wait([serving])
+    with pytest.raises(ShuttingDown):
+        await waiting[0]

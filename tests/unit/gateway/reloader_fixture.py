@@ -1,0 +1,128 @@
+"""A Reloader over real files in a folder and a fake pool."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from mcp_tools_proxy.config.active import ConfigFolder
+from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_call, make_caller, make_snapshot
+from tests.support.fakes import FakeComponents, FakePool, FakeTool, fake_components
+
+OFFERS = {
+    "alpha": make_snapshot(tools=["search", "drop"], prompts=["p1"], resources=["u1"]),
+    "beta": make_snapshot(tools=["translate"], prompts=["p2"], resources=["u2"]),
+}
+LOCAL = FakeTool(name="local")
+
+
+class Reloading:
+    """The reloader of ``folder``; its local tool is ``local``, its servers offer OFFERS."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        pinned: str | None = None,
+        write_default: Callable[[Path, str], None] = set_default_preset,
+        build: Callable[[View], FakeComponents] = fake_components,
+        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+    ) -> None:
+        self.folder = folder
+        self.pool = FakePool(OFFERS)
+        self.holder = RegistryHolder(Registry.build([LOCAL]))
+        self.metrics = Metrics()
+        self.reloader = Reloader(
+            holder=self.holder,
+            local_tools=[LOCAL],
+            pool=self.pool,
+            build_components=build,
+            files=ConfigFolder(
+                folder,
+                load_configuration=partial(
+                    load_configuration, folder, {}, call_timeout_s=60, max_result_bytes=1_000_000
+                ),
+                pinned=pinned,
+                write_default=write_default,
+                naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
+            ),
+            metrics=self.metrics,
+            tool_names=tool_names,
+        )
+
+    @property
+    def active(self) -> str:
+        """The id of the preset in force."""
+        return self.reloader.active.preset_id
+
+    @property
+    def tools(self) -> list[str]:
+        """The downstream tools that are listed."""
+        listed = [spec.name for spec in self.holder.current.visible_to(make_caller())]
+        return [name for name in listed if name != LOCAL.spec.name]
+
+    def code(self, name: str, kind: Kind = Kind.TOOL) -> str:
+        """Look a name up: its error's code, or "OK"."""
+        try:
+            self.holder.current.resolve(make_call(name, kind=kind))
+        except ProxyError as error:
+            return error.code
+        return "OK"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Load, and follow the folder meanwhile."""
+        await self.reloader.load()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.reloader.watch())
+            try:
+                yield
+            finally:
+                task.cancel()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(BOUND_S):
+            while not condition():  # noqa: ASYNC110 - the condition is about files, too
+                await asyncio.sleep(0.01)
+
+
+def write_servers(
+    folder: Path, *server_ids: str, default: str | None = None, disabled: Sequence[str] = ()
+) -> None:
+    """Write mcp.json."""
+    entry: dict[str, object] = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
+    content: dict[str, object] = {
+        "mcpServers": {
+            server_id: entry | ({"enabled": False} if server_id in disabled else {})
+            for server_id in server_ids
+        }
+    }
+    if default is not None:
+        content["defaultPresetId"] = default
+    write(folder / "mcp.json", content)
+
+
+def write_preset(folder: Path, preset_id: str, *tools: str, **more: object) -> None:
+    """Write a preset that names tools as ``server/tool``."""
+    references = [dict(zip(("serverId", "toolName"), it.split("/"), strict=True)) for it in tools]
+    content = {"id": preset_id, "name": preset_id.title(), "tools": references, **more}
+    write(folder / f"preset_{preset_id}.json", content)
+
+
+def write(path: Path, content: Mapping[str, object]) -> None:
+    """Write a JSON file in one step."""
+    draft = path.with_name(".draft")
+    draft.write_text(json.dumps(content), encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,29 @@
+"""What ``check`` puts together beside agents."""
+
+from dataclasses import replace
+
+from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.gateway.check.report import Files, build_findings
+from mcp_tools_proxy.registry.registry import Registry
+from tests.support.fakes import FakeTool
+
+FILES = Files(
+    configuration=NO_FILE,
+    agents=NO_AGENTS,
+    agents_are_known=True,
+    presets=(),
+    active="work",
+    problems=(),
+    warnings=(),
+)
+
+
+def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> None:
+    tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to the", "sum"))
+    tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
+    registry = Registry.build([tool, FakeTool(name="fine")])
+    found = build_findings(FILES, (), {}, registry, require_agent=None).schema_relaxations
+    assert [(tool_format, name) for tool_format, name, _ in found] == [
+        ("openai", "a:pay"),
+        ("anthropic", "a:pay"),
+    ]

@@ -1,0 +1,118 @@
+"""Completing arguments is a call: the same visibility, budgets and record."""
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.limiter import build_limiter
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.builders import make_call
+from tests.support.fakes import FakePool, FakePrompt, FakeTemplate
+
+ARGUMENT = {"argument": {"name": "rest", "value": "x"}}
+
+
+class Fixture:
+    """An executor over a prompt of server ``s`` and a template of ``s`` and of ``other`` each."""
+
+    def __init__(self, *, calls: int = 0, excluded: tuple[str, ...] = ()) -> None:
+        self.records: list[CallRecord] = []
+        self.lifecycle = Lifecycle()
+        budgets = Budgets(
+            document_calls=0, document_tokens=0, tenant_calls=calls, tenant_tokens=0, window_s=60
+        )
+        profile = AgentProfile(name="a", exclude_components=excluded)
+        registry = Registry.build(
+            [],
+            prompts=[FakePrompt("hello")],
+            templates=[FakeTemplate("u://"), FakeTemplate("o://", server_id="other")],
+            access=Access(agents={"a": Visibility.of(profile, None)}),
+        )
+        self.executor = Executor(
+            first_attempts=FirstAttempts(RegistryHolder(registry), FakePool()),
+            limiter=build_limiter(budgets, storage_url=None, metrics=Metrics()),
+            blocklist=Blocklist(["leak"]),
+            lifecycle=self.lifecycle,
+            max_result_bytes=1000,
+            on_finish=self.records.append,
+        )
+
+    async def complete(self, call: Call) -> Outcome:
+        return await self.executor.complete(call)
+
+
+def code_of(outcome: Outcome) -> str:
+    return outcome.error.code if isinstance(outcome, Failed) else "OK"
+
+
+def prompt(name: str = "hello", **caller: str) -> Call:
+    return make_call(name, ARGUMENT, kind=Kind.PROMPT, **caller)
+
+
+def template(name: str, **caller: str) -> Call:
+    return make_call(name, ARGUMENT, kind=Kind.RESOURCE, **caller)
+
+
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [
+        (prompt(), ["hello"]),
+        (prompt("s:hello"), ["hello"]),
+        (template("u://{rest}"), ["u://{rest}"]),
+        (template("other:o://{rest}"), ["o://{rest}"]),
+    ],
+    ids=["prompt", "prompt-of-server", "template", "template-of-server"],
+)
+async def test_what_is_listed_can_be_completed(call: Call, values: list[str]) -> None:
+    outcome = await Fixture().complete(call)
+    assert isinstance(outcome, Ok)
+    assert outcome.result == {"completion": {"values": values}}
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (prompt("nobody"), "PROMPT_NOT_FOUND"),
+        (template("u://1"), "RESOURCE_NOT_FOUND"),
+        (prompt(agent="a"), "PROMPT_NOT_ALLOWED"),
+        (template("u://{rest}", agent="a"), "RESOURCE_NOT_ALLOWED"),
+        (template("o://{rest}", agent="a"), "OK"),
+        (prompt(agent="b"), "AGENT_NOT_FOUND"),
+    ],
+    ids=["no-prompt", "no-template", "excluded", "excluded-template", "left", "no-agent"],
+)
+async def test_what_is_not_visible_cannot_be_completed(call: Call, code: str) -> None:
+    fixture = Fixture(excluded=("prompt:hello", "resource:u://{rest}"))
+    assert code_of(await fixture.complete(call)) == code
+
+
+async def test_a_completion_is_charged_as_one_call() -> None:
+    fixture = Fixture(calls=2)
+    codes = [code_of(await fixture.complete(prompt())) for _ in range(3)]
+    assert codes == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
+
+
+async def test_a_completion_leaves_a_record() -> None:
+    fixture = Fixture()
+    outcome = await fixture.complete(prompt())
+    assert [(r.call.name, r.outcome) for r in fixture.records] == [("hello", outcome)]
+
+
+async def test_a_blocked_keyword_in_what_is_completed_is_refused() -> None:
+    call = make_call("hello", {"argument": {"name": "n", "value": "a leak"}}, kind=Kind.PROMPT)
+    assert code_of(await Fixture().complete(call)) == "CONTENT_BLOCKED"
+
+
+async def test_nothing_is_completed_once_the_process_stops() -> None:
+    fixture = Fixture()
+    fixture.lifecycle.phase = Phase.STOPPING
+    assert code_of(await fixture.complete(prompt())) == "SHUTTING_DOWN"

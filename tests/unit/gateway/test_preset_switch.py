@@ -1,0 +1,170 @@
+"""Choosing a preset while running (P-17, P-20)."""
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config.loader import set_default_preset
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
+from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two servers, and the presets work (alpha, the default) and play (beta)."""
+    write_servers(tmp_path, "alpha", "beta", default="work")
+    write_preset(tmp_path, "work", "alpha/search")
+    write_preset(tmp_path, "play", "beta/translate")
+    return tmp_path
+
+
+def default_of(folder: Path) -> str:
+    content: dict[str, str] = json.loads((folder / "mcp.json").read_text(encoding="utf-8"))
+    return content["defaultPresetId"]
+
+
+def refuse(_path: Path, _content: bytes) -> None:
+    raise PermissionError(30, "Read-only file system")
+
+
+@pytest.mark.requirement("P-17", "P-20")
+async def test_a_switch_is_in_force_and_saved_when_it_returns(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=True)
+    assert (it.active, it.tools, default_of(folder)) == ("play", ["beta:translate"], "play")
+
+
+@pytest.mark.requirement("P-18")
+async def test_what_the_old_preset_allowed_is_refused_after_a_switch(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=False)
+    assert [
+        it.code("alpha:search"),
+        it.code("alpha__search"),
+        it.code("p1", Kind.PROMPT),
+        it.code("u1", Kind.RESOURCE),
+    ] == ["TOOL_NOT_ALLOWED", "TOOL_NOT_FOUND", "PROMPT_NOT_FOUND", "RESOURCE_NOT_FOUND"]
+
+
+async def test_a_switch_that_is_not_saved_leaves_the_file(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=False)
+    assert (it.active, default_of(folder)) == ("play", "work")
+
+
+@pytest.mark.parametrize("persist", [True, False])
+async def test_a_switch_outlives_later_looks_at_the_files(folder: Path, *, persist: bool) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=persist)
+    version = it.reloader.version
+    await it.reloader.load()
+    assert (it.active, it.reloader.version) == ("play", version)
+
+
+async def test_a_switch_outlives_an_edit_of_something_else_in_the_configuration(
+    folder: Path,
+) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=False)
+    write_servers(folder, "beta", default="work")
+    await it.reloader.load()
+    assert (it.active, it.tools) == ("play", ["beta:translate"])
+
+
+async def test_a_switch_mends_a_choice_that_could_not_be_loaded(folder: Path) -> None:
+    write_servers(folder, "alpha", "beta", default="nope")
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("work", persist=False)
+    assert (it.active, it.reloader.problems) == ("work", ())
+
+
+async def test_the_empty_preset_can_be_chosen(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    await it.reloader.switch("__empty__", persist=True)
+    assert (it.tools, default_of(folder)) == ([], "__empty__")
+
+
+async def test_a_pinned_preset_cannot_be_switched(folder: Path) -> None:
+    it = Reloading(folder, pinned="work")
+    await it.reloader.load()
+    with pytest.raises(PresetPinned):
+        await it.reloader.switch("play", persist=False)
+    assert it.active == "work"
+
+
+@pytest.mark.parametrize("preset_id", ["nope", "", "../preset_play", "a/b", "x" * 500])
+async def test_a_preset_that_is_not_there_cannot_be_chosen(folder: Path, preset_id: str) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    with pytest.raises(PresetNotFound):
+        await it.reloader.switch(preset_id, persist=True)
+    assert (it.active, default_of(folder)) == ("work", "work")
+
+
+async def test_a_broken_preset_cannot_be_chosen_and_says_why(folder: Path) -> None:
+    (folder / "preset_bad.json").write_text('{"id": "other"}', encoding="utf-8")
+    it = Reloading(folder)
+    await it.reloader.load()
+    with pytest.raises(PresetNotFound) as caught:
+        await it.reloader.switch("bad", persist=True)
+    problems = (caught.value.details or {})["problems"]
+    assert isinstance(problems, list)
+    assert (it.active, [problem.partition(":")[0] for problem in problems]) == (
+        "work",
+        ["preset_bad.json"] * len(problems),
+    )
+
+
+async def test_a_choice_that_cannot_be_written_changes_nothing(folder: Path) -> None:
+    it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
+    await it.reloader.load()
+    with pytest.raises(ConfigReadOnly):
+        await it.reloader.switch("play", persist=True)
+    assert (it.active, it.tools, default_of(folder)) == ("work", ["alpha:search"], "work")
+
+
+async def test_a_read_only_folder_allows_a_choice_until_the_next_start(folder: Path) -> None:
+    it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
+    await it.reloader.load()
+    await it.reloader.switch("play", persist=False)
+    assert it.active == "play"
+
+
+async def test_a_broken_configuration_is_not_written_to(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    (folder / "mcp.json").write_text("{ broken", encoding="utf-8")
+    with pytest.raises(ConfigReadOnly) as caught:
+        await it.reloader.switch("play", persist=True)
+    assert (list(caught.value.details or {}), it.active) == (["problems"], "work")
+
+
+async def test_parallel_switches_leave_what_is_in_force_and_what_is_saved_equal(
+    folder: Path,
+) -> None:
+    it = Reloading(folder)
+    async with it.running():
+        async with asyncio.TaskGroup() as group:
+            for count in range(20):
+                preset_id = "play" if count % 3 else "work"
+                group.create_task(it.reloader.switch(preset_id, persist=True))
+        await it.reloader.load()
+    tools = {"work": ["alpha:search"], "play": ["beta:translate"]}
+    assert (it.active, it.tools) == (default_of(folder), tools[default_of(folder)])
+
+
+async def test_the_presets_to_choose_from_are_listed(folder: Path) -> None:
+    (folder / "preset_bad.json").write_text("{", encoding="utf-8")
+    presets = await Reloading(folder).reloader.presets()
+    assert {preset.preset_id for preset in presets} == {"work", "play"}

@@ -1,0 +1,232 @@
+"""Looking components up, and listing them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.configuration import Preset, Reference
+from mcp_tools_proxy.domain.errors import (
+    AgentNotFound,
+    PromptNotFound,
+    ProxyError,
+    ResourceNotFound,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.registry.registry import Registry
+from tests.support.builders import make_call, make_caller, make_preset, make_snapshot
+from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool, fake_components
+
+SEARCH = FakeTool(name="search")
+REMOTE = FakeTool(name="a:b", alias="a__b", server_id="a")
+HELLO = FakePrompt("hello")
+ONE = FakeResource("u://1")
+NAMED = FakeResource("a name without a URI")
+ANY = FakeTemplate("u://")
+LATER = FakeTemplate("u://2")
+REGISTRY = Registry.build(
+    [SEARCH, REMOTE], prompts=[HELLO], resources=[ONE, NAMED], templates=[ANY, LATER]
+)
+CALLER = make_caller()
+
+
+def prompt_call(name: str) -> Call:
+    return make_call(name, kind=Kind.PROMPT)
+
+
+def resource_call(uri: str) -> Call:
+    return make_call(uri, kind=Kind.RESOURCE)
+
+
+def registry_of(snapshots: dict[str, Snapshot], preset: Preset) -> Registry:
+    made = fake_components(filter_capabilities(snapshots, preset))
+    return Registry.build(
+        [SEARCH, *made.tools],
+        prompts=made.prompts,
+        resources=made.resources,
+        templates=made.templates,
+    )
+
+
+@pytest.mark.parametrize(("name", "tool"), [("search", SEARCH), ("a:b", REMOTE), ("a__b", REMOTE)])
+def test_a_name_or_an_alias_finds_its_tool(name: str, tool: FakeTool) -> None:
+    assert REGISTRY.resolve(make_call(name)) is tool
+
+
+@pytest.mark.requirement("F-08", "F-09", "F-10", "P-18")
+@pytest.mark.parametrize("name", ["a:c", "x:y", "a:b:c", "search:x", "a::b", "A:b"])
+def test_a_qualified_name_outside_the_view_is_not_allowed(name: str) -> None:
+    with pytest.raises(ToolNotAllowed, match="the active preset does not allow it, or its server"):
+        REGISTRY.resolve(make_call(name))
+
+
+@pytest.mark.requirement("F-07")
+@pytest.mark.parametrize("name", ["", "Search", "search ", ":b", "a:", ":", "b", "::"])
+def test_any_other_unknown_name_is_not_found_and_says_what_is_expected(name: str) -> None:
+    with pytest.raises(ToolNotFound) as caught:
+        REGISTRY.resolve(make_call(name))
+    assert "expected" in (caught.value.details or {})
+
+
+@pytest.mark.requirement("F-08")
+def test_servers_and_tools_that_hold_each_others_names_are_told_apart() -> None:
+    pairs = [("a", "b:c"), ("a", "b"), ("a-b", "c"), ("a", "-b:c")]
+    snapshots = {
+        server_id: make_snapshot(tools=[tool for owner, tool in pairs if owner == server_id])
+        for server_id in ("a", "a-b")
+    }
+    preset = make_preset(tools=[f"{server_id}/{tool}" for server_id, tool in pairs])
+    registry = registry_of(snapshots, preset)
+    found = [registry.resolve(make_call(f"{server_id}:{tool}")) for server_id, tool in pairs]
+    assert [component.spec.server_id for component in found] == [
+        server_id for server_id, _ in pairs
+    ]
+
+
+def test_a_bare_name_is_told_its_qualified_one() -> None:
+    with pytest.raises(ToolNotFound) as caught:
+        REGISTRY.resolve(make_call("b"))
+    assert (caught.value.details or {})["did_you_mean"] == "a:b"
+
+
+@pytest.mark.requirement("F-13")
+@pytest.mark.parametrize("name", ["hello", "s:hello"])
+def test_a_prompt_goes_by_its_name_also_with_its_server_in_front(name: str) -> None:
+    assert REGISTRY.resolve(prompt_call(name)) is HELLO
+
+
+@pytest.mark.requirement("F-15")
+@pytest.mark.parametrize("name", ["", "Hello", "t:hello", "search", "u://1"])
+def test_any_other_prompt_is_not_found(name: str) -> None:
+    with pytest.raises(PromptNotFound):
+        REGISTRY.resolve(prompt_call(name))
+
+
+@pytest.mark.requirement("F-13")
+@pytest.mark.parametrize(
+    ("uri", "resource"),
+    [("u://1", ONE), ("s:u://1", ONE), ("a name without a URI", NAMED)],
+)
+def test_a_resource_goes_by_its_key(uri: str, resource: FakeResource) -> None:
+    assert REGISTRY.resolve(resource_call(uri)) is resource
+
+
+@pytest.mark.requirement("F-13")
+@pytest.mark.parametrize("uri", ["u://other", "u://2", "s:u://2"])
+def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) -> None:
+    resource = REGISTRY.resolve(resource_call(uri))
+    assert isinstance(resource, FakeResource)
+    assert (resource.spec, resource.uri) == (ANY.spec, uri.removeprefix("s:"))
+
+
+@pytest.mark.requirement("F-14", "F-15")
+@pytest.mark.parametrize("uri", ["", "v://1", "U://1", "hello", "a:b"])
+def test_any_other_resource_is_not_found(uri: str) -> None:
+    with pytest.raises(ResourceNotFound):
+        REGISTRY.resolve(resource_call(uri))
+
+
+def test_a_kind_is_never_found_under_the_name_of_another() -> None:
+    with pytest.raises(ToolNotFound):
+        REGISTRY.resolve(make_call("hello"))
+
+
+@pytest.mark.parametrize(
+    "call", [prompt_call("helo"), resource_call("w://1")], ids=["prompt", "resource"]
+)
+def test_a_wrong_name_is_answered_with_what_to_do(call: Call) -> None:
+    with pytest.raises(ProxyError, match="did you mean"):
+        REGISTRY.resolve(call)
+
+
+def test_a_tool_is_suggested_escaped_and_cut() -> None:
+    odd_name = "\u202e" + "x" * 1000
+    registry = Registry.build([FakeTool(name=f"a:{odd_name}", server_id="a")])
+    with pytest.raises(ToolNotFound, match="did you mean") as caught:
+        registry.resolve(make_call(odd_name))
+    assert "\u202e" not in caught.value.message
+    assert len(caught.value.message) < 1000
+
+
+@pytest.mark.requirement("F-11")
+def test_each_kind_is_listed_once_and_in_order() -> None:
+    lists = (
+        REGISTRY.prompts_visible_to(CALLER),
+        REGISTRY.resources_visible_to(CALLER),
+        REGISTRY.templates_visible_to(CALLER),
+    )
+    assert [spec.name for spec in REGISTRY.visible_to(CALLER)] == ["search", "a:b"]
+    assert [[item["name"] for item in items] for items in lists] == [
+        ["hello"],
+        ["u://1", "a name without a URI"],
+        ["u://{rest}", "u://2{rest}"],
+    ]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_an_agent_without_a_profile_may_use_nothing(kind: Kind) -> None:
+    with pytest.raises(AgentNotFound):
+        REGISTRY.resolve(make_call("search", kind=kind, agent="a"))
+
+
+def test_an_agent_without_a_profile_sees_nothing() -> None:
+    agent = make_caller(agent="a")
+    for listing in (
+        REGISTRY.visible_to,
+        REGISTRY.prompts_visible_to,
+        REGISTRY.resources_visible_to,
+        REGISTRY.templates_visible_to,
+    ):
+        with pytest.raises(AgentNotFound):
+            listing(agent)
+
+
+@pytest.mark.parametrize(
+    "twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")]
+)
+def test_two_tools_of_one_name_are_refused(twin: FakeTool) -> None:
+    with pytest.raises(ValueError, match="two components"):
+        Registry.build([SEARCH, twin])
+
+
+names = st.sampled_from(["x", "y", "z:x", "t/{v}"])
+server_ids = st.sampled_from(["a", "a-b"])
+lists = st.lists(names, unique=True)
+references = st.lists(
+    st.builds(Reference, server_id=server_ids, name=names, enabled=st.booleans())
+).map(tuple)
+
+
+@pytest.mark.requirement("P-08", "P-18")
+@given(
+    st.dictionaries(server_ids, st.builds(make_snapshot, tools=lists, prompts=lists)),
+    st.builds(
+        Preset,
+        preset_id=st.just("p"),
+        name=st.just("P"),
+        tools=references,
+        prompts=st.none() | references,
+    ),
+)
+def test_what_is_listed_is_what_can_be_called(
+    snapshots: dict[str, Snapshot], preset: Preset
+) -> None:
+    registry = registry_of(snapshots, preset)
+    tools = {f"{server_id}:{name}" for server_id, it in snapshots.items() for name in it.tools}
+    prompts = {name for it in snapshots.values() for name in it.prompts}
+    assert {spec.name for spec in registry.visible_to(CALLER)} == {
+        name for name in tools | {"search", "x"} if accepts(registry, make_call(name))
+    }
+    assert {item["name"] for item in registry.prompts_visible_to(CALLER)} == {
+        name for name in prompts if accepts(registry, prompt_call(name))
+    }
+
+
+def accepts(registry: Registry, call: Call) -> bool:
+    try:
+        return registry.resolve(call).spec.name == call.name
+    except ProxyError:
+        return False

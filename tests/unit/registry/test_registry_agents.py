@@ -1,0 +1,241 @@
+"""What holds for every agent, whatever servers offer and files say: listed is usable, each filter
+only narrows, and every spelling leads to what it spells."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
+from mcp_tools_proxy.domain.errors import AmbiguousName
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
+from tests.support.builders import make_call, make_caller, make_snapshot
+from tests.support.fakes import FakePrompt
+from tests.unit.registry.registry_cases import (
+    AGENT,
+    IMPOSTORS,
+    LOCAL,
+    PLAIN,
+    SERVERS,
+    TEMPLATES,
+    URIS,
+    Case,
+    Item,
+    cases,
+    entries,
+    outcome,
+    outcomes,
+    presets,
+    some_servers,
+)
+
+ALL_NAMES = (*PLAIN, *IMPOSTORS)
+pytestmark = pytest.mark.slow
+thoroughly = settings(max_examples=100)
+agents = st.sampled_from([AGENT, None])
+
+
+# Listed is usable
+
+
+def listed(registry: Registry, agent: str | None) -> list[tuple[Kind, str]]:
+    """Name all that is listed, but for templates."""
+    caller = make_caller(agent=agent)
+    return [
+        *((Kind.TOOL, spec.name) for spec in registry.visible_to(caller)),
+        *((Kind.PROMPT, str(it["name"])) for it in registry.prompts_visible_to(caller)),
+        *((Kind.RESOURCE, str(it["uri"])) for it in registry.resources_visible_to(caller)),
+    ]
+
+
+def templates_listed(registry: Registry, agent: str | None) -> list[str]:
+    shown = registry.templates_visible_to(make_caller(agent=agent))
+    return [str(it["uriTemplate"]) for it in shown]
+
+
+def offered(case: Case) -> list[Item]:
+    """Give everything that the servers offer, but for templates."""
+    return [
+        (kind, server_id, name)
+        for server_id, it in case.snapshots.items()
+        for kind, names in (
+            (Kind.TOOL, it.tools),
+            (Kind.PROMPT, it.prompts),
+            (Kind.RESOURCE, it.resources),
+        )
+        for name in names
+    ]
+
+
+@pytest.mark.requirement("A-10", "A-13")
+@thoroughly
+@given(cases(ALL_NAMES), agents)
+def test_what_is_listed_is_what_its_full_name_leads_to(case: Case, agent: str | None) -> None:
+    registry = case.registry
+    shown = [outcome(registry, kind, name, agent) for kind, name in listed(registry, agent)]
+    usable = {
+        item
+        for item in offered(case)
+        if outcome(registry, item[0], f"{item[1]}:{item[2]}", agent) == item
+    }
+    assert len(shown) == len(set(shown))
+    assert {item for item in shown if item[1] is not None} == usable
+
+
+@pytest.mark.requirement("A-13")
+@thoroughly
+@given(cases(PLAIN), agents)
+def test_what_a_template_is_listed_for_is_read_from_its_server(
+    case: Case, agent: str | None
+) -> None:
+    """Two that overlap in part cannot be told apart by how they are listed: ambiguous."""
+    registry = case.registry
+    for shown in templates_listed(registry, agent):
+        server_id, colon, _ = shown.rpartition(":")
+        uri = shown.replace("{rest}", "only")
+        found = outcome(registry, Kind.RESOURCE, uri, agent)
+        excluded = agent is not None and found == "RESOURCE_NOT_ALLOWED"
+        assert excluded or found == "AMBIGUOUS_NAME" or found[2] in TEMPLATES
+        assert not colon or excluded or found[:2] == (Kind.RESOURCE, server_id)
+
+
+# Each filter only narrows
+
+
+def fewer(preset: Preset) -> Preset:
+    """Leave every other reference out, and what was open is closed."""
+    return replace(
+        preset,
+        tools=preset.tools[::2],
+        prompts=(preset.prompts or ())[::2],
+        resources=(preset.resources or ())[::2],
+    )
+
+
+@st.composite
+def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
+    """Give a case, and the same with one more filter."""
+    case = draw(cases(names))
+    match draw(st.sampled_from(["client_ids", "exclude_components", "preset", "exclude"])):
+        case "client_ids":
+            left = draw(some_servers)
+            ids = case.profile.client_ids
+            both = left if ids is None else tuple(it for it in ids if it in left)
+            return case, replace(case, profile=replace(case.profile, client_ids=both))
+        case "exclude_components":
+            more = draw(entries(names))
+            every = (*case.profile.exclude_components, *more)
+            return case, replace(case, profile=replace(case.profile, exclude_components=every))
+        case "preset":
+            now = case.agents_preset
+            return case, replace(case, agents_preset=fewer(now) if now else draw(presets(names)))
+    server_id, more = draw(st.sampled_from(SERVERS)), draw(entries(names))
+    excluded = (*case.exclude.get(server_id, ()), *more)
+    return case, replace(case, exclude={**case.exclude, server_id: excluded})
+
+
+def usable(case: Case, agent: str | None) -> set[Item]:
+    """Give all that any spelling leads to; of a resource or template, the URI that is read."""
+    found: set[Item] = set()
+    for (kind, asked), it in outcomes(case, agent, ALL_NAMES).items():
+        if not isinstance(it, str):
+            _, server_id, name = it
+            uri = asked.removeprefix(f"{server_id}:")
+            found.add((kind, server_id, uri if kind is Kind.RESOURCE else name))
+    return found
+
+
+@pytest.mark.requirement("A-14")
+@thoroughly
+@given(narrowings(ALL_NAMES))
+def test_one_more_filter_never_gives_an_agent_a_component(both: tuple[Case, Case]) -> None:
+    before, after = both
+    assert usable(after, AGENT) <= usable(before, AGENT)
+    assert len(listed(after.registry, AGENT)) <= len(listed(before.registry, AGENT))
+    assert len(templates_listed(after.registry, AGENT)) <= len(
+        templates_listed(before.registry, AGENT)
+    )
+
+
+@pytest.mark.requirement("A-14", "A-08")
+@thoroughly
+@given(narrowings(PLAIN))
+def test_one_more_filter_makes_no_refused_name_usable_but_an_ambiguous_one(
+    both: tuple[Case, Case],
+) -> None:
+    """Of several that an ambiguous name means, the filter may leave one, and that is used."""
+    before, after = (outcomes(case, AGENT, PLAIN) for case in both)
+    newly = {name: before[name] for name, it in after.items() if not isinstance(it, str)}
+    refused = {code for code in newly.values() if isinstance(code, str)}
+    assert refused <= {"AMBIGUOUS_NAME"}
+
+
+@pytest.mark.requirement("A-01", "P-13")
+@thoroughly
+@given(narrowings(PLAIN))
+def test_one_more_filter_gives_a_caller_without_an_agent_nothing_but_what_was_shadowed(
+    both: tuple[Case, Case],
+) -> None:
+    """Once the first of two is excluded, the second has the name: its preset allowed both."""
+    before, after = both
+    everything = replace(before, profile=AgentProfile(name=AGENT), agents_preset=None)
+    assert usable(after, None) <= usable(everything, AGENT)
+    were, are = outcomes(before, None, PLAIN), outcomes(after, None, PLAIN)
+    assert [
+        name
+        for (kind, name), it in are.items()
+        if name in (*PLAIN, *URIS) and not isinstance(it, str) and isinstance(were[kind, name], str)
+    ] == []
+
+
+# Ambiguity
+
+
+def test_only_candidates_that_the_agent_may_use_are_told() -> None:
+    prompts = [FakePrompt("x", server_id=server_id) for server_id in ("a", "a-b", "b")]
+    narrow = Visibility(client_ids=frozenset({"a", "b"}))
+    registry = Registry.build([], prompts=prompts, access=Access(agents={AGENT: narrow}))
+    with pytest.raises(AmbiguousName, match=r'2 servers have it.*"a:x", "b:x"$') as caught:
+        registry.resolve(make_call("x", kind=Kind.PROMPT, agent=AGENT))
+    assert caught.value.details == {"candidates": ["a:x", "b:x"]}
+
+
+# Every spelling leads to what it spells
+
+any_servers = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True) | st.sampled_from(
+    ["a", "a-b", "a_", "a__b", "b"]
+)
+any_names = st.text(min_size=1, max_size=300) | st.text(
+    st.sampled_from("ab_:-."), min_size=1, max_size=6
+)
+pairs = st.lists(st.tuples(any_servers, any_names), min_size=1, max_size=8, unique=True)
+
+
+@pytest.mark.requirement("A-19")
+@thoroughly
+@given(pairs, agents)
+def test_every_tool_goes_by_its_full_name_and_by_its_alias(
+    tools: list[tuple[str, str]], agent: str | None
+) -> None:
+    offers = {server_id: [n for s, n in tools if s == server_id] for server_id, _ in tools}
+    preset = Preset(
+        preset_id="p",
+        name="P",
+        tools=tuple(Reference(server_id=server_id, name=name) for server_id, name in tools),
+    )
+    registry = Case(
+        snapshots={server_id: make_snapshot(tools=names) for server_id, names in offers.items()},
+        preset=preset,
+        profile=AgentProfile(name=AGENT),
+    ).registry
+    for server_id, name in tools:
+        item = (Kind.TOOL, server_id, name)
+        spelt = (qualified_name(server_id, name), alias_of(server_id, name))
+        assert [outcome(registry, Kind.TOOL, it, agent) for it in spelt] == [item, item]
+    aliases = [spec.alias for spec in registry.visible_to(make_caller(agent=agent))]
+    assert aliases == [LOCAL.spec.alias, *(alias_of(*pair) for pair in tools)]

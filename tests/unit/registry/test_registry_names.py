@@ -1,0 +1,121 @@
+"""What the names of two servers' components lead to for an agent, where they look like others'."""
+
+from dataclasses import replace
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Caller, Kind
+from mcp_tools_proxy.domain.errors import (
+    AmbiguousName,
+    PromptNotFound,
+    ResourceNotAllowed,
+    ResourceNotFound,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.policy.aliases import alias_of
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.registry import Registry
+from tests.support.builders import make_call, make_caller
+from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+
+AGENT = "reader"
+
+
+def tool(server_id: str, name: str) -> FakeTool:
+    return FakeTool(
+        name=f"{server_id}:{name}", alias=alias_of(server_id, name), server_id=server_id
+    )
+
+
+def access(*servers: str, excluded: Exclusions = NO_EXCLUSIONS) -> Access:
+    return Access(agents={AGENT: Visibility(excluded=excluded)}, servers=servers)
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize(
+    ("name", "refusal"), [("bank:pay", ToolNotAllowed), ("bank__pay", ToolNotFound)]
+)
+def test_a_tool_never_answers_for_a_server_that_is_away(
+    name: str, refusal: type[Exception]
+) -> None:
+    registry = Registry.build([tool("evil", name)], access=access("evil", "bank"))
+    own = registry.resolve(make_call(f"evil:{name}", agent=AGENT))
+    assert own.spec.server_id == "evil"
+    with pytest.raises(refusal):
+        registry.resolve(make_call(name, agent=AGENT))
+
+
+def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> None:
+    registry = Registry.build([tool("db", "list__tables")], access=access("db", "bank"))
+    found = registry.resolve(make_call("list__tables", agent=AGENT))
+    assert found.spec.name == "db:list__tables"
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+    prompts = [FakePrompt("bank:pay", server_id="evil")]
+    registry = Registry.build([], prompts=prompts, access=access("evil", "bank"))
+    own = registry.resolve(replace(make_call("evil:bank:pay", kind=Kind.PROMPT), caller=caller))
+    assert own.spec.server_id == "evil"
+    with pytest.raises(PromptNotFound):
+        registry.resolve(replace(make_call("bank:pay", kind=Kind.PROMPT), caller=caller))
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
+    resources = [FakeResource("bank:raw://x", server_id="evil")]
+    registry = Registry.build([], resources=resources, access=access("evil", "bank"))
+    own = registry.resolve(
+        replace(make_call("evil:bank:raw://x", kind=Kind.RESOURCE), caller=caller)
+    )
+    assert own.spec.server_id == "evil"
+    with pytest.raises(ResourceNotFound):
+        registry.resolve(replace(make_call("bank:raw://x", kind=Kind.RESOURCE), caller=caller))
+
+
+@pytest.mark.parametrize("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
+def test_a_uri_that_is_no_other_servers_goes_by_itself(uri: str) -> None:
+    resources = [FakeResource(uri, server_id="evil")]
+    registry = Registry.build([], resources=resources, access=access("evil", "bank"))
+    assert read(registry, uri) == ("evil", uri)
+
+
+def read(registry: Registry, uri: str) -> tuple[str | None, str]:
+    resource = registry.resolve(make_call(uri, kind=Kind.RESOURCE, agent=AGENT))
+    assert isinstance(resource, FakeResource)
+    return resource.spec.server_id, resource.uri
+
+
+@pytest.mark.requirement("A-10")
+def test_a_server_in_front_decides_between_templates_that_stand_for_any_uri() -> None:
+    templates = [FakeTemplate("", server_id="a"), FakeTemplate("", server_id="b")]
+    registry = Registry.build([], templates=templates, access=access("a", "b"))
+    assert [read(registry, uri) for uri in ("a:raw://x", "b:raw://x")] == [
+        ("a", "raw://x"),
+        ("b", "raw://x"),
+    ]
+    for uri in ("raw://x", "a://x"):
+        with pytest.raises(AmbiguousName):
+            read(registry, uri)
+
+
+def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
+    templates = [FakeTemplate("", server_id="notes"), FakeTemplate("other://", server_id="b")]
+    registry = Registry.build([], templates=templates, access=access("notes", "b"))
+    assert read(registry, "notes://x") == ("notes", "notes://x")
+
+
+@pytest.mark.requirement("A-09", "A-20")
+@pytest.mark.parametrize("uri", ["raw://x", "a:raw://x"])
+def test_a_uri_of_a_hidden_template_is_denied_with_and_without_its_server(uri: str) -> None:
+    hidden = Exclusions(["a:raw://{rest}"])
+    registry = Registry.build(
+        [], templates=[FakeTemplate("raw://", server_id="a")], access=access("a", excluded=hidden)
+    )
+    with pytest.raises(ResourceNotAllowed):
+        read(registry, uri)

@@ -1,0 +1,100 @@
+"""Whatever servers offer and files say: in each style of names, for everybody who may ask, what
+MCP lists is what calls take."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
+from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
+from tests.support.builders import make_caller
+from tests.unit.registry.registry_cases import (
+    AGENT,
+    IMPOSTORS,
+    PLAIN,
+    SERVERS,
+    Case,
+    cases,
+    outcome_for,
+)
+
+ALL_NAMES = (*PLAIN, *IMPOSTORS)
+pytestmark = pytest.mark.slow
+thoroughly = settings(max_examples=200)
+callers = st.builds(
+    make_caller,
+    tenant_id=st.sampled_from(["tenant_1", NO_TENANT]),
+    agent=st.sampled_from([AGENT, None]),
+)
+styles = st.sampled_from(ToolNameStyle)
+
+
+@pytest.mark.requirement("F-11", "A-13")
+@thoroughly
+@given(cases(ALL_NAMES), styles, callers)
+async def test_each_listed_name_leads_to_its_own_tool(
+    case: Case, style: ToolNameStyle, caller: Caller
+) -> None:
+    registry = case.registry_in(style)
+    listed = [str(it["name"]) for it in (await registry.mcp_tools(caller)).definitions]
+    found = [outcome_for(registry, Kind.TOOL, name, caller) for name in listed]
+    seen = registry.visible_to(caller)
+    assert len(set(listed)) == len(listed)
+    assert found == [(Kind.TOOL, spec.server_id, spec.bare_name) for spec in seen]
+
+
+@pytest.mark.requirement("F-14", "A-13")
+@thoroughly
+@given(cases(ALL_NAMES), styles, callers)
+async def test_no_spelling_leads_to_a_tool_that_is_not_listed(
+    case: Case, style: ToolNameStyle, caller: Caller
+) -> None:
+    registry = case.registry_in(style)
+    spelt = ["local", *ALL_NAMES, *(f"{it}:{name}" for it in SERVERS for name in ALL_NAMES)]
+    spelt += [f"{server}__{name}" for server in SERVERS for name in ALL_NAMES]
+    found = {outcome_for(registry, Kind.TOOL, name, caller) for name in spelt}
+    seen = {(Kind.TOOL, spec.server_id, spec.bare_name) for spec in registry.visible_to(caller)}
+    assert {it for it in found if not isinstance(it, str)} <= seen
+
+
+@thoroughly
+@given(cases(ALL_NAMES), callers)
+async def test_the_style_of_names_changes_nothing_of_what_is_visible(
+    case: Case, caller: Caller
+) -> None:
+    registries = [case.registry_in(style) for style in ToolNameStyle]
+    seen = [[spec.name for spec in registry.visible_to(caller)] for registry in registries]
+    assert all(names == seen[0] for names in seen)
+
+
+@thoroughly
+@given(cases(ALL_NAMES), styles)
+async def test_only_what_needs_a_tenant_is_taken_from_who_has_none(
+    case: Case, style: ToolNameStyle
+) -> None:
+    registry = case.registry_in(style)
+    for agent in (AGENT, None):
+        whole = registry.visible_to(make_caller(agent=agent))
+        left = registry.visible_to(make_caller(agent=agent, tenant_id=NO_TENANT))
+        assert left == [spec for spec in whole if not spec.needs_tenant]
+
+
+@pytest.mark.requirement("F-11")
+@thoroughly
+@given(cases(PLAIN), callers)
+async def test_where_a_preset_may_be_listed_bare_each_tool_is_listed_by_its_bare_name(
+    case: Case, caller: Caller
+) -> None:
+    """Apart from those whose name looks like another server's: they keep their server's id."""
+    naming = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))
+    tools = case.preset.tools
+    clashing = [tools[clash.place] for clash in naming.conflicts(tools)]
+    kept = tuple(it for it in tools if it not in clashing)
+    assert [*naming.conflicts(kept)] == []
+    case = replace(case, preset=replace(case.preset, tools=kept))
+    registry = case.registry_in(ToolNameStyle.BARE)
+    listed = [it["name"] for it in (await registry.mcp_tools(caller)).definitions]
+    seen = registry.visible_to(caller)
+    assert listed == [spec.name if ":" in spec.bare_name else spec.bare_name for spec in seen]

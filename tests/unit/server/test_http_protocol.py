@@ -1,0 +1,199 @@
+"""What one connection may send, leave unread, and how long it may take: on a real socket."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from mcp_tools_proxy.server.http_protocol import (
+    MAX_HEAD_BYTES,
+    MAX_PENDING_REQUESTS,
+    BoundedProtocol,
+)
+from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtocol, connected
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HT",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345",
+        CHUNKED + b"5\r\n12345\r\n0\r\nX: ",
+    ],
+    ids=["nothing", "half a line", "no body", "half a body", "half a trailer"],
+)
+async def test_a_request_that_does_not_arrive_in_time_ends_the_connection(sent: bytes) -> None:
+    async with connected(ImpatientProtocol) as it:
+        it.writer.write(sent)
+        assert await it.reader.read() == b""
+
+
+async def test_line_ends_after_an_answer_do_not_keep_a_connection() -> None:
+    async with connected(ImpatientProtocol) as it:
+        it.writer.write(GET)
+        await it.answers(1)
+        it.writer.write(b"\r\n")
+        assert await it.rest() == b""
+
+
+async def test_a_request_that_is_there_may_take_its_time() -> None:
+    async with connected(ImpatientProtocol) as it:
+        it.service.gate.clear()
+        it.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n12")
+        asyncio.get_running_loop().call_later(0.3, it.service.gate.set)
+        await it.answers(1)
+
+
+async def test_as_many_requests_as_may_wait_are_answered_and_the_connection_goes_on() -> None:
+    async with connected() as it:
+        for _ in range(3):
+            it.writer.write(GET * MAX_PENDING_REQUESTS)
+            await it.answers(MAX_PENDING_REQUESTS)
+
+
+async def test_one_request_too_many_ends_the_connection_after_those_before_it() -> None:
+    async with connected() as it:
+        it.service.gate.clear()
+        it.writer.write(GET * (MAX_PENDING_REQUESTS + 1))
+        while not it.service.bodies:  # noqa: ASYNC110 - the first is being served
+            await asyncio.sleep(0.01)
+        it.service.gate.set()
+        answered = await it.rest()
+    assert (answered.count(OK), answered.count(b"connection: close")) == (MAX_PENDING_REQUESTS, 1)
+
+
+async def test_of_requests_without_end_eight_are_answered() -> None:
+    async with connected() as it:
+        it.service.gate.clear()
+        it.writer.write(GET * 100_000)
+        it.service.gate.set()
+        assert 0 < (await it.rest()).count(OK) <= MAX_PENDING_REQUESTS
+        assert len(it.service.bodies) <= MAX_PENDING_REQUESTS
+
+
+async def test_what_is_no_request_does_not_take_the_answer_before_it() -> None:
+    async with connected() as it:
+        it.service.gate.clear()
+        it.writer.write(GET + b"\x00\x01 what is that?\r\n\r\n")
+        while not it.service.bodies:  # noqa: ASYNC110 - the first is being served
+            await asyncio.sleep(0.01)
+        it.service.gate.set()
+        answered = await it.rest()
+    assert (answered.count(b"HTTP/1.1"), answered.count(OK)) == (1, 1)
+
+
+async def test_what_is_no_request_is_told_so() -> None:
+    async with connected() as it:
+        it.writer.write(b"what is that?\r\n\r\n")
+        assert (await it.rest()).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_trailers_are_no_headers() -> None:
+    async with connected() as it:
+        it.writer.write(CHUNKED + b"2\r\n12\r\n0\r\nX-Tenant-Id: tenant_1\r\n\r\n" + GET)
+        await it.answers(2)
+        first, second = it.service.headers
+    assert it.service.bodies[0] == b"12"
+    assert [set(dict(headers)) for headers in (first, second)] == [
+        {b"host", b"transfer-encoding"},
+        {b"host"},
+    ]
+
+
+async def test_a_request_answered_before_its_body_came_leaves_an_idle_connection() -> None:
+    async with connected(idle_s=0.1) as it:
+        it.service.reads_bodies = False
+        it.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
+        await it.answers(1)
+        it.writer.write(b"12")
+        assert await it.rest() == b""
+
+
+def padded_head(size: int) -> bytes:
+    """Make a request of nothing but a head of that many bytes."""
+    return b"GET / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n" % (
+        b"a" * (size - len(GET) - len(b"X: \r\n"))
+    )
+
+
+def padded_trailers(size: int) -> bytes:
+    """Make a request whose trailers, with the blank line behind, have that many bytes."""
+    return CHUNKED + b"2\r\n12\r\n0\r\nX: %b\r\n\r\n" % (b"a" * (size - len(b"X: \r\n\r\n")))
+
+
+def padded_chunk_line(size: int) -> bytes:
+    """Make a request with a chunk whose line has that many bytes."""
+    return CHUNKED + b"2;x=%b\r\n12\r\n0\r\n\r\n" % (b"a" * (size - len(b"2;x=\r\n")))
+
+
+BEFORE = {
+    "nothing before": b"",
+    "a request before": GET,
+    "a body before": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
+    "a chunked body before": CHUNKED + b"4\r\n\r\n\r\n\r\n0\r\n\r\n",
+    "trailers before": CHUNKED + b"0\r\nX: 1\r\nY: 2\r\n\r\n",
+    "line ends before": b"\r\n\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("padded", [padded_head, padded_trailers, padded_chunk_line])
+@pytest.mark.parametrize("before", BEFORE)
+async def test_what_is_no_body_may_be_as_large_as_the_limit_and_no_byte_larger(
+    padded: Callable[[int], bytes], before: str
+) -> None:
+    is_one = int(BEFORE[before].strip() != b"")
+    async with connected() as it:
+        it.writer.write(BEFORE[before] + padded(MAX_HEAD_BYTES))
+        await it.answers(is_one + 1)
+        it.writer.write(BEFORE[before] + padded(MAX_HEAD_BYTES + 1))
+        answered = await it.rest()
+    assert answered.count(OK) <= is_one
+    assert len(it.service.bodies) <= is_one + 1 + is_one
+
+
+@pytest.mark.parametrize("padded", [padded_head, padded_trailers, padded_chunk_line])
+@pytest.mark.parametrize("step", [1000, 65_535])
+async def test_it_is_counted_alike_however_it_arrives(
+    padded: Callable[[int], bytes], step: int
+) -> None:
+    async with connected() as it:
+        for size, number in ((MAX_HEAD_BYTES, 1), (MAX_HEAD_BYTES + 1, 0)):
+            sent = padded(size)
+            for at in range(0, len(sent), step):
+                it.writer.write(sent[at : at + step])
+                await it.writer.drain()
+                await asyncio.sleep(0)
+            if number:
+                await it.answers(number)
+        assert OK not in await it.rest()
+
+
+async def test_a_body_of_small_chunks_is_put_together() -> None:
+    async with connected() as it:
+        it.writer.write(CHUNKED + b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n" + GET)
+        await it.answers(2)
+        assert it.service.bodies == [b"x" * 100_000, b""]
+
+
+async def test_a_client_that_reads_nothing_is_let_go() -> None:
+    async with connected(ImpatientProtocol) as it:
+        it.service.size = 50_000_000
+        it.writer.write(GET)
+        while it.server.server_state.connections or not it.service.bodies:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_reads_slowly_is_not_let_go() -> None:
+    class PatientProtocol(BoundedProtocol):
+        stall_timeout_s = 2.0
+
+    async with connected(PatientProtocol) as it:
+        it.service.size = 20_000_000
+        it.writer.write(GET)
+        await it.reader.readuntil(b"\r\n\r\n")
+        read = 0
+        while read < it.service.size:
+            read += len(await it.reader.read(1_000_000))
+        assert read == it.service.size

@@ -1,0 +1,210 @@
+"""The events of a call for a downstream server (contract §7, A.7)."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.components import ComponentSpec
+from mcp_tools_proxy.domain.errors import (
+    InternalError,
+    PromptNotFound,
+    ToolFailed,
+    ToolNotAllowed,
+    ToolNotFound,
+)
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.telemetry.call_events import CallTelemetry
+from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.builders import make_call
+from tests.support.fakes import FakePrompt, FakeTemplate, FakeTool
+
+TOOL = FakeTool(name="notes:find", server_id="notes", properties=("query", "doc_id")).spec
+OK = Ok(spec=TOOL, result={"content": []}, result_json=b'{"content":[]}', tokens=7)
+PROMPT = FakePrompt("hello", server_id="notes", arguments=("who",)).spec
+TEMPLATE = FakeTemplate("u://", server_id="notes").spec
+
+
+class Told:
+    """A telemetry, and what it told."""
+
+    def __init__(self, stream: io.StringIO) -> None:
+        self._stream = stream
+        self.metrics = Metrics()
+        self.telemetry = CallTelemetry(self.metrics)
+
+    def end(self, call: Call, spec: ComponentSpec | None, outcome: Outcome | None) -> None:
+        """Record the end of a call."""
+        self.telemetry(CallRecord(call=call, spec=spec, outcome=outcome, duration_s=0.0015))
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The one line that was written."""
+        (line,) = self._stream.getvalue().splitlines()
+        parsed: dict[str, Any] = json.loads(line)
+        return parsed
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    stream = io.StringIO()
+    configure_logging("debug", stream)
+    yield Told(stream)
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level
+
+
+@pytest.mark.requirement("F-20")
+def test_a_call_that_enters_is_told_with_the_names_of_its_arguments(told: Told) -> None:
+    told.telemetry.log_start(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
+    line = told.line
+    assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
+        "llm_to_facade.request",
+        "debug",
+        "trace-1",
+        {
+            "toolName": "notes:find",
+            "targetServerId": "notes",
+            "downstreamTool": "find",
+            "tenant_id": "tenant_1",
+            "user_id": "user_1",
+            "arguments": ["query"],
+        },
+    )
+
+
+@pytest.mark.requirement("F-20", "F-23")
+def test_an_answered_call_ends_with_sizes_and_names(told: Told) -> None:
+    told.end(make_call("notes:find", {"query": "secret", "doc_id": "d"}), TOOL, OK)
+    line = told.line
+    assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
+        "facade_to_llm.response",
+        "info",
+        "trace-1",
+        {
+            "code": "OK",
+            "toolName": "notes:find",
+            "targetServerId": "notes",
+            "downstreamTool": "find",
+            "tenant_id": "tenant_1",
+            "user_id": "user_1",
+            "duration_ms": 1.5,
+            "arguments": ["query", "doc_id"],
+            "doc_id": "d",
+            "result_bytes": 14,
+            "tokens": 7,
+        },
+    )
+
+
+@pytest.mark.requirement("F-21")
+@pytest.mark.parametrize(
+    ("outcome", "level", "code"),
+    [
+        (Failed(error=ToolFailed("secret")), "warn", "TOOL_FAILED"),
+        (Failed(error=InternalError("secret")), "error", "INTERNAL_ERROR"),
+        (None, "warn", "CANCELLED"),
+    ],
+    ids=["failed", "crashed", "cancelled"],
+)
+def test_a_call_that_fails_ends_with_its_code(
+    told: Told, outcome: Outcome | None, level: str, code: str
+) -> None:
+    told.end(make_call("notes:find"), TOOL, outcome)
+    line = told.line
+    assert (line["event"], line["level"], line["payload"]["code"], "secret" in str(line)) == (
+        "facade_to_llm.error",
+        level,
+        code,
+        False,
+    )
+
+
+@pytest.mark.requirement("F-09", "F-22")
+def test_a_tool_that_the_preset_refuses_is_told_with_the_reason(told: Told) -> None:
+    refusal = ToolNotAllowed("no", reason="not visible under the active preset")
+    told.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=refusal))
+    line = told.line
+    assert (line["event"], line["level"], line["payload"]) == (
+        "proxy.tool.denied",
+        "warn",
+        {
+            "code": "TOOL_NOT_ALLOWED",
+            "toolName": "notes:drop",
+            "reason": "not visible under the active preset",
+            "tenant_id": "tenant_1",
+            "user_id": "user_1",
+            "duration_ms": 1.5,
+        },
+    )
+
+
+def test_a_name_that_is_no_tools_stays_a_local_call(told: Told) -> None:
+    told.end(make_call("nope"), None, Failed(error=ToolNotFound("no")))
+    assert (told.line["event"], told.line["payload"]["tool"]) == ("tool.call", "nope")
+
+
+@pytest.mark.parametrize(
+    ("call", "spec", "target"),
+    [
+        (
+            make_call("hello", {"who": "secret"}, kind=Kind.PROMPT),
+            PROMPT,
+            {"promptName": "hello", "targetServerId": "notes", "arguments": ["who"]},
+        ),
+        (
+            make_call("u://secret", kind=Kind.RESOURCE),
+            TEMPLATE,
+            {"resourceUri": "u://{rest}", "targetServerId": "notes", "arguments": []},
+        ),
+    ],
+    ids=["prompt", "template"],
+)
+def test_prompts_and_resources_are_told_alike(
+    told: Told, call: Call, spec: ComponentSpec, target: dict[str, object]
+) -> None:
+    told.end(call, spec, OK)
+    payload = told.line["payload"]
+    assert ({key: payload[key] for key in target}, "secret" in str(payload)) == (target, False)
+
+
+def test_the_agent_is_told_where_there_is_one(told: Told) -> None:
+    told.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
+    assert told.line["payload"]["agent"] == "a" * 128
+
+
+def test_an_unknown_prompt_has_no_known_server(told: Told) -> None:
+    told.end(make_call("nope", kind=Kind.PROMPT), None, Failed(error=PromptNotFound("no")))
+    payload = told.line["payload"]
+    assert (told.line["event"], payload["promptName"], payload["targetServerId"]) == (
+        "facade_to_llm.error",
+        "nope",
+        "unknown",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "label"),
+    [
+        (Kind.TOOL, TOOL, "notes:find"),
+        (Kind.TOOL, None, "unknown"),
+        (Kind.PROMPT, PROMPT, "notes/prompts"),
+        (Kind.RESOURCE, TEMPLATE, "notes/resources"),
+        (Kind.RESOURCE, None, "unknown"),
+    ],
+)
+def test_the_label_of_a_call_is_one_of_few(
+    told: Told, kind: Kind, spec: ComponentSpec | None, label: str
+) -> None:
+    told.end(make_call("any thing", kind=kind), spec, OK)
+    assert f'mcp_proxy_calls_total{{code="OK",tool="{label}"}} 1.0' in (
+        told.metrics.exposition().decode()
+    )
