@@ -116,7 +116,7 @@ async def relaying(
             server = await stack.enter_async_context(running_raw(transport, **options))
             entry = server.entry
         dialer = await stack.enter_async_context(Dialer())
-        pool = Pool(dialer.dial, Metrics(), on_change=lambda: None)
+        pool = Pool(dialer.dial, Metrics(), on_change=_nothing)
         pool.apply({"notes": config_of(entry, **(config or {}))})
         async with asyncio.TaskGroup() as tasks:
             owner = tasks.create_task(pool.run())
@@ -124,6 +124,10 @@ async def relaying(
             components = build_components(_all(pool), pool, max_text_bytes=1_000_000)
             yield Relay(pool, components, server)
             owner.cancel()
+
+
+async def _nothing() -> None:
+    """Ignore a change of what the server offers."""
 
 
 def _all(pool: Pool) -> View:

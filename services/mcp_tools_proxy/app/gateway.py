@@ -12,6 +12,7 @@ import structlog
 from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
+from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.config.active import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
@@ -90,13 +91,14 @@ class Gateway:
             storage_url=_secret(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
-        self.registry = RegistryHolder(Registry.build(()))
+        self.registry = RegistryHolder()
         local_tools = self._local_tools(settings)
-        self.registry.current = Registry.build(local_tools)
+        self.registry.replace(Registry.build(local_tools))
+        offer_changes = ChangeSignal()
         self.dialer = Dialer()
-        self.pool = Pool(self.dialer.dial, self.metrics, on_change=self._servers_changed)
+        self.pool = Pool(self.dialer.dial, self.metrics, on_change=offer_changes.report)
         self.files = _config_folder(settings, local_tools)
-        self.reloader = self._build_reloader(settings, local_tools)
+        self.reloader = self._build_reloader(settings, local_tools, offer_changes)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         telemetry = CallTelemetry(self.metrics)
@@ -142,7 +144,9 @@ class Gateway:
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
 
-    def _build_reloader(self, settings: Settings, local_tools: tuple[Tool, ...]) -> Reloader:
+    def _build_reloader(
+        self, settings: Settings, local_tools: tuple[Tool, ...], offer_changes: ChangeSignal
+    ) -> Reloader:
         return Reloader(
             holder=self.registry,
             local_tools=local_tools,
@@ -151,6 +155,7 @@ class Gateway:
                 build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
             ),
             files=self.files,
+            offer_changes=offer_changes,
             metrics=self.metrics,
             require_agent=settings.require_agent,
             tool_names=settings.tool_name_style,
@@ -159,10 +164,6 @@ class Gateway:
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
         return merge_statuses(self.pool.statuses, self.reloader.configuration)
-
-    def _servers_changed(self) -> None:
-        """Notify the reloader; a method, because the reloader is built after the pool."""
-        self.reloader.rebuild()
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
         checks: dict[str, ReadinessCheck] = {

@@ -125,7 +125,10 @@ async def _inspect(
     async with gateway.dialer, asyncio.TaskGroup() as group:
         await gateway.reloader.load()
         pool = gateway.pool
-        owner = group.create_task(pool.run())
+        running = [
+            group.create_task(pool.run()),
+            group.create_task(gateway.reloader.watch_offers()),
+        ]
         enabled = [it for it in files.configuration.servers.values() if it.enabled]
         longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
         with _progress(len(enabled)):
@@ -138,7 +141,8 @@ async def _inspect(
             require_agent=require_agent,
             agent=agent,
         )
-        owner.cancel()
+        for task in running:
+            task.cancel()
     return findings
 
 

@@ -4,7 +4,7 @@ A change of the configuration is applied by comparing wanted and running servers
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -43,11 +43,14 @@ class _Entry:
 class Pool:
     """Keeps a session for each enabled server, in a task of its own: none waits for another.
 
-    ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is called when
-    the offer of a server really changed, but not by ``apply``, whose caller knows already.
+    ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is awaited when
+    the offer of a server really changed, and returns when callers can use what is new; only then
+    the server counts as ready. ``apply`` does not call it, since its caller knows already.
     """
 
-    def __init__(self, dial: Dial, metrics: Metrics, *, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, dial: Dial, metrics: Metrics, *, on_change: Callable[[], Awaitable[None]]
+    ) -> None:
         self._dial = dial
         self._metrics = metrics
         self._on_change = on_change
@@ -73,11 +76,7 @@ class Pool:
     @property
     def pending(self) -> Sequence[str]:
         """The ids of the servers that were not tried yet, in configured order."""
-        return [
-            server_id
-            for server_id, session in self._sessions().items()
-            if session.snapshot is None and not session.first_attempt_over.is_set()
-        ]
+        return [server_id for server_id, it in self._sessions().items() if it.is_pending]
 
     async def wait_first_attempt(
         self, server_id: str, waited_s: float, tenant_id: str = NO_TENANT

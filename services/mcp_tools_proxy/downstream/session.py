@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -44,9 +44,10 @@ class Session:
     """Holds the connection, the last good snapshot and the calls in flight of one server.
 
     ``run`` is the owner task. It connects and decides when a connection is lost; a connection that
-    takes long to close does not delay the next one. ``on_change`` is called when the snapshot
-    really changed. ``inherited`` is the snapshot of an earlier session of the server, stale until
-    the first discovery. ``clock`` returns seconds, ``jitter`` 0 … 1.
+    takes long to close does not delay the next one. ``on_change`` is awaited when the snapshot
+    really changed, and returns when callers can use what is new. ``inherited`` is the snapshot of
+    an earlier session of the server, stale until the first discovery. ``clock`` returns seconds,
+    ``jitter`` 0 … 1.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Session:
         dial: Dial,
         metrics: ServerMetrics,
         *,
-        on_change: Callable[[], None],
+        on_change: Callable[[], Awaitable[None]],
         inherited: Snapshot | None = None,
         subscriptions: ResourceSubscriptions | None = None,
         suspended_calls: SuspendedCalls | None = None,
@@ -73,6 +74,7 @@ class Session:
         self.subscriptions = subscriptions or ResourceSubscriptions()
         """The subscribed resources of the server. They outlive this session if it is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
+        self._is_offer_inherited = inherited is not None
         self._dial = dial
         self._on_change = on_change
         self._now = now
@@ -90,6 +92,11 @@ class Session:
         return f"<Session {self.config.server_id} {state} in_flight={self.sender.in_flight}>"
 
     @property
+    def is_pending(self) -> bool:
+        """Whether the first attempt is not over, and no earlier session discovered the server."""
+        return not self._is_offer_inherited and not self.first_attempt_over.is_set()
+
+    @property
     def status(self) -> ServerStatus:
         """The present status of the server, for operators and metrics."""
         up = self.connection_state.connection is not None
@@ -105,7 +112,7 @@ class Session:
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""
         self.metrics.close()
-        self._on_change = lambda: None
+        self._on_change = _nothing
         # releases the waiting calls, which then find the session's successor
         self.first_attempt_over.set()
 
@@ -167,6 +174,8 @@ class Session:
             raise
         except FAULTS as fault:
             raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
+        self.connection_state.connected(connection)
+        await self._accept_snapshot(snapshot)
         again = self._status.state is ServerState.RECONNECTING
         self._status = replace(
             self._status,
@@ -178,8 +187,6 @@ class Session:
         )
         if again:
             self.metrics.reconnected()
-        self.connection_state.connected(connection)
-        self._accept_snapshot(snapshot)
         self.first_attempt_over.set()
         log_connected(self.status)
         return connection
@@ -216,7 +223,7 @@ class Session:
             except ConnectionFailure as fault:
                 self._discovery_failed(fault.reason)
             else:
-                self._accept_snapshot(snapshot)
+                await self._accept_snapshot(snapshot)
 
     def _pause_before_refreshing(self) -> float | None:
         """Return the seconds until the next discovery, ±10 % so that servers are not in step.
@@ -228,8 +235,8 @@ class Session:
             interval_s = min(interval_s or REFRESH_RETRY_S, REFRESH_RETRY_S)
         return interval_s * (0.9 + 0.2 * self._jitter()) if interval_s else None
 
-    def _accept_snapshot(self, snapshot: Snapshot) -> None:
-        """Store ``snapshot`` as the current one; call ``on_change`` only if its content is new."""
+    async def _accept_snapshot(self, snapshot: Snapshot) -> None:
+        """Store ``snapshot`` as the current one; await ``on_change`` only if its content is new."""
         known = self.snapshot
         if snapshot.failed_lists:
             self._discovery_failed("; ".join(f"{k}: {v}" for k, v in snapshot.failed_lists.items()))
@@ -245,7 +252,7 @@ class Session:
         self.snapshot = snapshot
         self._update_metrics()
         log_change(self.config.server_id, known, snapshot)
-        self._on_change()
+        await self._on_change()
 
     def _discovery_failed(self, reason: str) -> None:
         """Record a failed list. The known items stay, and the connection is probed."""
@@ -278,3 +285,7 @@ class Session:
         self.metrics.set_status(
             up=self.connection_state.connection is not None, stale=self._is_stale
         )
+
+
+async def _nothing() -> None:
+    """Ignore a change."""

@@ -1,6 +1,7 @@
 """Keeps the registry in step with the configuration files and the servers' offers.
 
-``Reloader`` is the only writer of the active configuration and of the registry.
+``Reloader`` is the only writer of the active configuration and of the registry. A registry is built
+and published without an ``await``, so what is published follows one change after the other.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.folder_watch import folder_changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
@@ -95,9 +97,9 @@ class Reload:
 class Reloader:
     """Loads the files, updates the pool, and builds and publishes the registry.
 
-    A failure keeps the last good state. Call ``load`` once, then keep ``watch`` running, and call
-    ``rebuild`` when a server's offer changes. The module ``config.active`` has the rules by which
-    the active preset is chosen.
+    A failure keeps the last good state. Call ``load`` once, then keep ``watch`` running; servers
+    report to ``offer_changes`` that their offers changed. The module ``config.active`` has the
+    rules by which the active preset is chosen.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Reloader:
         pool: ServerPool,
         build_components: Callable[[View], RemoteComponents],
         files: ConfigFolder,
+        offer_changes: ChangeSignal,
         metrics: Metrics,
         require_agent: bool | None = None,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
@@ -118,6 +121,7 @@ class Reloader:
         self._pool = pool
         self._build_components = build_components
         self._files = files
+        self._offer_changes = offer_changes
         self._metrics = metrics
         self._require_agent = require_agent
         self._tool_names = tool_names
@@ -200,24 +204,31 @@ class Reloader:
             self._count_reload()
 
     async def watch(self) -> None:
-        """Watch the folder until cancelled; a change is active within a second (P-21)."""
+        """Publish what changes until cancelled: offers at once, files within a second (P-21).
+
+        Two loops, since a slow disk must not delay what servers offer.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_files())
+            tasks.create_task(self.watch_offers())
+
+    async def watch_offers(self) -> None:
+        """Publish a registry for each batch of changed offers, until cancelled."""
+        async with aclosing(self._offer_changes.batches()) as batches:
+            async for _ in batches:
+                try:
+                    self._publish(self._config)
+                except Exception:  # the odd offer of one server must not end the updates of all
+                    log.exception("registry.rebuild_crashed")
+
+    async def _watch_files(self) -> None:
         async with aclosing(folder_changes(self._files.path)) as batches:
             async for _ in batches:
                 try:
                     await self.load()
-                except Exception:
+                except Exception:  # the next edit is loaded whatever this one led to
                     log.exception("config.reload_crashed")
                     self._count_reload()
-
-    def rebuild(self) -> None:
-        """Build the registry again from what the servers offer now. Never raises.
-
-        The pool calls this from a session's task, which no server's offer may end.
-        """
-        try:
-            self._publish(self._config)
-        except Exception:
-            log.exception("registry.rebuild_crashed")
 
     async def switch(self, preset_id: str, *, persist: bool) -> None:
         """Activate another preset, and with ``persist`` make it the default (P-17, P-20).

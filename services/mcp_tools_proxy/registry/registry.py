@@ -265,8 +265,9 @@ class Registry:
 class RegistryHolder:
     """Holds the current registry. A call reads ``current`` once and finishes on that registry."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.current = registry
+    def __init__(self, registry: Registry | None = None) -> None:
+        """Create a holder; by default nothing can be called until the first ``replace``."""
+        self.current = Registry.build(()) if registry is None else registry
         self._subscribers: dict[object, Callable[[], None]] = {}
 
     def replace(self, registry: Registry) -> None:

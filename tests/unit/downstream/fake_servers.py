@@ -19,6 +19,8 @@ class Fleet:
         self.servers = servers
         self.metrics = Metrics()
         self.changes = 0
+        self.published = asyncio.Event()
+        self.published.set()
         self.pool = Pool(self.dial, self.metrics, on_change=self._count)
 
     @asynccontextmanager
@@ -41,5 +43,6 @@ class Fleet:
     def state(self, server_id: str) -> ServerState:
         return next(s.state for s in self.pool.statuses if s.server_id == server_id)
 
-    def _count(self) -> None:
+    async def _count(self) -> None:
         self.changes += 1
+        await self.published.wait()

@@ -44,7 +44,7 @@ class ObservedSession:
             name, {"server": self.config.server_id, **labels}
         )
 
-    def _count(self) -> None:
+    async def _count(self) -> None:
         self.changes += 1
 
 

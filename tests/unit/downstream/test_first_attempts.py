@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.domain.errors import ServerBusy, ServerUnavailable
+from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import FakeServer, tool
 from tests.unit.downstream.fake_servers import Fleet
-from tests.unit.downstream.observed_session import make_config
+from tests.unit.downstream.observed_session import make_config, until
 
 
 def fleet_of_one(**config: float) -> Fleet:
@@ -83,3 +84,17 @@ async def test_a_server_whose_offer_is_known_is_not_pending() -> None:
         await pool.wait_first_attempts(10)
         pool.apply({"a": make_config("a", url="another")})
         assert list(pool.pending) == []
+
+
+async def test_a_server_is_pending_until_callers_can_use_what_it_offers() -> None:
+    fleet = Fleet(a=FakeServer(tool("x")))
+    fleet.pool.apply({"a": make_config("a")})
+    async with fleet.running() as pool:
+        fleet.published.clear()
+        await until(lambda: fleet.changes == 1)
+        await asyncio.sleep(1)
+        assert ([*pool.snapshots], list(pool.pending)) == (["a"], ["a"])
+        assert fleet.state("a") is ServerState.CONNECTING
+        fleet.published.set()
+        assert await pool.wait_first_attempts(10)
+        assert (list(pool.pending), fleet.state("a")) == ([], ServerState.READY)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.active import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
@@ -43,6 +44,7 @@ class Reloading:
         self.pool = FakePool(OFFERS)
         self.holder = RegistryHolder(Registry.build([LOCAL]))
         self.metrics = Metrics()
+        self.offer_changes = ChangeSignal()
         self.reloader = Reloader(
             holder=self.holder,
             local_tools=[LOCAL],
@@ -57,6 +59,7 @@ class Reloading:
                 write_default=write_default,
                 naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
             ),
+            offer_changes=self.offer_changes,
             metrics=self.metrics,
             tool_names=tool_names,
         )
@@ -90,6 +93,13 @@ class Reloading:
                 yield
             finally:
                 task.cancel()
+
+    async def rebuild(self) -> None:
+        """Report that the servers' offers changed, and wait until that is handled."""
+        async with asyncio.TaskGroup() as group:
+            writer = group.create_task(self.reloader.watch_offers())
+            await self.offer_changes.report()
+            writer.cancel()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so."""

@@ -62,7 +62,7 @@ async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path)
     await it.reloader.load()
     assert (it.tools, len(it.reloader.missing)) == ([], 1)
     it.pool.offers["alpha"] = late
-    it.reloader.rebuild()
+    await it.rebuild()
     assert (it.tools, it.reloader.missing) == (["alpha:search"], ())
 
 
@@ -70,7 +70,7 @@ async def test_a_tool_that_its_server_drops_is_gone_after_a_rebuild(folder: Path
     it = Reloading(folder)
     await it.reloader.load()
     it.pool.offers["alpha"] = make_snapshot(tools=["drop"])
-    it.reloader.rebuild()
+    await it.rebuild()
     assert (it.tools, it.code("alpha:search")) == ([], "TOOL_NOT_ALLOWED")
 
 
@@ -126,7 +126,7 @@ async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder
     await it.reloader.load()
     failing = True
     with capture_logs() as lines:
-        it.reloader.rebuild()
+        await it.rebuild()
     last = it.reloader.last_reload
     assert (it.tools, last and last.ok, [line["event"] for line in lines]) == (
         ["alpha:search"],
@@ -177,7 +177,7 @@ async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> No
     del it.pool.offers["beta"]
     with capture_logs() as lines:
         await it.reloader.load()
-        it.reloader.rebuild()
+        await it.rebuild()
     told = [line for line in lines if line["event"] == "preset.missing"]
     assert [
         (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in told
@@ -230,8 +230,8 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
         await it.reloader.load()
         before = len(it.reloader.warnings)
         it.pool.offers["beta"] = beta
-        it.reloader.rebuild()
-        it.reloader.rebuild()
+        await it.rebuild()
+        await it.rebuild()
     told = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
     reason = '"seerch" names nothing that there is; did you mean "search"?'
     assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
@@ -243,7 +243,7 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
         await it.reloader.load()
         write(folder / "agents.json", {"agents": [{"name": "reader"}]})
         await it.reloader.load()
-        it.reloader.rebuild()
+        await it.rebuild()
         write(folder / "agents.json", {"agents": []})
         await it.reloader.load()
     told = [line for line in lines if line["event"] == "agents.active"]
