@@ -2,18 +2,22 @@
 
 import asyncio
 import os
-import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 
 import aiohttp
 import structlog
-from aiohttp import AddrInfoType
 
-from mcp_tools_proxy.downstream.mcp_client.streams.websocket import refuse_redirects
+from mcp_tools_proxy.web_client.tcp_sockets import timeout_sockets
+from mcp_tools_proxy.web_client.websocket_client import (
+    CLOSE_S,
+    CLOSE_TIMEOUT,
+    SUBPROTOCOL,
+    websocket_client,
+)
 
 
 class FaultKind(Enum):
@@ -47,13 +51,8 @@ class LinkFault(Exception):
         self.retry_after_s = retry_after_s
 
 
-SUBPROTOCOL = "mcp"
-
 DIAL_S = 5.0
 """Seconds for the connection and the WebSocket handshake."""
-
-CLOSE_S = 1.0
-"""Seconds for the backend to confirm that the link is closed."""
 
 _DELIBERATE_CODES = frozenset({1008, 1013})
 """Deliberate close codes: policy violation, try again later; and all of applications (3000 ff.)."""
@@ -61,11 +60,6 @@ _FIRST_APPLICATION_CODE = 3000
 
 _PROXY_STATUSES = frozenset({502, 503, 504})
 _ERRORS = (aiohttp.ClientError, OSError, ValueError)
-
-LONGEST_MS = 2**31 - 1
-"""Largest value of TCP_USER_TIMEOUT, in milliseconds."""
-
-SocketFactory = Callable[[AddrInfoType], socket.socket]
 
 log = structlog.get_logger()
 
@@ -149,13 +143,10 @@ class Link:
 @asynccontextmanager
 async def open_link(rules: LinkRules, token: str) -> AsyncIterator[Link]:
     """Open a link to the backend and yield it; close it at the end. Raises LinkFault."""
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            socket_factory=_sockets_with_timeout(rules), force_close=True
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[refuse_redirects(_redirect_fault)],
-    ) as http:
+    sockets = timeout_sockets(2 * rules.keepalive_s)
+    connector = aiohttp.TCPConnector(socket_factory=sockets, force_close=True)
+    unlimited = aiohttp.ClientTimeout()  # DIAL_S limits the dial, keep-alive the link
+    async with websocket_client(connector, _redirect_fault, timeout=unlimited) as http:
         link = Link(await _dial(http, rules, token), rules)
         try:
             yield link
@@ -175,7 +166,7 @@ async def _dial(
                 max_msg_size=rules.max_frame_bytes + 1,  # aiohttp refuses this size
                 heartbeat=rules.keepalive_s,
                 autoping=False,  # ``receive`` answers pings
-                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
+                timeout=CLOSE_TIMEOUT,
                 ssl=rules.trust or True,
                 decode_text=False,
             )
@@ -235,21 +226,3 @@ def _redirect_fault(response: aiohttp.ClientResponse) -> LinkFault:
     return LinkFault(
         FaultKind.REFUSED, f"the backend answered with HTTP status {response.status}, a redirect"
     )
-
-
-def _sockets_with_timeout(rules: LinkRules) -> SocketFactory:
-    """Return a factory of sockets that fail when sent data stays unconfirmed for too long.
-
-    The limit is twice the keep-alive time. Otherwise the system would resend for many minutes to a
-    backend that has disappeared.
-    """
-
-    def open_socket(address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, _ = address
-        opened = socket.socket(family, kind, protocol)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only
-            timeout_ms = min(int(rules.keepalive_s * 2000), LONGEST_MS)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
-        return opened
-
-    return open_socket

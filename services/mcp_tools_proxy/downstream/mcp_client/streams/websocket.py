@@ -1,8 +1,7 @@
 """WebSocket, subprotocol ``mcp``: one JSON-RPC message in each frame."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import aiohttp
 import anyio
@@ -11,27 +10,9 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
+from mcp_tools_proxy.web_client.websocket_client import CLOSE_S, CLOSE_TIMEOUT, SUBPROTOCOL
 
-_CLOSE_S = 1.0
 _HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
-
-
-def refuse_redirects(refused: Callable[[aiohttp.ClientResponse], Exception]) -> aiohttp.TraceConfig:
-    """Build the trace that stops a WebSocket handshake from following a redirect.
-
-    ``refused`` converts the redirecting response to the exception that is raised.
-    """
-
-    async def refuse(
-        _session: aiohttp.ClientSession,
-        _context: SimpleNamespace,
-        redirect: aiohttp.TraceRequestRedirectParams,
-    ) -> None:
-        raise refused(redirect.response)
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(refuse)
-    return trace
 
 
 @asynccontextmanager
@@ -40,23 +21,23 @@ async def open_websocket(
 ) -> AsyncIterator["WebSocket"]:
     """Connect and yield the transport. Raises ConnectionFailure.
 
-    ``http`` must have the trace of ``refuse_redirects``.
+    ``http`` is a ``websocket_client``.
     """
     try:
         socket = await http.ws_connect(
             address_of(config),
-            protocols=("mcp",),
+            protocols=(SUBPROTOCOL,),
             headers=headers_of(config),
             max_msg_size=MAX_MESSAGE_BYTES,
             heartbeat=_HEARTBEAT_S,
-            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
+            timeout=CLOSE_TIMEOUT,
         )
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
     try:
         yield WebSocket(socket)
     finally:
-        with anyio.move_on_after(_CLOSE_S, shield=True):
+        with anyio.move_on_after(CLOSE_S, shield=True):
             await socket.close()
 
 
