@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -83,49 +84,6 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, max_size=4)
 PATTERNS = st.sampled_from(["a", "^b", "^(?!a)", "^.$"])
 TYPES = st.sampled_from(["object", "string", "integer", "array", "null"])
 REFERENCES = st.sampled_from(["#", "#/$defs/x", "#/$defs/y", "#/properties/a", "#/allOf/0"])
-LEAVES = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": TYPES | st.lists(TYPES, min_size=1, max_size=2, unique=True),
-        "enum": st.lists(VALUES, min_size=1, max_size=3),
-        "minimum": st.integers(-1, 2),
-        "minLength": st.integers(0, 2),
-        "pattern": PATTERNS,
-        "required": st.lists(NAMES, min_size=1, max_size=2, unique=True),
-        "maxProperties": st.integers(1, 3),
-    },
-)
-
-
-def with_parts(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Combine schemas by the keywords of every draft; some say nothing in the draft drawn."""
-    table = st.dictionaries(NAMES, inner, max_size=3)
-    some = st.lists(inner, min_size=1, max_size=3)
-    combined = st.fixed_dictionaries(
-        {},
-        optional={
-            "properties": table,
-            "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
-            "additionalProperties": inner | st.booleans(),
-            "propertyNames": inner,
-            "unevaluatedProperties": inner | st.booleans(),
-            "items": inner,
-            "contains": inner,
-            "maxContains": st.integers(0, 1),
-            "allOf": some,
-            "anyOf": some,
-            "oneOf": some,
-            "not": inner,
-            "if": inner,
-            "then": inner,
-            "else": inner,
-            "dependentSchemas": table,
-            "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True), max_size=2),
-            "dependencies": table,
-        },
-    )
-    return combined.flatmap(lambda parts: LEAVES.map(lambda leaf: {**leaf, **parts}))
-
 
 # A reference stands a value deeper than its schema, so that no validator loops.
 DEEPER = REFERENCES.flatmap(
@@ -133,7 +91,64 @@ DEEPER = REFERENCES.flatmap(
         [{"properties": {"a": {"$ref": reference}}}, {"items": {"$ref": reference}}]
     )
 )
-SCHEMAS = st.recursive(LEAVES | DEEPER | st.booleans(), with_parts, max_leaves=6)
+
+SIMPLE: dict[str, st.SearchStrategy[Any]] = {
+    "type": TYPES | st.lists(TYPES, min_size=1, max_size=2, unique=True),
+    "enum": st.lists(VALUES, min_size=1, max_size=3),
+    "minimum": st.integers(-1, 2),
+    "minLength": st.integers(0, 2),
+    "pattern": PATTERNS,
+    "required": st.lists(NAMES, min_size=1, max_size=2, unique=True),
+    "maxProperties": st.integers(1, 3),
+    "maxContains": st.integers(0, 1),
+    "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True), max_size=2),
+}
+NESTING = (
+    *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
+    *("propertyNames", "items", "contains", "allOf", "anyOf", "oneOf", "not", "if", "then"),
+    *("else", "dependentSchemas", "dependencies"),
+)
+
+
+@cache
+def schemas(depth: int, most: int) -> st.SearchStrategy[Schema]:
+    """Draw up to ``most`` keywords of any draft; some mean nothing in the draft that is drawn.
+
+    Few keywords are drawn, rather than whether each is there: that takes a third of the time.
+    """
+    known = [*SIMPLE, *NESTING, *NESTING] if depth else [*SIMPLE]
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Schema:
+        keywords = draw(st.lists(st.sampled_from(known), max_size=most, unique=True))
+        return {keyword: draw(values_of(keyword, depth)) for keyword in keywords}
+
+    return drawn()
+
+
+@cache
+def values_of(keyword: str, depth: int) -> st.SearchStrategy[Any]:
+    """Return values of a keyword of a schema that nests up to ``depth`` levels."""
+    if keyword in SIMPLE:
+        return SIMPLE[keyword]
+    inner = schemas(depth - 1, 3) | st.booleans() | DEEPER
+    if keyword in LISTS:
+        return st.lists(inner, min_size=1, max_size=3)
+    if keyword in {*TABLES, "dependencies"}:
+        names = PATTERNS if keyword == "patternProperties" else NAMES
+        return st.dictionaries(names, inner, max_size=3)
+    return inner
+
+
+@st.composite
+def tool_schemas(draw: st.DrawFn) -> Schema:
+    """Draw a schema of any draft that a server could send, with references into itself."""
+    inner = schemas(2, 3)
+    whole = {**draw(schemas(3, 6)), "$defs": {"x": draw(inner), "y": draw(inner)}}
+    whole |= draw(st.sampled_from([{}, {"type": "object"}]))
+    if draw(st.booleans()):
+        whole["$schema"] = draw(st.sampled_from(DRAFTS))
+    return whole
 
 
 def compiled(schema: Mapping[str, Any]) -> Validator:
@@ -143,17 +158,6 @@ def compiled(schema: Mapping[str, Any]) -> Validator:
     except (ValidationError, ValueError):
         assume(False)
         raise
-
-
-@st.composite
-def tool_schemas(draw: st.DrawFn) -> Schema:
-    """Draw a schema of any draft that a server could send, with references into itself."""
-    schema = draw(with_parts(SCHEMAS))
-    definitions = {"x": draw(SCHEMAS), "y": draw(SCHEMAS)}
-    whole = {**schema, "$defs": definitions, **draw(st.sampled_from([{}, {"type": "object"}]))}
-    if draw(st.booleans()):
-        whole["$schema"] = draw(st.sampled_from(DRAFTS))
-    return whole
 
 
 def accepts_no_less(

@@ -1,11 +1,15 @@
 """The top level as one plain object."""
 
 import pytest
-from pydantic_core import to_json
 
-from mcp_tools_proxy.json_schema.model_api.adapt import adapt_schema
-from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.flatten import MAX_SIZE
+from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI
 from tests.unit.json_schema.adapted_schema import Schema, argument, relaxed, shown, with_argument
+
+
+def closed(*names: str, **more: object) -> Schema:
+    """Return a part that allows only properties of these names."""
+    return {"properties": {name: {} for name in names}, "additionalProperties": False, **more}
 
 
 def test_one_alternative_is_no_alternative() -> None:
@@ -13,135 +17,109 @@ def test_one_alternative_is_no_alternative() -> None:
     assert shown(whole) == with_argument({"type": "string"})
 
 
-def test_parts_that_all_hold_are_joined() -> None:
+def test_a_reference_to_the_whole_is_replaced_by_its_target_without_loss() -> None:
+    target = with_argument({"type": "string"}, minProperties=1, unevaluatedProperties=False)
+    whole = {"title": "T", "type": "object", "$ref": "#/$defs/all", "$defs": {"all": target}}
+    assert shown(whole) == {"title": "T", **target}
+
+
+def test_parts_with_properties_of_their_own_are_joined_without_loss() -> None:
     parts = [
-        {"properties": {"a": {"type": "string"}}, "required": ["a"], "minProperties": 1},
-        {"properties": {"a": {"minLength": 2}, "b": {}}, "required": ["b"], "minProperties": 2},
+        {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+        {"properties": {"b": {}}, "required": ["b", "a"], "description": "second"},
     ]
-    assert shown({"type": "object", "allOf": parts}) == {
+    assert shown({"type": "object", "description": "first", "allOf": parts}) == {
         "type": "object",
-        "properties": {"a": {"allOf": [{"type": "string"}, {"minLength": 2}]}, "b": {}},
+        "description": "first",
+        "properties": {"a": {"type": "string"}, "b": {}},
         "required": ["a", "b"],
-        "minProperties": 2,
     }
 
 
-def test_a_closed_part_forbids_what_only_its_neighbour_names() -> None:
-    closed = {**with_argument({"type": "string"}), "additionalProperties": False}
-    whole = {"allOf": [closed, {"properties": {"a": {}, "b": {}}}]}
-    assert shown(whole)["properties"] == {"a": {"type": "string"}}
+def test_of_a_property_in_two_parts_the_first_schema_is_shown() -> None:
+    whole = with_argument({"type": "string"}, allOf=[with_argument({"minLength": 2})])
+    assert relaxed(whole)[0] == with_argument({"type": "string"})
+
+
+def test_a_closed_part_removes_what_only_its_neighbour_names() -> None:
+    schema, _ = relaxed({"allOf": [closed("a"), {"properties": {"a": {}, "b": {}}}]})
+    assert schema == {"type": "object", **closed("a")}
+
+
+def test_properties_by_pattern_keep_a_part_open() -> None:
+    part = closed("a", patternProperties={"^x": {}})
+    schema, _ = relaxed({"type": "object", "allOf": [part, {"properties": {"b": {}}}]})
+    assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "joined"),
+    "condition",
     [
-        ({"maxProperties": 3}, {"maxProperties": 2}, {"maxProperties": 2}),
-        ({"propertyNames": {}}, {"propertyNames": {}}, {"propertyNames": {}}),
-        (
-            {"propertyNames": {"minLength": 1}},
-            {"propertyNames": {"maxLength": 2}},
-            {"propertyNames": {"allOf": [{"minLength": 1}, {"maxLength": 2}]}},
-        ),
-        (
-            {"additionalProperties": {}},
-            {"additionalProperties": False},
-            {"additionalProperties": False},
-        ),
-        (
-            {"additionalProperties": {"minLength": 1}},
-            {"additionalProperties": {"maxLength": 2}},
-            {"additionalProperties": {"allOf": [{"minLength": 1}, {"maxLength": 2}]}},
-        ),
-        (
-            {"patternProperties": {"x": {"minLength": 1}, "y": {}}},
-            {"patternProperties": {"x": {"maxLength": 2}}},
-            {"patternProperties": {"x": {"allOf": [{"minLength": 1}, {"maxLength": 2}]}, "y": {}}},
-        ),
-        (
-            {"dependentRequired": {"x": ["y"]}},
-            {"dependentRequired": {"x": ["z"], "w": ["x"]}},
-            {"dependentRequired": {"x": ["y", "z"], "w": ["x"]}},
-        ),
-        (
-            {"not": {"required": ["a"]}},
-            {"not": {"required": ["b"]}},
-            {"not": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}},
-        ),
-        ({"description": "one"}, {"description": "other"}, {"description": "one"}),
-        (
-            {"unevaluatedProperties": False},
-            {"unevaluatedProperties": True},
-            {"unevaluatedProperties": True},
-        ),
+        {"if": {"required": ["b"]}, "then": {"required": ["c"]}},
+        {"enum": [{"a": 1}]},
+        {"minProperties": 1},
+        {"patternProperties": {"x": {}}},
+        {"dependentRequired": {"x": ["y"]}},
+        {"not": {"required": ["b"]}},
+        {"type": "string"},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
     ],
 )
-def test_two_parts_say_together_what_both_say(one: Schema, other: Schema, joined: Schema) -> None:
-    assert shown({"type": "object", **one, "allOf": [other]}) == {"type": "object", **joined}
+def test_a_condition_stays_at_the_top_and_is_left_out_of_other_parts(condition: Schema) -> None:
+    whole = with_argument({})
+    assert relaxed({**whole, "allOf": [condition]})[0] == whole
+    if condition.keys().isdisjoint({"type", "anyOf"}):
+        assert relaxed({**whole, **condition, "allOf": [with_argument(True)]})[0] == {
+            **whole,
+            **condition,
+        }
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "joined"),
-    [
-        ({"if": {}, "then": {"required": ["a"]}}, {"if": {}, "else": {}}, "one"),
-        ({"enum": [{}]}, {"enum": [{"a": 1}]}, "one"),
-        ({"const": {}}, {"const": {"a": 1}}, "one"),
-        (
-            {"required": ["a"]},
-            {"unevaluatedProperties": False, "minProperties": 1},
-            "less",
-        ),
-        ({"patternProperties": {"a": {}}}, {"additionalProperties": False}, "patterns"),
-        ({"minProperties": 1}, {"type": "string"}, "one"),
-        ({"minProperties": 1}, {"anyOf": [{"type": "string"}, {"type": "null"}]}, "nothing"),
-    ],
-)
-def test_what_one_object_cannot_say_is_left_out(one: Schema, other: Schema, joined: str) -> None:
-    schema, _ = relaxed({"type": "object", **one, "allOf": [other]})
-    assert (
-        schema
-        == {
-            "one": {"type": "object", **one},
-            "less": {"type": "object", **one, "minProperties": 1},
-            "patterns": {"type": "object", **one},
-            "nothing": {"type": "object", **one, "not": {}},
-        }[joined]
+def test_what_other_parts_evaluate_is_allowed() -> None:
+    whole = with_argument({}, unevaluatedProperties=False, allOf=[{"minProperties": 1}])
+    assert relaxed(whole)[0] == with_argument({})
+
+
+def test_one_warning_says_that_parts_were_joined() -> None:
+    choices = [with_argument({}), {"required": ["b"]}]
+    _, warning = relaxed({"type": "object", "anyOf": choices, "oneOf": choices})
+    assert warning == (
+        'inputSchema: "#" is shown as one object with the properties of all its parts, '
+        "without some of their conditions"
     )
 
 
-@pytest.mark.parametrize(
-    ("others", "expected"),
-    [([False, False], False), ([False, {"minLength": 1}], {"minLength": 1})],
-)
-def test_closed_alternatives_are_one_closed_object(others: list[object], expected: object) -> None:
-    branches = [
-        {"required": [name], "additionalProperties": o}
-        for name, o in zip("ab", others, strict=True)
-    ]
+def test_closed_alternatives_are_one_closed_object() -> None:
+    branches = [closed("a", required=["a"]), closed("b", required=["b"])]
     schema, _ = relaxed({"type": "object", "oneOf": branches})
-    assert schema == {"type": "object", "additionalProperties": expected}
+    assert schema == {"type": "object", **closed("a", "b")}
 
 
-def test_an_object_whose_alternatives_are_merged_allows_what_they_evaluate() -> None:
-    branches = [{"additionalProperties": True}, {"required": ["a"]}]
-    schema, _ = relaxed({"type": "object", "anyOf": branches, "unevaluatedProperties": False})
-    assert schema == {"type": "object"}
+def test_one_open_alternative_opens_the_object() -> None:
+    branches = [closed("a", required=["a"]), {"properties": {"b": {}}}]
+    schema, _ = relaxed({"type": "object", "anyOf": branches})
+    assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
 
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf"])
 def test_alternatives_become_one_object_with_all_properties(key: str) -> None:
-    one = {"properties": {"a": {"type": "string"}, "b": {}}, "required": ["a", "b"]}
+    one = {"properties": {"a": {"type": "string"}, "b": {}}, "required": ["b", "a"]}
     other = {"properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    schema, warning = relaxed({"type": "object", key: [one, other]})
+    schema, _ = relaxed({"type": "object", key: [one, other]})
     assert schema == {
         "type": "object",
         "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "b": {}},
         "required": ["a"],
     }
-    assert f'"#/{key}"' in warning
+
+
+def test_a_property_that_is_alike_in_alternatives_has_one_schema() -> None:
+    branches = [with_argument({"const": 1}, required=[name]) for name in "bc"]
+    assert argument(relaxed({"type": "object", "oneOf": branches})[0]) == {"const": 1}
 
 
 def test_alternatives_that_only_require_are_left_out() -> None:
-    whole = with_argument({"type": "string"})
+    whole = with_argument({"type": "string"}, additionalProperties=False)
     schema, _ = relaxed({**whole, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
     assert schema == whole
 
@@ -170,55 +148,30 @@ def test_alternatives_of_alternatives_end() -> None:
     assert relaxed(whole, OPENAI)[0] == {"type": "object", "properties": {}}
 
 
-def test_an_alternative_that_is_the_whole_ends() -> None:
-    whole = with_argument({}, anyOf=[{"$ref": "#"}, {"required": ["b"]}])
-    assert relaxed(whole)[0] == with_argument({})
+@pytest.mark.parametrize("key", ["anyOf", "allOf"])
+def test_a_part_that_is_the_whole_ends(key: str) -> None:
+    whole = with_argument({}, **{key: [{"$ref": "#"}, {"required": ["b"]}]})
+    assert argument(relaxed(whole)[0]) == {}
 
 
-def parts(count: int, **more: object) -> list[Schema]:
-    """Make parts of 25 properties each, which are no other part's."""
-    return [
-        {"properties": {f"p{part}_{n}": {"type": "string"} for n in range(25)}, **more}
-        for part in range(count)
-    ]
+@pytest.mark.parametrize("key", ["anyOf", "allOf"])
+def test_parts_beyond_the_limit_are_left_out(key: str) -> None:
+    """Each part refers to all properties, which would be 800,000."""
+    names = {f"p{number}": {"const": number} for number in range(MAX_SIZE // 4)}
+    parts = [{"$ref": "#/$defs/all", "required": [str(number)]} for number in range(1_600)]
+    whole = {"type": "object", key: parts, "$defs": {"all": {"properties": names}}}
+    schema, _ = relaxed(whole)
+    shown_as = {name: {"anyOf": [it, {}]} for name, it in names.items()}
+    assert schema["properties"] == (names if key == "allOf" else shown_as)
+    assert len(schema.get("required", ())) < MAX_SIZE
 
 
-@pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC])
-@pytest.mark.parametrize(
-    "whole",
-    [
-        {"allOf": parts(200, additionalProperties={"type": "string", "description": "x" * 100})},
-        {"allOf": [*parts(200), {"additionalProperties": {"description": "x" * 100_000}}]},
-        {"anyOf": parts(200)},
-    ],
-)
-def test_what_is_too_large_to_be_joined_is_left_out(whole: Schema, rules: SchemaRules) -> None:
-    result = adapt_schema({"type": "object", **whole}, rules)
-    assert 'inputSchema: "#" is too large to be joined; some parts are left out' in result.warnings
-    assert len(to_json(result.schema)) < 2 * len(to_json(whole))
-
-
-@pytest.mark.parametrize(
-    "key", ["properties", "additionalProperties", "propertyNames", "patternProperties", "not"]
-)
-def test_many_parts_that_say_much_of_one_thing_stay_flat(key: str) -> None:
-    asked = [{"minLength": length} for length in range(240)]
-    in_table = key in ("properties", "patternProperties")
-    whole = {"allOf": [{key: {"a": schema} if in_table else schema} for schema in asked]}
-    schema = shown({"type": "object", **whole})
-    joined = "anyOf" if key == "not" else "allOf"
-    assert (schema[key]["a"] if in_table else schema[key]) == {joined: asked}
-
-
-def test_alternatives_of_many_others_are_no_deeper_than_what_writes_them_takes() -> None:
+def test_a_property_of_nested_alternatives_has_each_schema_once() -> None:
+    """Each level refers twice to the one below it: 256 paths lead to the last."""
     definitions: Schema = {
-        f"d{i}": {
-            "allOf": [
-                with_argument({"minLength": i}),
-                {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}, with_argument({"const": i})]},
-            ]
-        }
-        for i in range(80)
+        f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2 + [with_argument({"const": i})]}
+        for i in range(8)
     }
-    whole = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**definitions, "d80": {}}}
-    assert to_json({"tools": [{"function": {"parameters": relaxed(whole)[0]}}]})
+    definitions["d8"] = with_argument({"const": 8})
+    schema, _ = relaxed({"type": "object", "$ref": "#/$defs/d0", "$defs": definitions})
+    assert argument(schema) == {"anyOf": [{"const": i} for i in reversed(range(9))]}

@@ -49,6 +49,10 @@ _REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
 _TO_DEFINITION = "#/$defs/"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _OBJECT: Schema = {"type": "object"}
+_JOINED = (
+    'inputSchema: "#" is shown as one object with the properties of all its parts, '
+    "without some of their conditions"
+)
 
 _TO_REWRITE = {
     draft: _REWRITTEN
@@ -83,7 +87,9 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
         converter = SchemaConverter(schema, rules, trusts_references=False)
     top = TopLevelFlattener(converter.definitions)
     whole = top.flatten(converter.top)
-    warnings = [*converter.warnings, *top.warnings]
+    warnings = converter.warnings
+    if not top.is_exact:
+        warnings.append(_JOINED)
     warnings += [
         f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
         for key in whole

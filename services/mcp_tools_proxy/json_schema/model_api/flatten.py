@@ -1,175 +1,104 @@
 """Flattens the top level of a tool's schema to one plain object, without ``$ref`` or ``anyOf``.
 
 Model APIs refuse references and combinations at the top level, and the whole request with them.
+The object has the properties of all parts. It accepts whatever the original accepts, and often
+more: the gateway checks every call's arguments against the original.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mcp_tools_proxy.json_schema.keywords import ANNOTATIONS
 from mcp_tools_proxy.json_schema.model_api.convert import Schema
-from mcp_tools_proxy.wire.text import quote
 
-MAX_PARTS = 250
-"""Parts of a top level that are joined, which bounds the depth too; others count as ``{}``."""
+MAX_SIZE = 2_000
+"""Parts and properties that are joined, which bounds the time; parts beyond it are left out."""
 
-MAX_WORK = 8_000_000
-"""Characters of schemas compared to join one top level; parts beyond it are left out. Without the
-bound a few kilobytes could expand to gigabytes: each part may constrain all others' properties."""
-
-MAX_CHOICES_DEPTH = 16
+MAX_DEPTH = 16
 """Deepest nesting of alternatives that is joined; deeper ones count as ``{}``."""
 
-_NAME_WORK = 32
-"""Cost of looking up one property in one alternative, in characters."""
-
 _REJECT_ALL: Schema = {"not": {}}
-_CHOICES = ("anyOf", "oneOf")
-_CONDITION = ("if", "then", "else")
+_DESCRIBING = ANNOTATIONS | {"type", "$comment"}
+_JOINED_EXACTLY = _DESCRIBING | {"properties", "required"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a join keeps of an object schema.
+
+    ``properties`` maps names to schemas of which any may hold; ``closed`` allows no other names.
+    """
+
+    properties: Mapping[str, Sequence[Schema]]
+    required: Iterable[str]
+    closed: bool
 
 
 @dataclass(slots=True)
 class TopLevelFlattener:
-    """Joins the parts of a converted schema that constrain the arguments as a whole.
-
-    ``allOf`` and references are joined without loss wherever one object schema can express it;
-    alternatives become one object with the properties of all. ``warnings`` name what that relaxes.
-    """
+    """Flattens one converted schema; ``is_exact`` turns False if the result accepts more."""
 
     definitions: Mapping[str, Schema]
-    warnings: list[str] = field(default_factory=list)
-    _parts: int = 0
-    _work: int = 0
-    _depth: int = 0
+    is_exact: bool = True
+    _size: int = 0
 
-    def flatten(self, schema: Schema, seen: frozenset[str] = frozenset()) -> Schema:
-        """Return ``schema`` without $ref, allOf, anyOf and oneOf; ``seen`` are its ancestors."""
-        parts, choices, seen = self._decompose(schema, seen)
-        restricting = [
-            part for part in parts if not part.keys() <= ANNOTATIONS | {"type", "$comment"}
-        ]
-        alone = len(restricting) == 1 and not choices
+    def flatten(self, schema: Schema) -> Schema:
+        """Return ``schema`` as one object schema without $ref, allOf, anyOf and oneOf."""
+        parts, choices = self._decompose(schema)
         whole = parts[0]
-        for part in parts[1:]:
-            whole = self._intersect(whole, part if alone else self._without_unevaluated(part))
-        if choices:
-            whole = {key: whole[key] for key in whole if key != "unevaluatedProperties"}
-        for key, branches in choices:
-            whole = self._intersect(whole, self._union(branches, seen, whole.get("properties", {})))
-            self._warn(f"#/{key}", "is shown as one object with the properties of all alternatives")
+        restricting = [part for part in parts if not part.keys() <= _DESCRIBING]
+        if len(restricting) <= 1 and not choices and all(map(_accepts_objects, parts)):
+            for part in parts:
+                whole |= {key: part[key] for key in part if key not in whole}
+            return whole
+        shape = self._join(parts, choices)
+        if choices or not _is_exact_join(parts, shape):
+            self.is_exact = False
+        whole.pop("unevaluatedProperties", None)
+        if shape.properties or "properties" in whole:
+            whole["properties"] = {name: _any_schema(it) for name, it in shape.properties.items()}
+        if required := list(shape.required):
+            whole["required"] = required
+        if shape.closed:
+            whole["additionalProperties"] = False
         return whole
 
-    def _decompose(
-        self, schema: Schema, seen: frozenset[str]
-    ) -> tuple[list[Schema], list[tuple[str, list[Schema]]], frozenset[str]]:
-        """Return the parts that all have to hold, the choices, and the definitions followed."""
+    def _decompose(self, schema: Schema) -> tuple[list[Schema], list[list[Schema]]]:
+        """Return the parts that all have to hold, and the alternatives of each choice."""
         parts: list[Schema] = []
-        choices: list[tuple[str, list[Schema]]] = []
+        choices: list[list[Schema]] = []
         pending = [schema]
         for found in pending:  # the loop appends to it
-            self._parts += 1
-            if self._parts > MAX_PARTS:
-                self._warn("#", "has too many parts to be joined; some are left out")
-                parts.append({})
+            if self._size > MAX_SIZE:
+                self.is_exact = False
                 break
             part = dict(found)
-            if not _accepts_objects(part):
-                self._warn("#", "allows no object in a part of it, so no call can be accepted")
-            name = str(part.pop("$ref", "")).removeprefix("#/$defs/")
-            if name and name not in seen:
-                seen |= {name}
-                pending.append(self.definitions[name])
+            self._size += 1 + len(part.get("properties", ()))
+            if "$ref" in part:
+                pending.append(self.definitions[part.pop("$ref").removeprefix("#/$defs/")])
             pending += part.pop("allOf", ())
-            for key in [key for key in _CHOICES if key in part]:
+            for key in [key for key in ("anyOf", "oneOf") if key in part]:
                 branches = [branch for branch in part.pop(key) if _accepts_objects(branch)]
                 if len(branches) > 1:
-                    choices.append((key, branches))
+                    choices.append(branches)
                 else:
                     pending += branches or [_REJECT_ALL]
-            if "if" not in part:
-                part = {key: part[key] for key in part if key not in _CONDITION}
             parts.append(part)
-        return parts, choices, seen
+        return parts, choices
 
-    def _without_unevaluated(self, part: Schema) -> Schema:
-        """Remove ``unevaluatedProperties``, whose meaning changes when parts are joined."""
-        if part.get("unevaluatedProperties", True) in (True, {}):
-            return part
-        self._warn("#", "holds unevaluatedProperties in a part of it, which is left out")
-        return {key: part[key] for key in part if key != "unevaluatedProperties"}
+    def _join(
+        self, parts: Iterable[Schema], choices: Iterable[Sequence[Schema]], depth: int = 0
+    ) -> _Shape:
+        """Join parts and choices that all have to hold; alternatives are taken apart in turn."""
+        shapes = [_shape_of(part) for part in parts]
+        shapes += [
+            _any_of([self._shape_of_branch(branch, depth + 1) for branch in branches])
+            for branches in choices
+        ]
+        return _all_of(shapes)
 
-    def _within_budget(self, schemas: Iterable[Schema], names: int) -> bool:
-        """Add the cost of comparing ``schemas``, each by ``names`` names.
-
-        Returns whether the budget allows it.
-        """
-        for schema in schemas:
-            if self._work > MAX_WORK:
-                break
-            others = _NAME_WORK + len(repr(schema.get("additionalProperties", "")))
-            self._work += len(repr(schema)) + names * others
-        return self._work <= MAX_WORK
-
-    def _intersect(self, one: Schema, other: Schema) -> Schema:
-        """Join two object schemas into one that accepts what both accept."""
-        if not self._within_budget((one, other), max(map(_count_of_names, (one, other)))):
-            self._warn("#", "is too large to be joined; some parts are left out")
-            return one
-        if _names_overlap(one, other) or _names_overlap(other, one):
-            self._warn("#", "holds additionalProperties in a part of it, which is left out")
-            one = {key: one[key] for key in one if key != "additionalProperties"}
-            other = {key: other[key] for key in other if key != "additionalProperties"}
-        if "if" in one and "if" in other:
-            self._warn("#/if", "holds twice, so one of the two is left out")
-            other = {key: other[key] for key in other if key not in _CONDITION}
-        joined = {**one, **{key: value for key, value in other.items() if key not in one}}
-        for key in [key for key in one if key in other]:
-            if key in _INTERSECTIONS:
-                joined[key] = _INTERSECTIONS[key](one[key], other[key])
-            elif key in ("enum", "const") and one[key] != other[key]:
-                self._warn(f"#/{key}", "holds twice, so one of the two is left out")
-        if "properties" in joined:
-            joined["properties"] = _intersect_properties(one, other)
-        return joined
-
-    def _union(
-        self, branches: list[Schema], seen: frozenset[str], known: Mapping[str, Schema]
-    ) -> Schema:
-        """Return one object schema that accepts what any of ``branches`` accepts.
-
-        A property that some branch does not constrain stays unconstrained, and is left out if it
-        is among the ``known`` ones, which other parts declare.
-        """
-        if self._depth >= MAX_CHOICES_DEPTH:
-            return {}
-        warnings_before = len(self.warnings)
-        self._depth += 1
-        flat = [self.flatten(branch, seen) for branch in branches]
-        self._depth -= 1
-        del self.warnings[warnings_before:]  # the caller warns of the choice as a whole
-        names = dict.fromkeys(name for branch in flat for name in branch.get("properties", ()))
-        if not self._within_budget(flat, len(names)):
-            return {}
-        properties: Schema = {}
-        for name in names:
-            schemas = [_property_schema(branch, name) for branch in flat]
-            if None not in schemas or name not in known:
-                properties[name] = _any_schema(
-                    {} if schema is None else schema for schema in schemas
-                )
-        whole: Schema = {"properties": properties} if properties else {}
-        required_by_all = set.intersection(*(set(branch.get("required", ())) for branch in flat))
-        if required := [name for name in flat[0].get("required", ()) if name in required_by_all]:
-            whole["required"] = required
-        if all(_is_closed(branch) and "patternProperties" not in branch for branch in flat):
-            others = [branch["additionalProperties"] for branch in flat]
-            open_to = [schema for schema in others if schema is not False]
-            whole["additionalProperties"] = _any_schema(open_to) if open_to else False
-        return whole
-
-    def _warn(self, path: str, change: str) -> None:
-        self.warnings.append(f"inputSchema: {quote(path)} {change}")
+    def _shape_of_branch(self, branch: Schema, depth: int) -> _Shape:
+        return _all_of(()) if depth > MAX_DEPTH else self._join(*self._decompose(branch), depth)
 
 
 def _accepts_objects(schema: Schema) -> bool:
@@ -179,104 +108,55 @@ def _accepts_objects(schema: Schema) -> bool:
     )
 
 
-def _is_closed(schema: Schema) -> bool:
-    """Return whether ``additionalProperties`` constrains the properties that are not named."""
-    return schema.get("additionalProperties", True) not in (True, {})
+def _is_exact_join(parts: Sequence[Schema], joined: _Shape) -> bool:
+    """Return whether ``joined`` has all conditions of ``parts``: each property is in one only."""
+    properties = sum(len(part.get("properties", ())) for part in parts)
+    return properties == len(joined.properties) and all(
+        part.keys() <= _JOINED_EXACTLY and _accepts_objects(part) for part in parts
+    )
 
 
-def _names_overlap(one: Schema, other: Schema) -> bool:
-    """Return whether patterns decide which properties of ``other`` are additional for ``one``."""
-    patterns, others = one.get("patternProperties"), other.get("patternProperties")
-    return _is_closed(one) and bool(others or (patterns and other.get("properties")))
+def _shape_of(part: Schema) -> _Shape:
+    properties = {name: [schema] for name, schema in part.get("properties", {}).items()}
+    closed = part.get("additionalProperties") is False and "patternProperties" not in part
+    return _Shape(properties, part.get("required", ()), closed)
 
 
-def _property_schema(schema: Schema, name: str) -> Any:
-    """Return the schema of a property; None for one unconstrained, or by patterns only."""
-    named: Any = schema.get("properties", {}).get(name)
-    if named is not None or "patternProperties" in schema or not _is_closed(schema):
-        return named
-    others = schema["additionalProperties"]
-    return _REJECT_ALL if others is False else others
+def _all_of(shapes: Sequence[_Shape]) -> _Shape:
+    """Join shapes that all have to hold; of several schemas of a property the first is kept."""
+    properties: dict[str, Sequence[Schema]] = {}
+    required: dict[str, None] = {}
+    for shape in shapes:
+        required |= dict.fromkeys(shape.required)
+        for name, schemas in shape.properties.items():
+            properties.setdefault(name, schemas)
+    closed = [shape.properties for shape in shapes if shape.closed]
+    allowed = [name for name in properties if all(name in names for names in closed)]
+    return _Shape({name: properties[name] for name in allowed}, required, bool(closed))
 
 
-def _intersect_properties(one: Schema, other: Schema) -> Schema:
-    """Join the schemas of each property; ``additionalProperties`` covers those either forbids."""
-    joined: Schema = {}
-    for name in dict.fromkeys([*one.get("properties", ()), *other.get("properties", ())]):
-        both = filter(None, (_property_schema(one, name), _property_schema(other, name)))
-        schemas = _distinct(part for schema in both for part in _parts_of("allOf", schema))
-        if _REJECT_ALL not in schemas or not _is_sealed(one, other):
-            joined[name] = {"allOf": schemas} if len(schemas) > 1 else dict(*schemas)
-    return joined
-
-
-def _is_sealed(one: Schema, other: Schema) -> bool:
-    """Return whether both together allow only properties that ``properties`` of either names."""
-    closed = any(schema.get("additionalProperties") is False for schema in (one, other))
-    return closed and "patternProperties" not in one.keys() | other.keys()
+def _any_of(shapes: Sequence[_Shape]) -> _Shape:
+    """Join alternatives; a property that an open one does not name may have any value."""
+    properties: dict[str, list[Schema]] = {}
+    for shape in shapes:
+        for name, schemas in shape.properties.items():
+            properties.setdefault(name, []).extend(schemas)
+    open_shapes = [shape for shape in shapes if not shape.closed]
+    named_by_all = set(properties).intersection(*(shape.properties for shape in open_shapes))
+    for name in properties.keys() - named_by_all:
+        properties[name].append({})
+    required = set(shapes[0].required).intersection(*(shape.required for shape in shapes))
+    in_order = [name for name in shapes[0].required if name in required]
+    return _Shape(properties, in_order, closed=not open_shapes)
 
 
 def _any_schema(schemas: Iterable[Schema]) -> Schema:
-    """Return a schema that accepts what any of the schemas accepts; ``{}`` comes last in it."""
-    alternatives = _distinct(part for schema in schemas for part in _parts_of("anyOf", schema))
-    restricting = [schema for schema in alternatives if schema not in ({}, _REJECT_ALL)]
-    if {} in alternatives:
+    """Return a schema that accepts what any of ``schemas`` accepts; ``{}`` comes last in it."""
+    once = {id(schema): schema for schema in schemas}
+    distinct = {repr(schema): schema for schema in once.values()}  # True == 1, but not their reprs
+    restricting = [it for it in distinct.values() if it and it != _REJECT_ALL]
+    if "{}" in distinct:
         return {"anyOf": [*restricting, {}]} if restricting else {}
-    return {"anyOf": restricting} if len(restricting) > 1 else (restricting or alternatives)[0]
-
-
-def _count_of_names(schema: Schema) -> int:
-    return len(schema.get("properties", ()))
-
-
-def _parts_of(key: str, schema: Schema) -> list[Any]:
-    """Return the members of a schema that is only ``key``, so that joins do not nest."""
-    return schema[key] if schema.keys() == {key} else [schema]
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Return each value once, in order; compares by ``repr``, because True == 1 in Python."""
-    found: dict[str, Any] = {}
-    for value in values:
-        found.setdefault(repr(value), value)
-    return list(found.values())
-
-
-def _intersect_schemas(one: Any, other: Any) -> Any:
-    if one == other:
-        return one
-    return {"allOf": _distinct([*_parts_of("allOf", one), *_parts_of("allOf", other)])}
-
-
-def _intersect_additional(one: Any, other: Any) -> Any:
-    if one is False or other is False:
-        return False
-    return _intersect_schemas(*({} if value is True else value for value in (one, other)))
-
-
-def _intersect_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> Schema:
-    shared = {key: _intersect_schemas(one[key], other[key]) for key in one if key in other}
-    return {**one, **other, **shared}
-
-
-def _merge_names(one: list[str], other: list[str]) -> list[str]:
-    return list(dict.fromkeys([*one, *other]))
-
-
-def _merge_dependencies(one: Mapping[str, Any], other: Mapping[str, Any]) -> Schema:
-    shared = {key: _merge_names(one[key], other[key]) for key in one if key in other}
-    return {**one, **other, **shared}
-
-
-_INTERSECTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "required": _merge_names,
-    "minProperties": max,
-    "maxProperties": min,
-    "propertyNames": _intersect_schemas,
-    "additionalProperties": _intersect_additional,
-    "patternProperties": _intersect_tables,
-    "dependentSchemas": _intersect_tables,
-    "dependentRequired": _merge_dependencies,
-    "unevaluatedProperties": lambda _, evaluated: evaluated,  # an open part evaluates all names
-    "not": lambda one, other: _any_schema((one, other)),
-}
+    if len(restricting) == 1:
+        return restricting[0]
+    return {"anyOf": restricting} if restricting else _REJECT_ALL
