@@ -5,9 +5,10 @@ from dataclasses import replace
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.remote import remote_routes
+from mcp_tools_proxy.api.status import StatusHandlers
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -32,11 +33,11 @@ LOST = RemoteStatus(
 
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
-    app = FastAPI()
-    intake = EndpointFactory(
+    handlers = StatusHandlers(Authenticator(None), servers=tuple, remote=lambda: status)
+    endpoints = EndpointFactory(
         RequestRefusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1)
     )
-    app.include_router(remote_routes(lambda: status, intake, Authenticator(None)))
+    app = FastAPI(routes=[Route(REMOTE, endpoints.without_body(handlers.show_remote))])
     async with client_of(app) as client:
         return await client.get(REMOTE, headers={"X-Trace-Id": "t-1"})
 

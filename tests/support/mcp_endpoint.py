@@ -50,7 +50,7 @@ class Served(NamedTuple):
     @property
     def facade(self) -> HttpEndpoints:
         """The facade behind its routes."""
-        return cast("HttpEndpoints", self.service.app.state.facade)
+        return cast("HttpEndpoints", self.service.app.state.mcp_endpoints)
 
     @asynccontextmanager
     async def client(

@@ -1,4 +1,4 @@
-"""Builds endpoints: read the body, parse it, validate it, answer, or refuse the request."""
+"""Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,22 +18,26 @@ from mcp_tools_proxy.wire.request_json import parse_request
 
 T = TypeVar("T")
 Body_co = TypeVar("Body_co", covariant=True)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest(Generic[Body_co]):
-    """A request whose body was read and validated; ``body`` is the result of the check."""
+    """A request as a handler gets it: ``body`` was read and validated, and is None without one."""
 
     request: Request
     body: Body_co
     trace_id: str
 
 
+Handler = Callable[[ParsedRequest[T]], Awaitable[Response]]
+"""Builds the response to a request; may raise ProxyError, with which the request is refused."""
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class EndpointFactory:
-    """Builds endpoints that apply the input rules (contract §1) before they do anything."""
+    """Builds endpoints that apply the input rules (contract §1) before they call a handler."""
 
     def __init__(self, refusals: RequestRefusals, *, limits: BodyLimits) -> None:
         self._refusals = refusals
@@ -41,12 +45,13 @@ class EndpointFactory:
 
     def with_body(
         self,
-        check: Callable[[object], T],
-        answer: Callable[[ParsedRequest[T]], Awaitable[Response]],
+        model: type[ModelT],
+        handler: Handler[ModelT],
+        check: Callable[[object], None] | None = None,
     ) -> Endpoint:
-        """Build an endpoint for a request with a body; ``check`` validates its JSON for ``answer``.
+        """Build an endpoint whose handler gets the body as ``model``.
 
-        Both may raise ProxyError; then the request is refused with it.
+        ``check`` sees the JSON before it is validated, and may raise ProxyError.
         """
 
         async def endpoint(request: Request) -> Response:
@@ -54,24 +59,23 @@ class EndpointFactory:
             try:
                 data = await read_body(request.receive, self._limits.max_bytes)
                 body = parse_request(data, max_items=self._limits.max_items)
-                checked = check(body)
+                if check is not None:
+                    check(body)
+                valid = validate(model, body)
                 trace_id = trace_id_from(body, request.headers)
-                return await answer(ParsedRequest(request, checked, trace_id))
+                return await handler(ParsedRequest(request, valid, trace_id))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id_from(body, request.headers))
 
         return endpoint
 
-    def without_body(self, answer: Callable[[Request, str], Awaitable[Response]]) -> Endpoint:
-        """Build an endpoint for a request without a body; ``answer`` gets its trace_id as well.
-
-        ``answer`` may raise ProxyError; then the request is refused with it.
-        """
+    def without_body(self, handler: Handler[None]) -> Endpoint:
+        """Build an endpoint for a request without a body."""
 
         async def endpoint(request: Request) -> Response:
             trace_id = trace_id_from(None, request.headers)
             try:
-                return await answer(request, trace_id)
+                return await handler(ParsedRequest(request, None, trace_id))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id)
 
@@ -81,9 +85,6 @@ class EndpointFactory:
         """Build the response to a refused request, and count and log the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(error, trace_id)
-
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def validate(model: type[ModelT], body: object) -> ModelT:

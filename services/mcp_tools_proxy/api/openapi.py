@@ -8,11 +8,15 @@ from fastapi.params import Depends
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.models import ErrorEnvelope
+from mcp_tools_proxy.api.models import ActivePresetAnswer, BatchAnswer, ErrorEnvelope, OkEnvelope
 from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 
-Responses = dict[int | str, dict[str, object]]
+Responses = Mapping[int, Mapping[str, object]]
+"""The responses of a route by HTTP status."""
+
+Parameters = Sequence[Mapping[str, object]]
+Examples = Mapping[str, Mapping[str, object]]
 
 ERROR_RESPONSES: Responses = {
     401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
@@ -26,7 +30,19 @@ ERROR_RESPONSES: Responses = {
 READ_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401, 422, 500)}
 """Errors of the routes that only show something, the same to all callers."""
 
-CALLER_HEADERS: Sequence[Mapping[str, object]] = [
+CALL_RESPONSES: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
+
+BATCH_RESPONSES: Responses = {200: {"model": BatchAnswer}, **ERROR_RESPONSES}
+
+SWITCH_RESPONSES: Responses = {
+    **ERROR_RESPONSES,
+    200: {"model": ActivePresetAnswer},
+    404: {"model": ErrorEnvelope, "description": "PRESET_NOT_FOUND"},
+    409: {"model": ErrorEnvelope, "description": "PRESET_PINNED, CONFIG_READ_ONLY"},
+    503: {"model": ErrorEnvelope, "description": "SHUTTING_DOWN"},
+}
+
+CALLER_HEADERS: Parameters = [
     {
         "name": name,
         "in": "header",
@@ -42,6 +58,18 @@ CALLER_HEADERS: Sequence[Mapping[str, object]] = [
 ]
 """The headers that identify the caller, as OpenAPI parameters."""
 
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "Entity tags of lists that the client has, or `*`.",
+}
+
+_ETAG = {
+    "ETag": {"schema": {"type": "string"}, "description": "Changes when the list does."},
+}
+
 _BEARER = HTTPBearer(
     scheme_name="bearer",
     description="A token that stands for a tenant, or an operator's.",
@@ -54,21 +82,27 @@ def security(*, needed: bool) -> Sequence[Depends]:
     return [Security(_BEARER)] if needed else []
 
 
-def request_body(
-    model: type[BaseModel],
-    examples: Mapping[str, Mapping[str, object]],
-    *parameters: Mapping[str, object],
-) -> dict[str, object]:
-    """Return the description of a JSON body that the endpoint reads itself; ``examples`` by name.
+def show_responses(model: type[BaseModel]) -> Responses:
+    """Return the responses of a route that shows ``model``."""
+    return {200: {"model": model}, **READ_RESPONSES}
 
-    ``parameters`` are OpenAPI parameters.
-    """
+
+def list_responses(model: type[BaseModel]) -> Responses:
+    """Return the responses of a route that lists what a caller may use."""
+    return {
+        200: {"model": model | ErrorEnvelope, "headers": _ETAG},
+        304: {"description": "The client has this list", "headers": _ETAG},
+        **{status: ERROR_RESPONSES[status] for status in (401, 403, 422, 500)},
+    }
+
+
+def request_body(model: type[BaseModel], examples: Examples) -> dict[str, object]:
+    """Return the description of a JSON body that the endpoint reads itself."""
     content = {
         "schema": _json_schema(model),
         "examples": {name: {"value": value} for name, value in examples.items()},
     }
-    body = {"required": True, "content": {"application/json": content}}
-    return {"requestBody": body, "parameters": list(parameters)}
+    return {"required": True, "content": {"application/json": content}}
 
 
 @lru_cache(maxsize=32)
@@ -94,11 +128,9 @@ def _inline(schema: object, definitions: dict[str, object]) -> object:
     return {key: _inline(value, definitions) for key, value in schema.items()}
 
 
-def query_parameters(
-    model: type[BaseModel], *others: Mapping[str, object]
-) -> dict[str, list[Mapping[str, object]]]:
-    """Return the description of a query that the endpoint reads itself; ``others`` are added."""
-    return {"parameters": [*_parameters(model), *others]}
+def list_parameters(query: type[BaseModel]) -> Parameters:
+    """Return the parameters of a list: its query, which the endpoint reads itself, and headers."""
+    return [*_parameters(query), *CALLER_HEADERS, _IF_NONE_MATCH]
 
 
 @lru_cache(maxsize=32)
@@ -126,7 +158,7 @@ def _without_null(schema: object) -> object:
 
 _USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 
-_CALLS: Mapping[str, Mapping[str, object]] = {
+_CALLS: Examples = {
     "read_doc_section": {"doc_id": "doc_1", "section_id": "sec_intro"},
     "read_doc_pages": {"doc_id": "doc_1", "page_start": 1, "page_end": 2},
     "read_doc_metadata": {"doc_id": "doc_1"},
@@ -135,12 +167,12 @@ _CALLS: Mapping[str, Mapping[str, object]] = {
     "list_available_tools": {},
 }
 
-EXECUTE_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+EXECUTE_EXAMPLES: Examples = {
     tool_name: {"tool_name": tool_name, "arguments": arguments, "user": _USER}
     for tool_name, arguments in _CALLS.items()
 }
 
-BATCH_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+BATCH_EXAMPLES: Examples = {
     "two calls at once": {
         "calls": [
             {"tool_name": name, "arguments": _CALLS[name]}
@@ -150,15 +182,13 @@ BATCH_EXAMPLES: Mapping[str, Mapping[str, object]] = {
     }
 }
 
-PROMPT_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+PROMPT_EXAMPLES: Examples = {
     "with an argument": {"name": "weekly_review", "arguments": {"topic": "vpn"}, "user": _USER}
 }
 
-RESOURCE_EXAMPLES: Mapping[str, Mapping[str, object]] = {
-    "by URI": {"uri": "notes://all", "user": _USER}
-}
+RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": _USER}}
 
-PRESET_EXAMPLES: Mapping[str, Mapping[str, object]] = {
+PRESET_EXAMPLES: Examples = {
     "until the next start": {"preset_id": "notes", "persist": False},
     "for good": {"preset_id": "notes"},
 }

@@ -1,6 +1,6 @@
 """Composition root of the HTTP service: the gateway behind its routes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from fastapi import FastAPI
@@ -12,16 +12,18 @@ from starlette.types import Scope
 from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
-from mcp_tools_proxy.api.execute import ExecuteEndpoints
-from mcp_tools_proxy.api.health import health_routes
-from mcp_tools_proxy.api.lists import ListEndpoints
-from mcp_tools_proxy.api.presets import preset_routes
-from mcp_tools_proxy.api.remote import remote_routes
-from mcp_tools_proxy.api.servers import servers_routes
+from mcp_tools_proxy.api.execute import ExecuteHandlers
+from mcp_tools_proxy.api.health import HealthHandlers
+from mcp_tools_proxy.api.lists import ListHandlers
+from mcp_tools_proxy.api.presets import PresetHandlers
+from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.api.routes import api_routes
+from mcp_tools_proxy.api.status import StatusHandlers
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -34,7 +36,7 @@ from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.fast_routes import FastRouter
+from mcp_tools_proxy.web.fast_routes import DirectRoute, FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_details import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
@@ -51,20 +53,20 @@ def create_app(
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` replaces the network in tests.
 
-    The ``Gateway`` is at ``app.state.gateway``, the MCP facade at ``app.state.facade``, the
-    connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
+    The ``Gateway`` is at ``app.state.gateway``, the MCP endpoints at ``app.state.mcp_endpoints``,
+    the connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
     URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     refusals = RequestRefusals(gateway.metrics, Peers(settings.trusted_proxies))
-    facade = _build_facade(settings, gateway, refusals)
+    mcp_endpoints = _mcp_endpoints(settings, gateway, refusals)
     connector = build_connector(settings, gateway)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             connecting = connector.lifespan() if connector else nullcontext()
-            async with gateway.lifespan(), facade.lifespan(), connecting:
+            async with gateway.lifespan(), mcp_endpoints.lifespan(), connecting:
                 yield
         finally:
             flush_logs()  # uvicorn may end the process by the signal it received
@@ -79,42 +81,13 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # the service has its own
     )
     app.state.gateway = gateway
-    app.state.facade = facade
+    app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
-    endpoints = EndpointFactory(refusals, limits=_body_limits(settings))
-    execute = ExecuteEndpoints(
-        endpoints,
-        CallerResolver(gateway.authenticator),
-        gateway.executor,
-        gateway.lifecycle,
-        max_batch_calls=settings.max_batch_calls,
-        needs_token=gateway.authenticator.needs_token,
-    )
-    catalog = ListEndpoints(
-        endpoints,
-        CallerResolver(gateway.authenticator, default_tenant_id=ANY_TENANT),
-        gateway.registry,
-        gateway.first_attempts,
-        needs_token=gateway.authenticator.needs_token,
-    )
-    fast_routes = execute.routes()
-    app.router.routes[:0] = (*fast_routes, *catalog.routes())
-    admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
-    gate = AdminGate(admin_token, host=settings.host, authenticator=gateway.authenticator)
-    app.include_router(preset_routes(gateway.reloader, endpoints, gateway.authenticator, gate))
-    app.include_router(servers_routes(gateway.statuses, endpoints, gateway.authenticator))
-    app.include_router(
-        remote_routes(
-            lambda: connector.status() if connector else None, endpoints, gateway.authenticator
-        )
-    )
-    app.include_router(
-        health_routes(
-            gateway.health, gateway.metrics, OperatorCheck(gateway.authenticator, refusals)
-        )
-    )
+    routes = _api_routes(settings, gateway, connector, refusals)
+    app.router.routes[:0] = routes
     add_error_handlers(app)
-    app.add_middleware(FastRouter, routes=[*fast_routes, *facade.routes()])
+    fast_routes = [route for route in routes if route.is_fast]
+    app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
     if gateway.authenticator.needs_token:
         app.add_middleware(
             TokenThrottle,
@@ -140,13 +113,55 @@ def create_app(
     return app
 
 
+def _api_routes(
+    settings: Settings,
+    gateway: Gateway,
+    connector: Connector | None,
+    refusals: RequestRefusals,
+) -> Sequence[DirectRoute]:
+    authenticator = gateway.authenticator
+    admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
+    return api_routes(
+        RouteBuilder(
+            EndpointFactory(refusals, limits=_body_limits(settings)),
+            needs_token=authenticator.needs_token,
+        ),
+        execute=ExecuteHandlers(
+            CallerResolver(authenticator),
+            gateway.executor,
+            gateway.lifecycle,
+            max_batch_calls=settings.max_batch_calls,
+        ),
+        lists=ListHandlers(
+            CallerResolver(authenticator, default_tenant_id=ANY_TENANT),
+            gateway.registry,
+            gateway.first_attempts,
+        ),
+        presets=PresetHandlers(
+            gateway.reloader,
+            authenticator=authenticator,
+            gate=AdminGate(admin_token, host=settings.host, authenticator=authenticator),
+        ),
+        status=StatusHandlers(
+            authenticator,
+            servers=gateway.statuses,
+            remote=lambda: connector.status() if connector else None,
+        ),
+        health=HealthHandlers(
+            gateway.health, gateway.metrics, OperatorCheck(authenticator, refusals)
+        ),
+    )
+
+
 def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
     """Build the error response in the format of the entry: MCP clients expect JSON-RPC."""
     answer = json_rpc_error_response if scope["path"].startswith("/mcp") else error_response
     return answer(error, trace_id)
 
 
-def _build_facade(settings: Settings, gateway: Gateway, refusals: RequestRefusals) -> HttpEndpoints:
+def _mcp_endpoints(
+    settings: Settings, gateway: Gateway, refusals: RequestRefusals
+) -> HttpEndpoints:
     return HttpEndpoints(
         build_server(settings, gateway, authenticated_caller),
         callers=mcp_callers(settings, gateway.authenticator),
