@@ -81,12 +81,6 @@ def _show_agents(findings: Findings, console: Console) -> None:
     if findings.without_agent:
         console.print(Text(findings.without_agent), soft_wrap=True)
         console.print()
-    _table(
-        console,
-        "Excluded: what an entry hides that would be seen otherwise",
-        ("by", "entry", "hides"),
-        [(_first(it.owners), it.entry, _first(it.hidden) or "-") for it in findings.entries],
-    )
     if findings.agent_view:
         _show_agent_view(findings.agent_view, console)
 
@@ -101,12 +95,9 @@ def _show_agent_view(agent_view: AgentView, console: Console) -> None:
     )
     _table(
         console,
-        f"Hidden from agent {shown}, and by what of its profile",
+        f"Hidden from agent {shown}, and by which key of its profile or of mcp.json",
         ("kind", "server", "name", "hidden by"),
-        [
-            (it.spec.kind.value, it.spec.server_id or "-", it.spec.bare_name, it.denial.value)
-            for it in agent_view.hidden
-        ],
+        [(it.kind.value, it.server_id or "-", it.name, it.hidden_by) for it in agent_view.hidden],
     )
 
 

@@ -286,7 +286,6 @@ class Reloader:
             configuration=wanted.configuration or NO_FILE,
             snapshots=snapshots,
             local_tools=[tool.spec.name for tool in self._local_tools],
-            certain_only=True,
         )
         findings = explain_missing(
             view,

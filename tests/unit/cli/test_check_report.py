@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli.check_report import NAMES_SHOWN, print_findings
+from mcp_tools_proxy.cli.check_report import print_findings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
@@ -13,7 +13,6 @@ from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem
 from mcp_tools_proxy.gateway.check.agents import (
     AgentFindings,
     AgentView,
-    EntryFindings,
     VisibleItem,
 )
 from mcp_tools_proxy.gateway.check.report import Findings
@@ -67,31 +66,17 @@ def test_each_of_very_many_agents_has_one_line() -> None:
     assert len([line for line in lines if "and 95 more" in line]) == len(agents)
 
 
-def test_of_many_owners_and_names_the_first_are_told() -> None:
-    many = tuple(f"x{index}" for index in range(NAMES_SHOWN + 2))
-    few = many[:NAMES_SHOWN]
-    entries = (
-        EntryFindings(owners=many, entry="drop", hidden=few),
-        EntryFindings(owners=few, entry="keep", hidden=many),
-    )
-    cut = "x0, x1, x2, x3, x4 and 2 more"
-    full = "x0, x1, x2, x3, x4"
-    rows = [" ".join(line.split()) for line in shown(replace(NOTHING, entries=entries)).split("\n")]
-    assert [row for row in rows if "x0" in row] == [f"{cut} drop {full}", f"{full} keep {cut}"]
-
-
 def test_what_a_terminal_would_act_on_is_escaped() -> None:
     evil = "\x1b[31mred\u202e"
     findings = replace(
         NOTHING,
         agents=(of_agent(evil, client_ids=(evil,)),),
-        entries=(EntryFindings(owners=(evil,), entry=evil, hidden=(evil,)),),
         agent_view=AgentView(
             agent=evil, visible=(VisibleItem(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()
         ),
     )
     out = shown(findings)
-    assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (7, False)
+    assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (4, False)
 
 
 def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> None:

@@ -7,9 +7,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.gateway.check.agents import (
-    EntryFindings,
     describe_agent_view,
-    explain_exclusions,
     summarize_agents,
 )
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -67,13 +65,6 @@ def registry_of(
     )
 
 
-def hidden_by(*entries: str, client_ids: Sequence[str] | None = None) -> list[tuple[str, ...]]:
-    """Give what each entry of an agent hides."""
-    agents = agents_of(reader=entries)
-    registry = registry_of(agents, client_ids=client_ids)
-    return [found.hidden for found in explain_exclusions(registry, agents, {}, SNAPSHOTS)]
-
-
 def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
     agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
     counted = [
@@ -113,7 +104,7 @@ def test_what_several_servers_offer_is_named_with_the_server() -> None:
 def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
     registry = registry_of(agents_of(reader=["local", "search"]), client_ids=["a"])
     hidden = describe_agent_view(registry, "reader").hidden
-    assert [(it.spec.server_id, it.spec.bare_name, it.denial.value) for it in hidden] == [
+    assert [(it.server_id, it.name, it.hidden_by) for it in hidden] == [
         (None, "local", "exclude_components"),
         ("a", "search", "exclude_components"),
         ("b", "search", "client_ids"),
@@ -122,69 +113,13 @@ def test_all_that_is_not_seen_is_hidden_by_a_part_of_the_profile() -> None:
     ]
 
 
-@pytest.mark.requirement("A-18")
-def test_an_entry_hides_all_that_it_spells() -> None:
-    assert hidden_by("search", "prompt:hello", "b:u://1", "local", "tool:hello") == [
-        ("tool:a:search", "tool:b:search"),
-        ("prompt:a:hello", "prompt:b:hello"),
-        ("resource:b:u://1",),
-        ("tool:local",),
-        (),
-    ]
-
-
-def test_what_another_filter_hides_is_not_hidden_by_an_entry() -> None:
-    assert hidden_by("search", "b:hello", "a:n://7", client_ids=["b"]) == [
-        ("tool:b:search",),
-        ("prompt:b:hello",),
-        (),
-    ]
-
-
-@pytest.mark.requirement("A-20")
-@pytest.mark.parametrize(
-    ("entry", "hidden"),
-    [
-        *(
-            (it, ("URIs of resource:a:n://{rest}",))
-            for it in ("n://7", "a:n://7", "resource:n://7")
-        ),
-        *((it, ()) for it in ("b:n://7", "tool:n://7", "m://7")),
-    ],
-)
-def test_an_entry_may_hide_a_uri_of_a_template(entry: str, hidden: tuple[str, ...]) -> None:
-    assert hidden_by(entry) == [hidden]
-
-
-def test_a_uri_that_its_server_hides_is_not_hidden_by_an_agents_entry() -> None:
-    agents = agents_of(reader=["n://7"])
-    exclude = {"a": ["n://7"]}
-    found = explain_exclusions(registry_of(agents, exclude=exclude), agents, exclude, SNAPSHOTS)
-    assert [(it.owners, it.hidden) for it in found] == [
-        (("server a",), ("URIs of resource:a:n://{rest}",)),
-        (("agent reader",), ()),
-    ]
-
-
 @pytest.mark.requirement("A-01")
-def test_an_entry_of_a_server_hides_what_this_server_offers_whatever_the_preset() -> None:
-    exclude = {"a": ["search", "local", "b:search"], "gone": ["search"]}
-    found = explain_exclusions(Registry.build(()), Agents(), exclude, SNAPSHOTS)
-    assert [(it.owners, it.entry, it.hidden) for it in found] == [
-        (("server a",), "search", ("tool:a:search",)),
-        (("server a",), "local", ()),
-        (("server a",), "b:search", ()),
-        (("server gone",), "search", ()),
+def test_what_a_server_excludes_is_hidden_by_its_entry_whatever_the_preset() -> None:
+    agents = agents_of(reader=[])
+    registry = registry_of(agents, exclude={"a": ["search", "prompt:hello"], "b": ["local"]})
+    offers = [(kind, it, name) for it in "ab" for kind, name in SNAPSHOTS[it].components]
+    hidden = describe_agent_view(registry, "reader", offers).hidden
+    assert [(it.kind, it.server_id, it.name, it.hidden_by) for it in hidden] == [
+        (Kind.TOOL, "a", "search", "exclude"),
+        (Kind.PROMPT, "a", "hello", "exclude"),
     ]
-
-
-def test_agents_whose_entry_hides_the_same_are_told_together() -> None:
-    agents = agents_of(first=["search"], second=["search", "search"])
-    found = explain_exclusions(registry_of(agents), agents, {}, SNAPSHOTS)
-    assert found == (
-        EntryFindings(
-            owners=("agent first", "agent second"),
-            entry="search",
-            hidden=("tool:a:search", "tool:b:search"),
-        ),
-    )

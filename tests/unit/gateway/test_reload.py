@@ -233,7 +233,8 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
         await it.rebuild()
         await it.rebuild()
     told = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
-    reason = '"seerch" names nothing that there is; did you mean "search"?'
+    offered = 'nothing offered by the servers that were discovered: "alpha"; "beta"'
+    reason = f'"seerch" matches {offered}'
     assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 

@@ -3,26 +3,20 @@
 Everything is read from a registry, so a serving gateway would answer the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import ANY_TENANT, Caller, Kind
-from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ResourceTemplate
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
-from mcp_tools_proxy.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
-from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions, name_variants
-from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
-_Item = tuple[Kind, str | None, str]
-"""A component: its kind, its server's id (None for a local tool), its name at its server."""
-
-_Entry = tuple[str, str, tuple[str, ...]]
-"""An exclusion: its owner, its text, what it hides."""
+Offer = tuple[Kind, str, str]
+"""What a server offers: kind, server id, name or URI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +32,6 @@ class AgentFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryFindings:
-    """An exclusion and what it hides, for all ``owners`` for which it hides the same.
-
-    An owner is ``agent reader`` or ``server notes``. ``hidden`` has names like
-    ``tool:notes:search``, or ``URIs of resource:notes:notes://{id}`` if the entry is a URI that
-    no server lists. For an agent it has only what the agent would see otherwise; for a server
-    everything that the entry matches.
-    """
-
-    owners: tuple[str, ...]
-    entry: str
-    hidden: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleItem:
     """One component that an agent sees, under the name that the agent has to use."""
 
@@ -63,10 +42,13 @@ class VisibleItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenItem:
-    """One present component that an agent's profile denies, and the part that denies it."""
+    """One component that an agent does not see; ``server_id`` is None for a local tool."""
 
-    spec: ComponentSpec
-    denial: Denial
+    kind: Kind
+    server_id: str | None
+    name: str
+    hidden_by: str
+    """The key that hides it: of the agent's profile, or ``exclude`` of the server's entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +80,11 @@ def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings,
     return tuple(map(counts_of, agents.profiles.values()))
 
 
-def describe_agent_view(registry: Registry, agent: str) -> AgentView:
-    """List what an agent sees, and what is hidden from the agent and why."""
+def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] = ()) -> AgentView:
+    """List what an agent sees, and what is hidden from the agent and why.
+
+    ``offers`` is everything that the servers offer: what their entries exclude is in no registry.
+    """
     caller = _caller(agent)
     viewer = registry.access.viewer_for(caller)
     return AgentView(
@@ -113,122 +98,32 @@ def describe_agent_view(registry: Registry, agent: str) -> AgentView:
             *_named(Kind.RESOURCE, registry.resources_visible_to(caller), "uri"),
             *_named(Kind.RESOURCE, registry.templates_visible_to(caller), "uriTemplate"),
         ),
-        hidden=tuple(
-            HiddenItem(spec=spec, denial=denial)
-            for spec in _specs(registry)
-            if (denial := viewer.denial(spec))
+        hidden=(
+            *(
+                HiddenItem(
+                    kind=spec.kind,
+                    server_id=spec.server_id,
+                    name=spec.bare_name,
+                    hidden_by=denial.value,
+                )
+                for spec in _specs(registry)
+                if (denial := viewer.denial(spec))
+            ),
+            *_excluded(offers, registry.access.exclude),
         ),
     )
 
 
-def explain_exclusions(
-    registry: Registry,
-    agents: Agents,
-    exclude: Mapping[str, Sequence[str]],
-    snapshots: Mapping[str, Snapshot],
-) -> tuple[EntryFindings, ...]:
-    """Return what each exclusion hides; ``exclude`` has the servers' own ones, by server id."""
-    owners: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    of_servers = _entries_of_servers(registry, exclude, snapshots)
-    for owner, entry, hidden in chain(of_servers, _entries_of_agents(registry, agents)):
-        owners.setdefault((entry, hidden), []).append(owner)
-    return tuple(
-        EntryFindings(owners=tuple(dict.fromkeys(same)), entry=entry, hidden=hidden)
-        for (entry, hidden), same in owners.items()
-    )
-
-
-def _entries_of_servers(
-    registry: Registry, exclude: Mapping[str, Sequence[str]], snapshots: Mapping[str, Snapshot]
-) -> Iterator[_Entry]:
-    for server_id, entries in exclude.items():
-        offer = snapshots.get(server_id, EMPTY_SNAPSHOT).components
-        templates = [it for it in registry.templates.items if it.spec.server_id == server_id]
-        matcher = _ExclusionMatcher(((kind, server_id, name) for kind, name in offer), templates)
-        for entry in entries:
-            hidden = [_full_name(item) for item in matcher.components(entry)]
-            hidden += [
-                f"URIs of {_full_name(_item(it.spec))}" for it, _ in matcher.templates(entry)
-            ]
-            yield f"server {server_id}", entry, tuple(hidden)
-
-
-def _entries_of_agents(registry: Registry, agents: Agents) -> Iterator[_Entry]:
-    exclude = registry.access.exclude
-    matcher = _ExclusionMatcher(map(_item, _specs(registry)), registry.templates.items)
-    for name, profile in agents.profiles.items():
-        visibility = registry.access.viewer_for(_caller(name)).visibility
-        for entry in profile.exclude_components:
-            hidden = [
-                _full_name(item)
-                for item in matcher.components(entry)
-                if visibility.denial(*item) is Denial.EXCLUDED
-            ]
-            hidden += [
-                f"URIs of {_full_name(_item(template.spec))}"
-                for template, uri in matcher.templates(entry)
-                if visibility.denial(*_item(template.spec)) is None
-                and not _is_excluded(exclude, template.spec.server_id, uri)
-            ]
-            yield f"agent {name}", entry, tuple(hidden)
-
-
-class _ExclusionMatcher:
-    """Matches exclusions to components, and to templates whose URIs they name (A-18, A-20)."""
-
-    def __init__(self, items: Iterable[_Item], templates: Sequence[ResourceTemplate]) -> None:
-        self._components: dict[str, list[_Item]] = {}
-        for item in items:
-            for spelling in name_variants(*item):
-                self._components.setdefault(spelling, []).append(item)
-        self._templates = templates
-        self._of_templates: dict[str, list[tuple[ResourceTemplate, str]]] = {}
-
-    def components(self, entry: str) -> Sequence[_Item]:
-        """Return the components that the entry names, in any of their name_variants."""
-        return self._components.get(entry, ())
-
-    def templates(self, entry: str) -> Sequence[tuple[ResourceTemplate, str]]:
-        """Return each template that matches the entry, with the URI that it matches.
-
-        An entry that names a component matches no template.
-        """
-        if entry in self._components:
-            return ()
-        if entry not in self._of_templates:
-            self._of_templates[entry] = [
-                (template, uri)
-                for template in self._templates
-                for uri in _uris(template.spec.server_id, entry)
-                if template.at(uri) is not None
-            ]
-        return self._of_templates[entry]
-
-
-def _uris(server_id: str, entry: str) -> Iterator[str]:
-    """Yield the URIs that an entry may name: the entry without a ``resource:`` or server prefix."""
-    for prefix in name_variants(Kind.RESOURCE, server_id, ""):
-        if entry.startswith(prefix):
-            yield entry[len(prefix) :]
-
-
-def _is_excluded(exclude: Mapping[str, Exclusions], server_id: str, uri: str) -> bool:
-    return exclude.get(server_id, NO_EXCLUSIONS).matches_uri(server_id, uri)
+def _excluded(offers: Iterable[Offer], exclude: Mapping[str, Exclusions]) -> Iterator[HiddenItem]:
+    """Yield what the entries of the servers in mcp.json exclude, for every agent."""
+    for kind, server_id, name in offers:
+        if exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
+            yield HiddenItem(kind=kind, server_id=server_id, name=name, hidden_by="exclude")
 
 
 def _specs(registry: Registry) -> Iterator[ComponentSpec]:
     for table in (registry.tools, registry.prompts, registry.resources, registry.templates):
         yield from (item.spec for item in table.items)
-
-
-def _item(spec: ComponentSpec) -> _Item:
-    return spec.kind, spec.server_id, spec.bare_name
-
-
-def _full_name(item: _Item) -> str:
-    """Return the full name of a component: ``tool:notes:search``."""
-    *_, full = name_variants(*item)
-    return full
 
 
 def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[VisibleItem]:

@@ -16,7 +16,6 @@ from mcp_tools_proxy.config.loader import (
     NO_FILE,
 )
 from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
@@ -24,9 +23,8 @@ from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.check.agents import (
     AgentFindings,
     AgentView,
-    EntryFindings,
+    Offer,
     describe_agent_view,
-    explain_exclusions,
     summarize_agents,
 )
 from mcp_tools_proxy.gateway.check.findings import Finding, explain_missing
@@ -78,14 +76,13 @@ class Findings:
     """
 
     servers: tuple[ServerStatus, ...]
-    offers: tuple[tuple[Kind, str, str], ...]
+    offers: tuple[Offer, ...]
     dropped: tuple[tuple[str, InvalidItem], ...]
     ignored: tuple[tuple[str, Ignored], ...]
     presets: tuple[PresetFindings, ...]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     agents: tuple[AgentFindings, ...] = ()
-    entries: tuple[EntryFindings, ...] = ()
     agent_view: AgentView | None = None
     """What the agent of ``--agent`` sees; None without that option."""
     schema_relaxations: tuple[tuple[str, str, str], ...] = ()
@@ -149,13 +146,14 @@ def build_findings(
     of the report to this one and adds its ``agent_view``.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
+    offers = tuple(
+        (kind, server_id, name)
+        for server_id, snapshot in snapshots.items()
+        for kind, name in snapshot.components
+    )
     return Findings(
         servers=tuple(servers),
-        offers=tuple(
-            (kind, server_id, name)
-            for server_id, snapshot in snapshots.items()
-            for kind, name in snapshot.components
-        ),
+        offers=offers,
         dropped=tuple(
             (server_id, item)
             for server_id, snapshot in snapshots.items()
@@ -173,8 +171,7 @@ def build_findings(
         problems=files.problems,
         warnings=unique_problems(files.warnings, _unmatched(files, snapshots, registry)),
         agents=summarize_agents(registry, agents),
-        entries=explain_exclusions(registry, agents, files.configuration.exclude, snapshots),
-        agent_view=None if agent is None else describe_agent_view(registry, agent),
+        agent_view=None if agent is None else describe_agent_view(registry, agent, offers),
         schema_relaxations=tuple(
             (tool_format.value, tool.spec.name, warning)
             for tool_format in ToolFormat
