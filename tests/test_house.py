@@ -237,3 +237,19 @@ def test_waits_for_what_has_to_come_end_by_the_common_bound() -> None:
         for found in _OWN_BOUND.findall(path.read_text(encoding="utf-8"))
     ]
     assert own == []
+
+
+_IMPORT_OF_A_TEST = re.compile(
+    r"^\s*from (tests(?:\.\w+)*\.test_\w+) import|^\s*import (?:tests\.)?test_", re.MULTILINE
+)
+
+
+def test_no_module_imports_from_a_test_module() -> None:
+    """What two test modules share is in a helper: in their folder, or in tests/support."""
+    importers = [
+        f"{path.relative_to(ROOT)}: {found}"
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "tests")
+        for found in _IMPORT_OF_A_TEST.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert importers == []

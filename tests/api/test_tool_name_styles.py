@@ -11,7 +11,7 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.outcome import Failed
-from tests.api.test_agent_matrix import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
+from tests.api.agent_oracle import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
 from tests.support.configuration import make_agent, make_preset
 from tests.support.http_api import EVERYTHING, OWN, two_servers
 from tests.support.local_tools import LOCAL_TOOLS

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import TOKEN
-from tests.support.remote_backend.session import LEGACY, MODERN, Session
-from tests.support.service import Service, running
+from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
+from tests.support.service import Service, eventually, running
 
 GATEWAY = "gw"
 """The server identifier of the service."""
@@ -83,3 +83,23 @@ async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Ses
     else:
         await session.result("server/discover")
     return session
+
+
+async def until_running(server: RawServer, count: int = 1) -> None:
+    """Wait until so many calls run at the server."""
+
+    async def holds() -> bool:
+        return server.script.running_count == count
+
+    await eventually(holds)
+
+
+LISTEN_ID = "listen"
+
+
+async def listen(session: Session, **wanted: bool) -> Json:
+    """Subscribe as the newer era does, and return what acknowledges it."""
+    params = {"notifications": wanted, "_meta": ENVELOPE}
+    request = {"jsonrpc": "2.0", "id": LISTEN_ID, "method": "subscriptions/listen"}
+    await session.send(request | {"params": params})
+    return await session.receive()

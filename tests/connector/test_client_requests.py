@@ -6,10 +6,9 @@ from typing import Any
 import mcp_types as t
 import pytest
 
-from tests.connector.backend_link import MODES, begun, linked_to_one
-from tests.connector.test_sdk_client import runs
-from tests.mcp_server.test_relayed_messages import ANSWERS, FORM, SAMPLE, heard, questions
+from tests.connector.backend_link import MODES, begun, linked_to_one, until_running
 from tests.support.configuration import Json
+from tests.support.relay_samples import ANSWERS, FORM, SAMPLE, answer_received, requesting_tool
 from tests.support.remote_backend.session import LEGACY, Session
 
 modes = pytest.mark.parametrize("mode", MODES)
@@ -55,7 +54,7 @@ async def answered(session: Session, tool: str, arguments: Json, answer: Json) -
 async def test_a_client_answers_what_its_call_s_server_asks(
     mode: str, server_era: str, question: Json
 ) -> None:
-    tool, arguments = questions(server_era, question)
+    tool, arguments = requesting_tool(server_era, question)
     mine, others = Asked(), Asked()
     async with (
         linked_to_one(tool, raw={"era": server_era, "sse": True}) as (_, backend, _),
@@ -64,7 +63,7 @@ async def test_a_client_answers_what_its_call_s_server_asks(
     ):
         result = await client.call_tool(f"s1:{tool}", arguments)
     told = {"structuredContent": result.structured_content}
-    assert heard(server_era, told).items() >= ANSWERS[question["method"]].items()
+    assert answer_received(server_era, told).items() >= ANSWERS[question["method"]].items()
     assert (len(mine.messages), others.messages) == (1, [])
 
 
@@ -73,7 +72,7 @@ async def test_a_client_answers_what_its_call_s_server_asks(
 async def test_a_question_goes_to_the_session_of_its_call_and_no_other_sees_it(
     server_era: str, question: Json
 ) -> None:
-    tool, arguments = questions(server_era, question)
+    tool, arguments = requesting_tool(server_era, question)
     raw = {"era": server_era, "sse": True}
     declared: dict[str, Any] = {"elicitation": {}, "sampling": {}}
     async with linked_to_one(tool, "echo", raw=raw) as (_, backend, _):
@@ -142,7 +141,7 @@ async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn() -> None:
         question = await session.receive()
         await session.notify("notifications/cancelled", {"requestId": 2})
         withdrawn = await session.receive()
-        await runs(server, 0)
+        await until_running(server, 0)
         calling.cancel()
     assert withdrawn["method"] == "notifications/cancelled"
     assert withdrawn["params"]["requestId"] == question["id"]

@@ -8,11 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import begun, linked_to_one
-from tests.connector.test_lists import SEED
 from tests.support.configuration import Json
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.remote_backend.session import LEGACY, MODERN, Session
-from tests.support.seed_002 import CALL, CALL_REPLY, LIST_REPLY
+from tests.support.seed_002 import CALL, CALL_REPLY, LIST_REPLY, SEED
 
 FRAME = "remote.frame"
 OUR_KEY = "io.github.mcp-tools-proxy/traceId"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.connector.backend_link import ERAS, Linked, begun, linked
-from tests.support.configuration import Json, make_agent, make_preset, write_json
+from tests.connector.backend_link import ERAS, LISTEN_ID, Linked, begun, linked, listen
+from tests.support.configuration import make_agent, make_preset, write_json
 from tests.support.http_api import EVERYTHING, OWN, config_of, offer
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.remote_backend.backend import Backend
-from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
+from tests.support.remote_backend.session import LEGACY, MODERN, Session
 from tests.support.service import ACTIVE, CONFIG_DIR, Service
 
 eras = pytest.mark.parametrize("era", ERAS)
@@ -25,7 +25,6 @@ PRESETS = (EVERYTHING, ONLY_ALPHA, ONLY_B, LESS_OF_B, SAME_TOOLS)
 AGENTS = (make_agent("only_b", client_ids=["a-b"]),)
 ALL = ("prompts", "resources", "tools")
 LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
-LISTEN_ID = "listen"
 
 
 @asynccontextmanager
@@ -44,14 +43,6 @@ async def in_front_of_two(**options: Any) -> AsyncIterator[Linked]:
 async def switch(service: Service, preset_id: str) -> None:
     response = await service.http.put(ACTIVE, json={"preset_id": preset_id, "persist": False})
     assert response.status_code == 200, response.text
-
-
-async def listen(session: Session, **wanted: bool) -> Json:
-    """Listen as the newer era does, and give what acknowledges it."""
-    params = {"notifications": wanted, "_meta": ENVELOPE}
-    request = {"jsonrpc": "2.0", "id": LISTEN_ID, "method": "subscriptions/listen"}
-    await session.send(request | {"params": params})
-    return await session.receive()
 
 
 async def hearing(backend: Backend, era: str) -> Session:

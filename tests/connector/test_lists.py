@@ -5,44 +5,18 @@ from typing import Any
 import pytest
 
 from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
-from tests.mcp_server.test_relayed_results import EXTRA, LISTS, RICH_TOOL
 from tests.support.configuration import Json, make_preset
 from tests.support.http_api import EVERYTHING, OWN, config_of, offer
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.relay_samples import EXTRA, LISTS, RICH_TOOL
 from tests.support.remote_backend.session import LEGACY, MODERN, Session
+from tests.support.seed_002 import SEED
 
 eras = pytest.mark.parametrize("era", ERAS)
 
 PART = make_preset(
     "part", tools=[("a", "whoami")], prompts=[("a", "alpha")], resources=[("a", "raw://alpha")]
 )
-SEED_TOOL = {
-    "name": "search",
-    "description": "Search",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
-        "required": ["query"],
-    },
-    "outputSchema": {"type": "object", "properties": {"results": {"type": "array"}}},
-    "annotations": {"readOnlyHint": True},
-}
-SEED: dict[str, list[Json]] = {
-    "tools": [SEED_TOOL],
-    "prompts": [{"name": "hello", "description": "Greet user", "arguments": []}],
-    "resources": [
-        {"name": "page", "uri": "docs://1", "description": "A page", "mimeType": "text/html"}
-    ],
-    "resourceTemplates": [
-        {
-            "name": "doc",
-            "uriTemplate": "docs/{id}",
-            "description": "Doc page",
-            "mimeType": "text/html",
-        }
-    ],
-}
-"""What seed 002 lists, in MCP's spelling."""
 
 
 async def listed(session: Session, method: str) -> list[Json]:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, LinkedToOne, begun, linked_to_one
-from tests.mcp_server.test_relayed_messages import FORM, SAMPLE
+from tests.support.relay_samples import FORM, SAMPLE
 from tests.support.remote_backend.session import LEGACY, MODERN, Session
 from tests.support.service import READY, REMOTE
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
-from tests.mcp_server.test_relayed_results import FAILURES, RESULTS, TEXT
 from tests.support.configuration import Json
 from tests.support.raw_mcp_client import theirs
+from tests.support.relay_samples import FAILURES, RESULTS, TEXT
 
 eras = pytest.mark.parametrize("era", ERAS)
 

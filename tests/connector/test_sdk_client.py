@@ -8,27 +8,16 @@ import mcp_types as t
 import pytest
 from mcp import MCPDeprecationWarning
 
-from tests.connector.backend_link import ERAS, MODES, begun, linked_to_one
-from tests.mcp_server.test_relayed_messages import LOG_LINES
+from tests.connector.backend_link import ERAS, MODES, begun, linked_to_one, until_running
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_endpoint import names
-from tests.support.mcp_servers.raw_web import RawServer
+from tests.support.relay_samples import LOG_LINES
 from tests.support.remote_backend.session import LEGACY
-from tests.support.service import eventually
 
 modes = pytest.mark.parametrize("mode", MODES)
 server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])
 
 URI = "raw://text"
-
-
-async def runs(server: RawServer, count: int = 1) -> None:
-    """Wait until so many calls run at the server."""
-
-    async def so_many() -> bool:
-        return server.script.running_count == count
-
-    await eventually(so_many)
 
 
 @pytest.mark.parametrize(("mode", "era"), [*zip(MODES, ERAS, strict=True)])
@@ -122,9 +111,9 @@ async def test_a_call_that_a_client_cancels_is_cancelled_at_its_server(
         asyncio.TaskGroup() as tasks,
     ):
         calling = tasks.create_task(client.call_tool("s1:hang"))
-        await runs(server)
+        await until_running(server)
         calling.cancel()
-        await runs(server, 0)
+        await until_running(server, 0)
     assert server.script.cancelled_count == 1
 
 
@@ -134,7 +123,7 @@ async def test_a_session_s_cancelling_ends_no_other_session_s_call() -> None:
         one, other = backend.session(), backend.session()
         hanging = tasks.create_task(one.call("s1:hang"))
         sleeping = tasks.create_task(other.call("s1:sleep", {"seconds": 0.5}))
-        await runs(server, 2)
+        await until_running(server, 2)
         await one.notify("notifications/cancelled", {"requestId": 1})
         assert (await sleeping)["structuredContent"] == {"seconds": 0.5}
         hanging.cancel()

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from tests.connector.backend_link import linked, linked_to_one
-from tests.connector.test_sdk_client import runs
+from tests.connector.backend_link import linked, linked_to_one, until_running
 from tests.support.remote_backend.session import Session
 
 SESSIONS = 50
@@ -19,7 +18,7 @@ async def test_a_slow_call_of_one_session_delays_no_other() -> None:
     async with linked_to_one("hang", "echo") as (_, backend, server), asyncio.TaskGroup() as tasks:
         slow, other = backend.session(), backend.session()
         calling = tasks.create_task(slow.call("s1:hang"))
-        await runs(server)
+        await until_running(server)
         for number in range(10):
             result = await other.call("s1:echo", {"text": str(number)})
             assert result["structuredContent"] == {"text": str(number)}
@@ -46,7 +45,7 @@ async def test_a_slow_call_delays_no_other_call_of_its_own_session() -> None:
     async with linked_to_one("hang", "echo") as (_, backend, server), asyncio.TaskGroup() as tasks:
         session = backend.session()
         calling = tasks.create_task(session.call("s1:hang"))
-        await runs(server)
+        await until_running(server)
         assert (await session.call("s1:echo", {"text": "x"}))["structuredContent"] == {"text": "x"}
         calling.cancel()
 

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.backend_link import ERAS, begun, linked, linked_to_one
-from tests.connector.test_list_changes import listen
-from tests.connector.test_sdk_client import runs
-from tests.mcp_server.test_relayed_messages import LOG_LINES
+from tests.connector.backend_link import ERAS, begun, linked, linked_to_one, listen, until_running
 from tests.support.configuration import Json
+from tests.support.relay_samples import LOG_LINES
 from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
 from tests.support.service import REMOTE, Service, eventually
 
@@ -127,7 +125,7 @@ async def test_a_session_over_the_limit_ends_none_that_is_in_use() -> None:
     ):
         used, unused = await begun(backend, LEGACY), await begun(backend, LEGACY)
         calling = tasks.create_task(used.call("s1:hang"))
-        await runs(server)
+        await until_running(server)
         await unused.result("ping")
         await begun(backend, LEGACY)
         assert await is_open(used)
@@ -142,11 +140,11 @@ async def test_while_all_sessions_are_in_use_a_further_one_is_refused(era: str) 
     ):
         sessions = [await begun(backend, era) for _ in range(2)]
         calls = [tasks.create_task(session.call("s1:hang")) for session in sessions]
-        await runs(server, 2)
+        await until_running(server, 2)
         assert no_room(await backend.session().ask("tools/list"))
         assert await session_count(service) == 2
         await sessions[0].notify("notifications/cancelled", {"requestId": 2})
-        await runs(server)
+        await until_running(server)
         assert "result" in await backend.session().ask("tools/list")
         for call in calls:
             call.cancel()
@@ -173,7 +171,7 @@ async def test_a_session_with_a_call_on_its_way_is_not_idle() -> None:
         used, idle = backend.session(), backend.session()
         calling = tasks.create_task(used.call("s1:hang"))
         await idle.result("tools/list")
-        await runs(server)
+        await until_running(server)
         await until_sessions_are(service, 1)
         assert (await service.get(REMOTE))["open_requests"] == 1
         calling.cancel()
@@ -194,7 +192,7 @@ async def test_a_session_has_at_most_64_open_requests() -> None:
         request = {"jsonrpc": "2.0", "method": "tools/call", "params": call}
         for number in range(64):
             await session.send(request | {"id": f"call {number}"})
-        await runs(server, 64)
+        await until_running(server, 64)
         assert (await service.get(REMOTE))["open_requests"] == 64
         assert no_room(await session.ask("tools/list"))
         assert "result" in await backend.session().ask("tools/list")

@@ -106,3 +106,18 @@ async def until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < ends, f"never: {what}"
         await asyncio.sleep(0.005)
+
+
+DIALING_PROGRAM = """
+import asyncio, json, sys
+from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from tests.downstream.connections import config_of
+
+async def main():
+    async with Dialer() as dialer:
+        async with dialer.dial(config_of(json.loads(sys.argv[1])), lambda: None):
+            sys.stderr.write("ready\\n")
+            await asyncio.sleep(300)
+
+asyncio.run(main())
+"""

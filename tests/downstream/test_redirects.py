@@ -13,7 +13,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import MAX_REDIRECTS
 from tests.downstream.connections import dialled, until
 from tests.downstream.stub_server import Json
-from tests.e2e.test_check import check
+from tests.e2e.check_command import check
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw

@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
-from tests.downstream.connections import dialled, until
+from tests.downstream.connections import DIALING_PROGRAM, dialled, until
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S
+from tests.support.leak_checks import runs
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 
 WITH_A_CHILD = """
@@ -28,30 +29,10 @@ DISCOVERED = (
     '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],'
     '"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}'
 )
-GATEWAY = """
-import asyncio, json, sys
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
-from tests.downstream.connections import config_of
-
-async def main():
-    async with Dialer() as dialer:
-        async with dialer.dial(config_of(json.loads(sys.argv[1])), lambda: None):
-            sys.stderr.write("ready\\n")
-            await asyncio.sleep(300)
-
-asyncio.run(main())
-"""
 
 
 def shell(script: str) -> Json:
     return {"command": "sh", "args": ["-c", script]}
-
-
-def runs(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be reaped does not."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
 
 
 async def fault_of(entry: Json) -> str:
@@ -172,7 +153,7 @@ async def test_a_server_does_not_outlive_a_gateway_that_is_killed(tmp_path: Path
     file = tmp_path / "pids"
     entry = with_a_child(file, "--stubborn") | {"transport": "stdio"}
     gateway = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", GATEWAY, json.dumps(entry)),
+        *(sys.executable, "-c", DIALING_PROGRAM, json.dumps(entry)),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )

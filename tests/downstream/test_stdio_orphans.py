@@ -17,10 +17,10 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
-from tests.downstream.connections import dialled
+from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
-from tests.downstream.test_stdio import GATEWAY, runs
 from tests.support.bounds import BOUND_S
+from tests.support.leak_checks import runs
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
@@ -172,7 +172,9 @@ async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path, bystander: i
 async def test_it_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
     entry = program(WITH_A_DAEMON, tmp_path / "pids", "--stubborn") | {"transport": "stdio"}
     gateway = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", GATEWAY, json.dumps(entry)), stderr=subprocess.PIPE, cwd=ROOT
+        *(sys.executable, "-c", DIALING_PROGRAM, json.dumps(entry)),
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
     )
     server, daemon = await daemon_of(tmp_path / "pids")
     gateway.kill()

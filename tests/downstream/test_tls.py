@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.downstream.connections import dialled
-from tests.e2e.test_check import check
+from tests.e2e.check_command import check
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import running_raw

@@ -4,31 +4,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.check_command import DEAD, ECHO, check, write
 from tests.support.bounds import BOUND_S
-from tests.support.configuration import Config, Json, make_preset
+from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program_launch import launch, run
+from tests.support.program_launch import launch
 
 pytestmark = pytest.mark.e2e
-
-DEAD: Json = {"url": "http://127.0.0.1:9/mcp"}
-ECHO = make_preset("echo", tools=[("s1", "echo")])
-
-
-def check(
-    *options: str, environment: Mapping[str, str] | None = None, fresh: bool = False
-) -> tuple[int, str, str]:
-    """Run the command in the test's own folder; give its exit code, stdout and stderr."""
-    return run(Path.cwd(), "check", *options, fresh=fresh, **(environment or {}))
-
-
-def write(folder: Path, *presets: Json, **servers: Json) -> None:
-    Config(servers=servers, presets=presets).write(folder)
 
 
 def test_a_good_configuration_is_shown_and_exits_0(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_check import DEAD, check
+from tests.e2e.check_command import DEAD, check
 from tests.support.configuration import Config, Json, make_agent, make_preset
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.mcp_servers.server_programs import raw_entry

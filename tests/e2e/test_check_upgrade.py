@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_check import ECHO, check, write
+from tests.e2e.check_command import ECHO, check, write
 from tests.support.mcp_servers.server_programs import raw_entry
 
 pytestmark = pytest.mark.e2e

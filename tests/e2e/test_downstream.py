@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import signal
 import time
 from collections.abc import Callable
@@ -10,19 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stdio_servers import writing_its_pid
 from tests.support.bounds import BOUND_S
-from tests.support.configuration import Config, Json, make_preset
+from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import Program, started
 from tests.support.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
-
-
-def telling_its_pid(entry: Json, file: Path) -> Json:
-    """Have a server write its process id before it starts."""
-    command = shlex.join([entry["command"], *entry["args"]])
-    return {**entry, "command": "/bin/sh", "args": ["-c", f"echo $$ > {file}; exec {command}"]}
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -48,7 +42,7 @@ def is_gone(pid: int) -> bool:
 
 def write_config(folder: Path) -> Path:
     pid_file = folder / "server.pid"
-    entry = telling_its_pid(raw_entry(only=["echo", "hang"]), pid_file)
+    entry = writing_its_pid(raw_entry(only=["echo", "hang"]), pid_file)
     preset = make_preset(tools=[("s1", "echo"), ("s1", "hang")])
     Config(servers={"s1": entry}, presets=[preset]).write(folder / "config")
     return pid_file

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli.main import app
 from tests.e2e.stdio_program import COMMAND, MODERN, StdioProgram, stdio_program
-from tests.e2e.test_downstream import telling_its_pid
+from tests.e2e.stdio_servers import writing_its_pid
 from tests.support import leak_checks
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
@@ -37,7 +37,7 @@ def behind(
     """Start the program with a server over stdio behind it."""
     entry = raw_entry(only=TOOLS, journal=folder / "journal", **options)
     preset = make_preset(tools=[("s1", tool) for tool in TOOLS])
-    servers = {"s1": telling_its_pid(entry, folder / "server.pid")}
+    servers = {"s1": writing_its_pid(entry, folder / "server.pid")}
     more = {"requestTimeoutSeconds": call_timeout_s}
     Config(servers=servers, presets=[preset], more=more).write(folder / "config")
     with stdio_program(folder, environment, fresh=fresh) as program:

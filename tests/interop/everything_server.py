@@ -84,3 +84,21 @@ def running_everything(transport: str) -> Iterator[Everything]:
         yield server
     finally:
         server.stop()
+
+
+TOOLS = [
+    "echo",
+    "get-annotated-message",
+    "get-env",
+    "get-resource-links",
+    "get-resource-reference",
+    "get-structured-content",
+    "get-sum",
+    "get-tiny-image",
+    "gzip-file-as-resource",
+    "toggle-simulated-logging",
+    "toggle-subscriber-updates",
+    "trigger-long-running-operation",
+]
+TASK_ONLY = "simulate-research-query"
+"""It can only be run as a task, which the gateway does not do, and so does not show."""

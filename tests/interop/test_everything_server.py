@@ -5,26 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.interop.everything_server import stdio_entry
+from tests.interop.everything_server import TASK_ONLY, TOOLS, stdio_entry
 from tests.support.mcp_servers.sdk_client import connected
 
 HERE = Path(__file__).parent
-TOOLS = [
-    "echo",
-    "get-annotated-message",
-    "get-env",
-    "get-resource-links",
-    "get-resource-reference",
-    "get-structured-content",
-    "get-sum",
-    "get-tiny-image",
-    "gzip-file-as-resource",
-    "toggle-simulated-logging",
-    "toggle-subscriber-updates",
-    "trigger-long-running-operation",
-]
-TASK_ONLY = "simulate-research-query"
-"""It can only be run as a task, which the gateway does not do, and so does not show."""
 
 
 async def test_it_starts_and_lists_what_it_has(entry: dict[str, Any]) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 import mcp_types as t
 import pytest
 
-from tests.interop.everything_server import running_everything, stdio_entry
-from tests.interop.test_everything_server import TASK_ONLY, TOOLS
+from tests.interop.everything_server import TASK_ONLY, TOOLS, running_everything, stdio_entry
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_endpoint import serving
 from tests.support.service import PROMPTS, RESOURCES, SERVERS, Service, running

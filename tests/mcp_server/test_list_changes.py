@@ -1,96 +1,18 @@
 """Clients are told of changes of what they see, and of nothing else (P-22, F-12)."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
-
-import anyio
 import pytest
-from mcp import Client
-from mcp.types import (
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ToolListChangedNotification,
-)
 
+from tests.mcp_server.list_change_listener import listening, switch
 from tests.support.configuration import make_agent, make_preset, write_json
 from tests.support.http_api import EVERYTHING, config_of, offer
-from tests.support.mcp_endpoint import ERAS, Served, in_front_of_two, names, serving
+from tests.support.mcp_endpoint import ERAS, in_front_of_two, names, serving
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.service import ACTIVE, CONFIG_DIR, eventually
+from tests.support.service import CONFIG_DIR
 
-TOLD = {
-    ToolListChangedNotification: "tools",
-    PromptListChangedNotification: "prompts",
-    ResourceListChangedNotification: "resources",
-}
 ONLY_ALPHA = make_preset("alpha", tools=[("a", "alpha")], prompts=[], resources=[])
 SAME_TOOLS = EVERYTHING | {"id": "same", "prompts": []}
 AGENTS = (make_agent("whole"), make_agent("only_b", client_ids=["a-b"]))
 PATHS = ("/mcp", "/mcp/sse")
-
-
-class Listener:
-    """A client, and what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.client: Client
-
-    async def heard(self, message: Any) -> None:
-        if kind := TOLD.get(type(message)):
-            self.told.append(kind)
-
-    async def until(self, *kinds: str) -> None:
-        async def is_told() -> bool:
-            return set(kinds) <= set(self.told)
-
-        await eventually(is_told)
-
-
-@contextmanager
-def no_late_messages() -> Iterator[None]:
-    """Ignore how the SDK's client fails when a message arrives just as it leaves.
-
-    Its reader raises then, out of the client's context; seen with fifty clients on a busy machine.
-    """
-    try:
-        yield
-    except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass
-
-
-@asynccontextmanager
-async def listening(
-    served: Served, path: str = "/mcp", *, mode: str = "legacy", **options: Any
-) -> AsyncIterator[Listener]:
-    """Connect a client that hears of changes."""
-    listener = Listener()
-    before = served.facade.watchers
-    streams = served.facade.streams
-    with no_late_messages():
-        async with AsyncExitStack() as stack:
-            client = served.client(path, mode=mode, message_handler=listener.heard, **options)
-            listener.client = await stack.enter_async_context(client)
-            if mode == "auto":
-                await stack.enter_async_context(
-                    listener.client.listen(
-                        tools_list_changed=True,
-                        prompts_list_changed=True,
-                        resources_list_changed=True,
-                    )
-                )
-
-            async def is_heard() -> bool:
-                return served.facade.watchers > before and served.facade.streams > streams
-
-            await eventually(is_heard)
-            yield listener
-
-
-async def switch(served: Served, preset_id: str) -> None:
-    response = await served.http.put(ACTIVE, json={"preset_id": preset_id, "persist": False})
-    assert response.status_code == 200, response.text
 
 
 @pytest.mark.requirement("P-22")

@@ -8,7 +8,7 @@ from itertools import cycle, islice, product
 
 import pytest
 
-from tests.mcp_server.test_list_changes import Listener, listening, switch
+from tests.mcp_server.list_change_listener import Listener, listening, switch
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset
 from tests.support.http_api import EVERYTHING

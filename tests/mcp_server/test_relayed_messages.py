@@ -8,40 +8,19 @@ import pytest
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
 from tests.support.raw_mcp_client import ERAS, Wire, in_front_of_one, wire
+from tests.support.relay_samples import (
+    ANSWERS,
+    FORM,
+    LOG_LINES,
+    PROGRESS,
+    SAMPLE,
+    answer_received,
+    requesting_tool,
+)
 from tests.support.service import eventually
 
 eras = pytest.mark.parametrize("era", ERAS)
 server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])
-
-PROGRESS = "notifications/progress"
-LOG_LINE = "notifications/message"
-FORM: Json = {
-    "method": "elicitation/create",
-    "params": {
-        "mode": "form",
-        "message": "Which name? é",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-    },
-}
-SAMPLE: Json = {
-    "method": "sampling/createMessage",
-    "params": {
-        "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
-        "maxTokens": 7,
-    },
-}
-ANSWERS: dict[str, Json] = {
-    "elicitation/create": {"action": "accept", "content": {"name": "Ö"}},
-    "sampling/createMessage": {
-        "role": "assistant",
-        "content": {"type": "text", "text": "Ho"},
-        "model": "m",
-    },
-}
-LOG_LINES = [
-    {"method": LOG_LINE, "params": {"level": level, "data": {"é": level}, "logger": "x"}}
-    for level in ("debug", "warning", "critical")
-]
 
 
 def call_of(tool: str, arguments: Json | None = None, **params: Any) -> Json:
@@ -147,26 +126,12 @@ async def test_a_session_s_cancelling_ends_no_other_session_s_call() -> None:
             assert "slept" in (await response.aread()).decode()
 
 
-def questions(server_era: str, question: Json) -> tuple[str, Json]:
-    """Give the tool that asks in its server's way, and its arguments."""
-    return (
-        ("ask", question) if server_era == "legacy" else ("input", {"questions": {"q": question}})
-    )
-
-
-def heard(server_era: str, result: Json) -> Json:
-    """Give what the server was answered."""
-    told = result["structuredContent"]
-    answer: Json = told["answers"][0]["result"] if server_era == "legacy" else told["seen"][-1]["q"]
-    return answer
-
-
 @server_eras
 @pytest.mark.parametrize("question", [FORM, SAMPLE], ids=["elicitation", "sampling"])
 async def test_a_session_is_asked_on_the_stream_of_its_call(
     server_era: str, question: Json
 ) -> None:
-    tool, arguments = questions(server_era, question)
+    tool, arguments = requesting_tool(server_era, question)
     async with in_front_of_one((tool,), era=server_era, sse=True) as (served, _):
         client = await wire(served, LEGACY, elicitation={}, sampling={})
         async with client.stream("tools/call", call_of(tool, arguments)) as messages:
@@ -174,7 +139,7 @@ async def test_a_session_is_asked_on_the_stream_of_its_call(
             await client.tell({"id": asked["id"], "result": ANSWERS[question["method"]]})
             result = (await anext(messages))["result"]
     assert {k: asked[k] for k in ("method", "params")} == question
-    assert heard(server_era, result) == ANSWERS[question["method"]]
+    assert answer_received(server_era, result) == ANSWERS[question["method"]]
 
 
 @server_eras
@@ -182,7 +147,7 @@ async def test_a_session_is_asked_on_the_stream_of_its_call(
 async def test_a_client_of_the_newer_era_is_asked_by_an_answer_and_comes_back(
     server_era: str, question: Json
 ) -> None:
-    tool, arguments = questions(server_era, question)
+    tool, arguments = requesting_tool(server_era, question)
     async with in_front_of_one((tool,), era=server_era, sse=True) as (served, _):
         client = await wire(served, MODERN, elicitation={"form": {}}, sampling={})
         asked = await client.call(tool, arguments)
@@ -194,7 +159,7 @@ async def test_a_client_of_the_newer_era_is_asked_by_an_answer_and_comes_back(
             **{k: asked[k] for k in ("requestState",) if k in asked},
         )
     assert (asked["resultType"], put) == ("input_required", question)
-    assert heard(server_era, result) == ANSWERS[question["method"]]
+    assert answer_received(server_era, result) == ANSWERS[question["method"]]
 
 
 async def test_answers_that_nothing_waits_for_are_the_clients_error() -> None:

@@ -7,54 +7,15 @@ import pytest
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
 from tests.support.raw_mcp_client import ERAS, PREFIX, in_front_of_one, theirs, wire
+from tests.support.relay_samples import (
+    EXTRA,
+    FAILURES,
+    LISTS,
+    RESULTS,
+    TEXT,
+)
 
 eras = pytest.mark.parametrize("era", ERAS)
-
-RICH_TOOL = {
-    "name": "rich",
-    "title": "Réich 🛠",
-    "description": "Does it.\n\tTwice.",
-    "inputSchema": {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "$defs": {"part": {"type": "string", "pattern": "^ü+$"}},
-        "properties": {"a": {"$ref": "#/$defs/part"}, "b": {"anyOf": [{"type": "null"}, {}]}},
-        "required": ["a"],
-        "additionalProperties": False,
-    },
-    "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-    "annotations": {"readOnlyHint": False, "destructiveHint": False, "title": "x"},
-    "icons": [{"src": "data:image/png;base64,AA==", "mimeType": "image/png"}],
-    "_meta": {"com.example/tag": [1, {"deep": None}]},
-    "somethingNew": {"kept": True},
-}
-RICH_PROMPT = {
-    "name": "rich",
-    "title": "Rich",
-    "arguments": [{"name": "who", "title": "Who", "description": "é", "required": False}],
-    "_meta": {"com.example/tag": 1},
-}
-RICH_RESOURCE = {
-    "uri": "raw://rich/é",
-    "name": "rich",
-    "title": "Rich",
-    "size": 0,
-    "annotations": {"audience": ["user"], "priority": 0.0},
-    "_meta": {"com.example/tag": 1},
-}
-RICH_TEMPLATE = {"uriTemplate": "rich://{+path}", "name": "rich", "annotations": {"priority": 1}}
-EXTRA = {
-    "tools": [RICH_TOOL],
-    "prompts": [RICH_PROMPT],
-    "resources": [RICH_RESOURCE],
-    "resourceTemplates": [RICH_TEMPLATE],
-}
-LISTS: dict[str, tuple[str, Json]] = {
-    "tools/list": ("tools", {**RICH_TOOL, "name": "s1:rich"}),
-    "prompts/list": ("prompts", RICH_PROMPT),
-    "resources/list": ("resources", RICH_RESOURCE),
-    "resources/templates/list": ("resourceTemplates", RICH_TEMPLATE),
-}
 
 
 @eras
@@ -76,23 +37,6 @@ async def test_each_item_of_the_view_is_listed_once(era: str, method: str) -> No
         listed = (await client.ask(method))["result"][LISTS[method][0]]
     keys = [item.get("uri") or item.get("uriTemplate") or item["name"] for item in listed]
     assert len(keys) == len(set(keys))
-
-
-TEXT = {"type": "text", "text": 'Grüße 👋🏽 \u0000\u2028 "q" \\ ‮', "annotations": {"priority": 0.5}}
-RESULTS: dict[str, Json] = {
-    "text": {"content": [TEXT]},
-    "image": {"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]},
-    "audio": {"content": [{"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}]},
-    "embedded text": {"content": [{"type": "resource", "resource": {"uri": "x://1", "text": "é"}}]},
-    "embedded bytes": {
-        "content": [{"type": "resource", "resource": {"uri": "x://1", "blob": "AAE="}}]
-    },
-    "link": {"content": [{"type": "resource_link", "uri": "x://1", "name": "one", "size": 0}]},
-    "an object": {"content": [], "structuredContent": {"n": 1.0, "big": 2**53, "none": None}},
-    "an own key": {"content": [{**TEXT, "_meta": {"com.example/a": [None]}}]},
-    "_meta": {"content": [TEXT], "_meta": {"com.example/cost": {"usd": 0.1}}},
-    "several": {"content": [TEXT, {"type": "image", "data": "AA==", "mimeType": "image/x"}, TEXT]},
-}
 
 
 @eras
@@ -190,14 +134,6 @@ async def test_nothing_is_invented_for_a_resource_without_a_type(era: str) -> No
             "contents"
         ]
     assert content == {"uri": "raw://text", "text": "raw://text of raw"}
-
-
-FAILURES: dict[str, tuple[str, Json]] = {
-    "no prompt": ("prompts/get", {"name": "nowhere"}),
-    "no argument": ("prompts/get", {"name": "greet"}),
-    "no resource": ("resources/read", {"uri": "raw://nowhere"}),
-    "no reference": ("completion/complete", {"ref": {}, "argument": {"name": "a", "value": ""}}),
-}
 
 
 @eras

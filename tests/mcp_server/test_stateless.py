@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.connector.backend_link import begun, linked_to_one
-from tests.mcp_server.test_relayed_messages import FORM
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import BOTH, ENVELOPE, MODERN, TENANT
 from tests.support.raw_mcp_client import CAPABILITIES, in_front_of_one
+from tests.support.relay_samples import FORM
 from tests.support.remote_backend.session import Session
 
 TOOLS = ("echo", "undecodable", "error", "is_error", "sleep", "progress", "say", "input")

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from tests.support.configuration import Json
+
 LIST_REPLY: dict[str, Any] = json.loads("""
 {
   "jsonrpc": "2.0",
@@ -66,3 +68,31 @@ CALL_REPLY: dict[str, Any] = json.loads("""
   }
 }
 """)
+
+SEED_TOOL = {
+    "name": "search",
+    "description": "Search",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
+        "required": ["query"],
+    },
+    "outputSchema": {"type": "object", "properties": {"results": {"type": "array"}}},
+    "annotations": {"readOnlyHint": True},
+}
+SEED: dict[str, list[Json]] = {
+    "tools": [SEED_TOOL],
+    "prompts": [{"name": "hello", "description": "Greet user", "arguments": []}],
+    "resources": [
+        {"name": "page", "uri": "docs://1", "description": "A page", "mimeType": "text/html"}
+    ],
+    "resourceTemplates": [
+        {
+            "name": "doc",
+            "uriTemplate": "docs/{id}",
+            "description": "Doc page",
+            "mimeType": "text/html",
+        }
+    ],
+}
+"""What seed 002 lists, in MCP's spelling."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.mcp_server.clients.client_report import Json, request
 from tests.support.bounds import BOUND_S
+from tests.support.mcp_servers.server_programs import ROOT
 
 
 async def by_program(command: Sequence[str | Path], entry: Mapping[str, Any]) -> Json:
@@ -27,3 +28,7 @@ async def output_of(
     printed, said = await asyncio.wait_for(program.communicate(), BOUND_S)
     assert program.returncode == 0, said.decode()
     return printed
+
+
+MCP1_PYTHON = ROOT / ".venv-mcp1/bin/python"
+"""Made by ``make test``."""

@@ -6,25 +6,22 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.clients.client_programs import by_program
+from tests.mcp_server.clients.client_programs import MCP1_PYTHON, by_program
 from tests.mcp_server.clients.client_report import EXPECTED, Json
 from tests.mcp_server.clients.gateway_program import TRANSPORTS, serving
 from tests.mcp_server.clients.mcp2_clients import by_fastmcp, by_mcp
-from tests.support.mcp_servers.server_programs import ROOT
 
 pytestmark = [pytest.mark.e2e]
 
 HERE = Path(__file__).parent
-FIRST_GENERATION = ROOT / ".venv-mcp1/bin/python"
-"""Made by ``make test``."""
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
 CLIENTS: dict[str, Client] = {
     "mcp 2, modern": lambda entry: by_mcp(entry, "2026-07-28"),
     "mcp 2, legacy": lambda entry: by_mcp(entry, "legacy"),
     "fastmcp 4": lambda entry: by_fastmcp(entry, Path.cwd()),
-    "mcp 1": lambda entry: by_program([FIRST_GENERATION, HERE / "mcp1_client.py"], entry),
-    "pydantic-ai": lambda entry: by_program([FIRST_GENERATION, HERE / "mcp1_agent.py"], entry),
+    "mcp 1": lambda entry: by_program([MCP1_PYTHON, HERE / "mcp1_client.py"], entry),
+    "pydantic-ai": lambda entry: by_program([MCP1_PYTHON, HERE / "mcp1_agent.py"], entry),
 }
 
 

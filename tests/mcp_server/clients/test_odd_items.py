@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.clients.client_programs import output_of
-from tests.mcp_server.clients.test_clients import FIRST_GENERATION
+from tests.mcp_server.clients.client_programs import MCP1_PYTHON, output_of
 from tests.mcp_server.entries import ByMcp
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.mcp_endpoint import Served
@@ -136,7 +135,7 @@ async def test_a_client_of_the_first_generation_lists_all_beside_them(transport:
     async with serving_odd_items() as served:
         path = "/mcp/sse" if transport == "sse" else "/mcp"
         entry = {"transport": transport, "url": served.url + path, "headers": {}}
-        program: list[str | Path] = [FIRST_GENERATION, HERE / "mcp1_lists.py", json.dumps(entry)]
+        program: list[str | Path] = [MCP1_PYTHON, HERE / "mcp1_lists.py", json.dumps(entry)]
         seen = json.loads(await output_of(program))
     assert downstream(seen) == SEEN
 

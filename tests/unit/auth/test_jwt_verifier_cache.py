@@ -1,7 +1,7 @@
 """Which JWTs are known to be good, and which may be, without checking a signature."""
 
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
-from tests.unit.auth.test_jwt_verifier import KEY, OTHER, Clock, Keys, checking, keys_of
+from tests.unit.auth.jwt_keys import KEY, OTHER, Clock, Keys, checking, keys_of
 
 
 async def test_a_token_stays_known_while_its_key_is_the_issuers() -> None:

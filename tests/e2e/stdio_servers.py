@@ -1,0 +1,12 @@
+"""Servers over stdio that the started program starts."""
+
+import shlex
+from pathlib import Path
+
+from tests.support.configuration import Json
+
+
+def writing_its_pid(entry: Json, file: Path) -> Json:
+    """Have a server write its process id before it starts."""
+    command = shlex.join([entry["command"], *entry["args"]])
+    return {**entry, "command": "/bin/sh", "args": ["-c", f"echo $$ > {file}; exec {command}"]}

@@ -1,0 +1,71 @@
+"""A JwtVerifier over keys and a clock that a test sets."""
+
+import time
+from collections.abc import Mapping
+
+from mcp_tools_proxy.auth.claims import ClaimNames
+from mcp_tools_proxy.auth.jwks import KeySet, parse_key_set
+from mcp_tools_proxy.auth.jwt_verifier import JwtRules, JwtVerifier
+from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from tests.support.signing import (
+    AUDIENCE,
+    ISSUER,
+    SigningKey,
+    key_set,
+    make_key,
+)
+
+KEY = make_key("RS256")
+OTHER = make_key("RS256", "other")
+
+
+class Keys:
+    """Holds keys; ``next`` are those that another look finds."""
+
+    def __init__(self, *keys: SigningKey) -> None:
+        self.keys = keys_of(*keys)
+        self.next: KeySet | None = None
+        self.looks = 0
+
+    async def load(self) -> None:
+        return
+
+    async def run(self) -> None:
+        return
+
+    async def refresh(self) -> None:
+        self.looks += 1
+        self.keys = self.next or self.keys
+
+    def state(self) -> Mapping[str, object]:
+        return {}
+
+
+class Clock:
+    """Starts now and goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = time.time()  # noqa: TID251 - tokens are made by this clock
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def keys_of(*keys: SigningKey) -> KeySet:
+    return parse_key_set(key_set(*keys), ALGORITHMS)
+
+
+def checking(
+    source: Keys | None = None,
+    *,
+    algorithms: tuple[str, ...] = ALGORITHMS,
+    clock: Clock | None = None,
+) -> JwtVerifier:
+    rules = JwtRules(
+        issuer=ISSUER,
+        audiences=(AUDIENCE, "another"),
+        algorithms=algorithms,
+        leeway_s=10,
+        claims=ClaimNames(),
+    )
+    return JwtVerifier(source or Keys(KEY), rules, clock=clock or Clock())
