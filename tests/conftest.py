@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mcp_tools_proxy.ratelimit import limiter
+from mcp_tools_proxy.downstream.mcp_client.http import http_clients
+from mcp_tools_proxy.ratelimit import limiter, redis_storage
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -55,6 +56,17 @@ def pytest_collection_finish() -> None:
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for Redis as long as it takes: over 250 ms the process would count alone."""
     monkeypatch.setattr(limiter, "STORE_WAIT_S", BOUND_S)
+
+
+@pytest.fixture(autouse=True)
+def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a connection as long as it takes.
+
+    Server and client share an event loop in most tests, and five hundred connections at once
+    overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
+    """
+    monkeypatch.setattr(http_clients, "CONNECT_S", BOUND_S)
+    monkeypatch.setattr(redis_storage, "CONNECT_TIMEOUT_S", BOUND_S)
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ KEY_PREFIX = "mcp-tools-proxy"
 MAX_CONNECTIONS = 80
 """More than ``failover.MAX_CONCURRENT_CALLS``: each call uses one connection, the probe another."""
 
-_CONNECT_TIMEOUT_S = 1.0
+CONNECT_TIMEOUT_S = 1.0
+"""Seconds that one connect to Redis may take."""
 
 
 _READ_COUNTS = """
@@ -171,7 +172,7 @@ def open_redis(url: str) -> OpenStorage:
         pool = ConnectionPool.from_url(
             url,
             max_connections=MAX_CONNECTIONS,
-            socket_connect_timeout=_CONNECT_TIMEOUT_S,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
             encoding_errors="surrogatepass",
             protocol=2,

@@ -17,8 +17,10 @@ _DNS_CACHE_S = 60
 class HttpClients:
     """Opens its clients at their first use, since they belong to the event loop."""
 
-    def __init__(self, *, connect_s: float = CONNECT_S) -> None:
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+    def __init__(self, *, connect_s: float | None = None) -> None:
+        """Create the clients without opening them; ``connect_s`` is CONNECT_S by default."""
+        limit_s = CONNECT_S if connect_s is None else connect_s
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=limit_s)
         self._connector: aiohttp.TCPConnector | None = None
         self._http: aiohttp.ClientSession | None = None
         self._websockets: aiohttp.ClientSession | None = None
