@@ -27,7 +27,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _CachedIndex:
     """The index of this very ``document``; ``bytes`` is 0 until ``build`` is done."""
 
     document: Document
@@ -65,7 +65,7 @@ class IndexCache:
         self._searcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
         self._searched = False
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_Key, _CachedIndex] = OrderedDict()
         self._bytes = 0
         self._closed = False
 
@@ -137,17 +137,17 @@ class IndexCache:
         if self._closed:
             raise _shutting_down()
 
-    def _start(self, key: _Key, document: Document) -> _Entry:
+    def _start(self, key: _Key, document: Document) -> _CachedIndex:
         self.drop(*key)
         loop = asyncio.get_running_loop()
         size = sum(map(len, document.pages))
         builder = self._builders[next(n for n, most in enumerate(LANES) if size <= most)]
-        entry = _Entry(document, loop.run_in_executor(builder, self._build, document))
+        entry = _CachedIndex(document, loop.run_in_executor(builder, self._build, document))
         entry.build.add_done_callback(partial(self._finish, key, entry))
         self._entries[key] = entry
         return entry
 
-    def _finish(self, key: _Key, entry: _Entry, build: asyncio.Future[SearchIndex]) -> None:
+    def _finish(self, key: _Key, entry: _CachedIndex, build: asyncio.Future[SearchIndex]) -> None:
         failed = build.cancelled() or build.exception() is not None
         if not failed:
             self._metrics.index_builds.inc()

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PooledSession:
     """A session, and its task while the pool runs."""
 
     session: Session
@@ -55,7 +55,7 @@ class Pool:
         self._metrics = metrics
         self._on_change = on_change
         self._wanted: Mapping[str, ServerConfig] = {}
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _PooledSession] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._suspended_calls = SuspendedCalls()
 
@@ -173,7 +173,7 @@ class Pool:
             subscriptions=before.subscriptions if before else None,
             suspended_calls=self._suspended_calls,
         )
-        entry = _Entry(session)
+        entry = _PooledSession(session)
         self._entries[config.server_id] = entry
         if self._tasks is not None:
             entry.task = self._tasks.create_task(_supervise(entry))
@@ -196,7 +196,7 @@ class Pool:
             remove_server(self._metrics, session.config.server_id)
 
 
-async def _supervise(entry: _Entry) -> None:
+async def _supervise(entry: _PooledSession) -> None:
     """Run a session until cancelled, and run it again after a crash, which is logged.
 
     Libraries raise CancelledError of their own, and anyio may take back the count of a task's

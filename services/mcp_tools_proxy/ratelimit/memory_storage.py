@@ -18,7 +18,7 @@ MAX_KEYS = 250_000
 _CLEARED_PER_OPENING = 4
 
 
-class _Window:
+class _CountedWindow:
     __slots__ = ("count", "ends")
 
     def __init__(self, count: int, ends: float) -> None:
@@ -52,7 +52,7 @@ class MemoryStorage(CountingStorage):
         super().__init__(uri)
         self._clock = clock
         self._max_keys = max_keys
-        self._windows: dict[str, _Window] = {}
+        self._windows: dict[str, _CountedWindow] = {}
 
     def __repr__(self) -> str:
         return f"<MemoryStorage keys={len(self)} max_keys={self._max_keys}>"
@@ -96,7 +96,7 @@ class MemoryStorage(CountingStorage):
             return window.count
         self._windows.pop(key, None)
         self._evict(now)
-        self._windows[key] = _Window(amount, now + expiry)
+        self._windows[key] = _CountedWindow(amount, now + expiry)
         return amount
 
     def _evict(self, now: float) -> None:

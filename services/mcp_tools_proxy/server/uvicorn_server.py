@@ -72,7 +72,7 @@ class GracefulServer(uvicorn.Server):
         self._stop_by = time.monotonic() + self._grace_s
 
     async def on_tick(self, counter: int) -> bool:
-        """Make uvicorn exit once no call is in flight, or when the grace is over."""
+        """Return whether uvicorn should exit: no call is in flight, or the grace is over."""
         if self._stop_by is None and self._lifecycle.phase is Phase.STOPPING:
             self.should_exit = True  # the gateway's background work failed: better a restart
         if self._stop_by is not None:

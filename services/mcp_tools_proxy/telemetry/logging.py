@@ -19,7 +19,7 @@ _LEVELS = {
 }
 
 
-class _Stream:
+class _DirectStream:
     """Wraps a text stream without a descriptor, e.g. one in memory; writes at once.
 
     A closed stream loses log lines, but fails no calls.
@@ -90,7 +90,7 @@ def _non_blocking(stream: TextIO) -> TextIO:
     """Return a non-blocking stream for ``stream``; replace ``sys.stderr`` by one too."""
     found = open_stream(stream)
     if found is None:
-        return cast("TextIO", _Stream(stream))
+        return cast("TextIO", _DirectStream(stream))
     if sys.stderr is not None:
         sys.stderr = open_stream(sys.stderr) or sys.stderr
     return found

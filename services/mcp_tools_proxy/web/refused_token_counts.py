@@ -23,7 +23,7 @@ Only that distinguishes a valid new JWT from a forged one, and a valid one has t
 
 
 @dataclass(slots=True)
-class _Window:
+class _RefusalWindow:
     ends_at: float
     refused: int = 0
     second: int = 0
@@ -35,7 +35,7 @@ class RefusedTokenCounts:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._windows: dict[str, _Window] = {}  # in the order of their ends
+        self._windows: dict[str, _RefusalWindow] = {}  # in the order of their ends
         self._over_limit = 0
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class RefusedTokenCounts:
         if window is None:
             if len(self._windows) >= MAX_ADDRESSES:
                 self._remove_first()
-            window = self._windows[group] = _Window(self._clock() + WINDOW_S)
+            window = self._windows[group] = _RefusalWindow(self._clock() + WINDOW_S)
         window.refused += 1
         if window.refused == MAX_REFUSED:
             self._over_limit += 1

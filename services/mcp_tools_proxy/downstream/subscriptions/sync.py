@@ -70,7 +70,7 @@ async def sync_by_stream(session: ClientSession, subscriptions: ResourceSubscrip
             change = subscriptions.changed
             uris, scope, opened = sorted(subscriptions.uris), anyio.CancelScope(), anyio.Event()
             if uris:
-                stream = _Stream(session, subscriptions, uris, scope, opened.set)
+                stream = _UpdateStream(session, subscriptions, uris, scope, opened.set)
                 tasks.start_soon(stream.keep)
                 with anyio.move_on_after(SUBSCRIBE_TIMEOUT_S):
                     await opened.wait()
@@ -83,7 +83,7 @@ async def sync_by_stream(session: ClientSession, subscriptions: ResourceSubscrip
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _UpdateStream:
     """A stream of the updates of ``uris``; ``on_answer`` is called once the server has answered."""
 
     session: ClientSession

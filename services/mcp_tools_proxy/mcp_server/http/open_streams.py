@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Stream:
+class _OpenStream:
     scope: anyio.CancelScope
     check: Check
     carries_answers: bool
@@ -45,7 +45,7 @@ class OpenStreams:
     def __init__(self, *, max_of_tenant: int, check_s: float = CHECK_S) -> None:
         self._max_of_tenant = max_of_tenant
         self._check_s = check_s
-        self._open: set[_Stream] = set()
+        self._open: set[_OpenStream] = set()
         self._closed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class OpenStreams:
         """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
-            stream = _Stream(cancel, check, carries_answers, session_of, ends_itself)
+            stream = _OpenStream(cancel, check, carries_answers, session_of, ends_itself)
             self._open.add(stream)
             try:
                 await app(scope, receive, sent)

@@ -1,0 +1,100 @@
+"""House rules for the product's names and the first words of its docstrings."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = {
+    path.relative_to(ROOT / "services"): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "services").rglob("*.py"))
+}
+
+EVERYDAY_WORDS = frozenset(
+    {
+        *("aside", "ask", "asked", "asking", "asks", "beside", "gone", "hear", "heard", "hearing"),
+        *("hears", "look", "looked", "looking", "looks", "news", "parked", "parking", "room"),
+        *("said", "say", "saying", "says", "sight", "tell", "telling", "tells", "told", "vain"),
+        *("whom", "whose", "nobody", "somebody", "everybody"),
+    }
+)
+"""Words that had a private meaning each, and hid what the code does; the trade has a word for all
+of them: return, send, receive, request, notify, log, poll, capacity, pending …"""
+
+VAGUE_VERBS = frozenset(
+    {
+        *("Bring", "Give", "Have", "Hear", "Know", "Learn", "Let", "Look", "Make", "Say", "Take"),
+        "Tell",
+    }
+)
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def names_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield each name that a module gives to something, with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.arg(arg=name) | ast.alias(asname=str(name)):
+                yield name, node.lineno
+
+
+def words_of(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("_MAX_BYTES", {"max", "bytes"}),
+        ("ask_again", {"ask", "again"}),
+        ("TheJSONText", {"the", "json", "text"}),
+        ("task", {"task"}),
+    ],
+)
+def test_a_name_is_taken_apart_at_underscores_and_capitals(name: str, words: set[str]) -> None:
+    assert words_of(name) == words
+
+
+def test_no_name_has_an_everyday_word_with_a_private_meaning() -> None:
+    found = {
+        f"{path}:{line}: {name}"
+        for path, tree in MODULES.items()
+        for name, line in names_of(tree)
+        if words_of(name) & EVERYDAY_WORDS
+    }
+    assert sorted(found) == []
+
+
+def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether typer prints the docstring as help; that is written for users."""
+    return any("command" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def test_docstrings_of_functions_do_not_begin_with_a_vague_verb() -> None:
+    found = [
+        f"{path}:{node.lineno}: {docstring.partition(chr(10))[0]}"
+        for path, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_command(node)
+        if (docstring := ast.get_docstring(node)) and docstring.split()[0] in VAGUE_VERBS
+    ]
+    assert found == []
+
+
+def test_no_two_classes_of_the_gateway_have_one_name() -> None:
+    """Private ones, too: whoever searches for a name should find one class."""
+    places = defaultdict(list)
+    for path, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and path.parts[0] == "mcp_tools_proxy":
+                places[node.name].append(f"{path}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
