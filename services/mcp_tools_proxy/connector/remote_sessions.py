@@ -9,8 +9,9 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
 
 SHOWN_CHARS = 8
 """Characters of a session identifier in log lines, and at most half of it: the whole identifier is
@@ -113,7 +114,7 @@ class RemoteSessions:
         session when all others are in use.
         """
         session = self._sessions.get(identifier) or self._open(identifier, message)
-        self._touch(identifier, session)
+        session.quiet_since = self._clock()
         await session.mcp.receive(message)
 
     async def answered(self) -> None:
@@ -140,14 +141,13 @@ class RemoteSessions:
     def _make_space(self) -> None:
         if len(self._sessions) < self._max_sessions:
             return
-        for identifier, session in self._sessions.items():  # the one quiet longest is the first
-            if not session.mcp.has_active_calls:
-                self._end(identifier)
-                return
-        raise CapacityExceeded(
-            f"{self._max_sessions} sessions are open and in use, the most that this service bears; "
-            "try again later"
-        )
+        idle = [
+            IdleSession(identifier, NO_TENANT, session.quiet_since + self._idle_s)
+            for identifier, session in self._sessions.items()
+            if not session.mcp.has_active_calls
+        ]
+        open_sessions = {NO_TENANT: len(self._sessions)}  # all are of the backend's one caller
+        self._end(select_session_to_evict(idle, open_sessions, NO_TENANT, limit=self._max_sessions))
 
     async def _serve(self, identifier: str, session: _LiveSession) -> None:
         try:
@@ -161,13 +161,8 @@ class RemoteSessions:
 
     async def _send_from(self, identifier: str, message: Mapping[str, object]) -> None:
         if session := self._sessions.get(identifier):
-            self._touch(identifier, session)
+            session.quiet_since = self._clock()
         await self._send(identifier, message)
-
-    def _touch(self, identifier: str, session: _LiveSession) -> None:
-        """Mark a session as just used: the dict is in order of last use."""
-        session.quiet_since = self._clock()
-        self._sessions[identifier] = self._sessions.pop(identifier, session)
 
     def _end(self, identifier: str) -> None:
         self._sessions.pop(identifier).mcp.close()

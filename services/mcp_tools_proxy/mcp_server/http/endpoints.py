@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -34,13 +33,13 @@ from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
     InFlightIds,
     replay_body,
-    select_session_to_evict,
     send_204_instead_of_200,
 )
 from mcp_tools_proxy.mcp_server.http.stateless_http import answer_stateless_post
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.request import CURRENT_CALLER, wants_stream
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.policy.session_eviction import select_session_to_evict
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits, read_body
@@ -270,13 +269,10 @@ class HttpEndpoints:
             both = self._with_bodies, self._with_streams
             idle = [session for manager in both for session in manager.idle]
             tenants = both[0].tenants + both[1].tenants
-            evicted = select_session_to_evict(idle, tenants, caller.tenant_id)
-            if evicted is None:
-                raise CapacityExceeded(
-                    f"{self._limits.max_sessions} sessions are open and in use, the most that "
-                    "this service bears; try again later"
-                )
-            await evicted.end()
+            end = select_session_to_evict(
+                idle, tenants, caller.tenant_id, limit=self._limits.max_sessions
+            )
+            await end()
 
     def _sessions(self, *, json_response: bool) -> HttpSessions:
         return HttpSessions(

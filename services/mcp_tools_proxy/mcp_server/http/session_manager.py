@@ -1,11 +1,10 @@
-"""The sessions of the older eras over HTTP: the SDK's manager, request ids in use, eviction."""
+"""The sessions of the older eras over HTTP: the SDK's manager, and request ids in use."""
 
 import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -20,30 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.mcp_server.http.authentication import tenant_of
-
-
-@dataclass(frozen=True, slots=True)
-class IdleSession:
-    """An open session that nothing uses; it times out at ``ends_at``, on the event loop's clock."""
-
-    tenant_id: str
-    ends_at: float
-    end: Callable[[], Awaitable[None]]
-
-
-def select_session_to_evict(
-    idle: Sequence[IdleSession], tenants: Counter[str], newcomer: str
-) -> IdleSession | None:
-    """Return the session to end for one more of the tenant ``newcomer``, None if none may end.
-
-    ``tenants`` counts all sessions, busy ones too. Only sessions of the newcomer itself and of
-    tenants that have more may end, so that a tenant who opens many evicts its own. The longest idle
-    session of the largest tenant comes first.
-    """
-    own = tenants[newcomer]
-    found = [one for one in idle if one.tenant_id == newcomer or tenants[one.tenant_id] > own]
-    return max(found, key=lambda one: (tenants[one.tenant_id], -one.ends_at), default=None)
-
+from mcp_tools_proxy.policy.session_eviction import IdleSession
 
 SETTLE_S = 0.1
 """Seconds that a request waits for its id to be free: a client may read a response, and reuse the
@@ -114,11 +90,11 @@ class HttpSessions(StreamableHTTPSessionManager):
         return Counter(map(self._tenant_of, self._server_instances))
 
     @property
-    def idle(self) -> Sequence[IdleSession]:
-        """The sessions that no request and no stream uses now."""
+    def idle(self) -> Sequence[IdleSession[Callable[[], Awaitable[None]]]]:
+        """The sessions that no request and no stream uses now, each as a function that ends it."""
         return [
             IdleSession(
-                self._tenant_of(id_), scope.deadline, partial(self._discard_session, id_, one)
+                partial(self._discard_session, id_, one), self._tenant_of(id_), scope.deadline
             )
             for id_, one in self._server_instances.items()
             if (scope := one.idle_scope) is not None and scope.deadline != math.inf

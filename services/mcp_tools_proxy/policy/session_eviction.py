@@ -1,0 +1,37 @@
+"""Which idle session ends when one more would be too many."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mcp_tools_proxy.domain.client import CapacityExceeded
+
+SessionT = TypeVar("SessionT")
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSession(Generic[SessionT]):
+    """An open session that nothing uses; it times out at ``ends_at``, on its owner's clock."""
+
+    session: SessionT
+    tenant_id: str
+    ends_at: float
+
+
+def select_session_to_evict(
+    idle: Iterable[IdleSession[SessionT]], tenants: Mapping[str, int], newcomer: str, *, limit: int
+) -> SessionT:
+    """Return the session to end for one more of the tenant ``newcomer``, when ``limit`` are open.
+
+    ``tenants`` counts all open sessions, busy ones too. Only sessions of the newcomer itself and of
+    tenants that have more may end, so that a tenant who opens many evicts its own. The longest idle
+    session of the largest tenant comes first. Raises CapacityExceeded if no session may end.
+    """
+    own = tenants.get(newcomer, 0)
+    found = [it for it in idle if it.tenant_id == newcomer or tenants[it.tenant_id] > own]
+    if not found:
+        raise CapacityExceeded(
+            f"{limit} sessions are open and in use, the most that this service bears; "
+            "try again later"
+        )
+    return max(found, key=lambda it: (tenants[it.tenant_id], -it.ends_at)).session
