@@ -3,6 +3,9 @@
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from mcp_tools_proxy.wire.text import quote
 
+MESSAGE_CHARS = 500
+"""How many characters of a server's own words an error message contains."""
+
 FAULTS = (JsonRpcError, ConnectionFailure, ResponseTooLarge, TimeoutError)
 """All exceptions that a request on a connection raises."""
 

@@ -8,11 +8,11 @@ from pydantic_core import to_json
 from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
     failure_of,
-    input_required,
     normalise_prompt_result,
     normalise_resource_result,
     normalise_tool_result,
 )
+from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.text import utf8_len
 
 F_17 = pytest.mark.requirement("F-17")

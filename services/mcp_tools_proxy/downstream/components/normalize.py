@@ -12,18 +12,13 @@ from mcp_tools_proxy.downstream.components.content import (
     TextBudget,
     as_blocks,
     as_text_block,
-    encodable,
     is_block,
     is_resource_contents,
     with_type,
 )
+from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
+from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
-
-MESSAGE_CHARS = 500
-"""How many characters of a server's own words an error message contains."""
-
-INPUT_REQUIRED = "input_required"
-"""The ``resultType`` of a server that needs input before it can go on (MCP 2026-07-28)."""
 
 _SHAPED = frozenset(
     {
@@ -90,11 +85,6 @@ def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
     message = quote(text, MESSAGE_CHARS) if text else "it gave no text"
     details = {k: v for k, v in answer.value.items() if k not in ("tokens", "truncated")}
     return ToolFailed(f"{name} failed: {message}", details=details)
-
-
-def input_required(raw: object) -> bool:
-    """Return whether an answer requires input instead of being a result."""
-    return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 
 
 def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | None:

@@ -16,7 +16,6 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import (
-    input_required,
     normalise_resource_result,
 )
 from mcp_tools_proxy.downstream.components.remote_call import (
@@ -25,6 +24,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
+from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path

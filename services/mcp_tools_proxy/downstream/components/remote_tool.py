@@ -14,7 +14,6 @@ from mcp_tools_proxy.domain.snapshot import Check
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.normalize import (
     failure_of,
-    input_required,
     normalise_tool_result,
 )
 from mcp_tools_proxy.downstream.components.remote_call import (
@@ -26,6 +25,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
+from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 

@@ -23,11 +23,11 @@ from mcp.types import (
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.pausable_timeout import PausableTimeout
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
-from mcp_tools_proxy.downstream.components.content import encodable
 from mcp_tools_proxy.downstream.relay.client_request_rules import (
     relay_capabilities,
     unsupported_reason,
 )
+from mcp_tools_proxy.wire.encodable import encodable
 
 PROGRESS = "notifications/progress"
 LOG_MESSAGE = "notifications/message"

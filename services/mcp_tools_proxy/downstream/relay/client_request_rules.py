@@ -11,6 +11,9 @@ ELICITATION = "elicitation/create"
 SAMPLING = "sampling/createMessage"
 ROOTS = "roots/list"
 
+INPUT_REQUIRED = "input_required"
+"""The ``resultType`` of a server that needs input before it can go on (MCP 2026-07-28)."""
+
 CAPABILITY_OF = {ELICITATION: "elicitation", SAMPLING: "sampling", ROOTS: "roots"}
 """The capability that a client must declare to be sent each request."""
 
@@ -18,6 +21,11 @@ CLIENT_REQUESTS = frozenset(CAPABILITY_OF)
 
 MAX_CLIENT_REQUEST_BYTES = 1024 * 1024
 """The largest params of one client request, as JSON."""
+
+
+def input_required(raw: object) -> bool:
+    """Return whether an answer requires input instead of being a result."""
+    return isinstance(raw, dict) and raw.get("resultType") == INPUT_REQUIRED
 
 
 def relay_capabilities(capabilities: Mapping[str, object]) -> dict[str, object]:

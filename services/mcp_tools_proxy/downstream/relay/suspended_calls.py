@@ -20,9 +20,8 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
-from mcp_tools_proxy.downstream.components.normalize import INPUT_REQUIRED
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
-from mcp_tools_proxy.downstream.relay.client_request_rules import relay_capabilities
+from mcp_tools_proxy.downstream.relay.client_request_rules import INPUT_REQUIRED, relay_capabilities
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
