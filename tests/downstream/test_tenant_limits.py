@@ -8,7 +8,7 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
+from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED,
     MAX_SUBSCRIBED_BY_TENANT,
 )

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 
 
 class JsonRpcError(Exception):

@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import (
+from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED,
     MAX_SUBSCRIBED_BY_TENANT,
     OnUpdate,

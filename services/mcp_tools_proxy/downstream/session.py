@@ -21,7 +21,7 @@ from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_con
 from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.request_sender import RequestSender
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0

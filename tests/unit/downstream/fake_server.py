@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, OnListChanged
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 

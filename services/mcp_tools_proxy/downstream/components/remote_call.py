@@ -20,9 +20,9 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
-from mcp_tools_proxy.downstream.relay.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.wire.encodable import encodable

@@ -37,9 +37,9 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
+from mcp_tools_proxy.downstream.mcp_client.subscription_sync import sync_by_requests, sync_by_stream
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
-from mcp_tools_proxy.downstream.subscriptions.sync import sync_by_requests, sync_by_stream
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.version import VERSION
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)

@@ -14,7 +14,7 @@ from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
 from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
 from mcp_tools_proxy.downstream.errors import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
-from mcp_tools_proxy.downstream.subscriptions.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 
 SUBSCRIBE_TIMEOUT_S = 10.0
 """How long a server may take to accept a subscription."""
