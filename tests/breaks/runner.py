@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from enum import Enum
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -73,23 +74,28 @@ class Tree:
     async def run_tests(self, tests: Sequence[str], *options: str) -> tuple[int, str]:
         """Run pytest here; return its exit code and output."""
         services = str(self.path / "services")  # before what the environment has installed
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *_PYTEST,
-            *options,
-            *tests,
-            cwd=self.path,
-            env={**os.environ, "PYTHONPATH": services},  # noqa: TID251 - tests need the rest of it
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:  # interrupted
-                os.killpg(process.pid, signal.SIGKILL)
-        return process.returncode or 0, output.decode(errors="replace")
+        output = self.path.with_suffix(
+            ".out"
+        )  # a pipe would stay open with what a test left behind
+        with output.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *_PYTEST,
+                *options,
+                *tests,
+                cwd=self.path,
+                env={**os.environ, "PYTHONPATH": services},  # noqa: TID251 - tests need the others
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+            try:
+                code = await process.wait()
+            finally:  # after an interruption, too
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        return code, output.read_text(errors="replace")
 
 
 async def try_all(
