@@ -4,7 +4,7 @@ Nothing here knows HTTP routes: ``app.http`` puts them in front.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -28,7 +28,6 @@ from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.gateway.health import Health, ReadinessCheck
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.reload import Reloader
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
@@ -37,8 +36,7 @@ from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
@@ -49,9 +47,6 @@ from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
-
-PROBLEMS_SHOWN = 20
-"""Configuration problems listed in a readiness report."""
 
 log = structlog.get_logger()
 
@@ -114,9 +109,6 @@ class Gateway:
         self.subscriptions = Subscriptions(
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
         )
-        self.health = Health(
-            self.lifecycle, self._checks(), self.statuses, started=self.startup.is_over
-        )
 
     def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
         max_text_bytes = settings.max_text_bytes
@@ -164,20 +156,6 @@ class Gateway:
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
         return merge_statuses(self.pool.statuses, self.reloader.configuration)
-
-    def _checks(self) -> Mapping[str, ReadinessCheck]:
-        checks: dict[str, ReadinessCheck] = {
-            "documents": lambda: _documents_check(self.repository, self.folder),
-            "limit_store": lambda: _limit_store_check(self.limiter),
-            "config": lambda: _config_check(self.reloader),
-            "preset": lambda: _preset_check(self.reloader),
-            "agents": lambda: _agents_check(self.registry.current.access),
-        }
-        if self.retrieval.configured:
-            checks["retrieval"] = lambda: _retrieval_check(self.retrieval)
-        if self.tokens is not None:
-            checks["tokens"] = self.tokens.state
-        return checks
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -250,52 +228,3 @@ def _budgets(settings: Settings) -> Budgets:
         tenant_tokens=settings.rate_limit_tenant_tokens,
         window_s=settings.rate_limit_window_s,
     )
-
-
-def _documents_check(
-    repository: InMemoryRepository, folder: DocumentFolder
-) -> Mapping[str, object]:
-    ignored = len(folder.errors)
-    state = "vanished" if folder.vanished else "present" if folder.present else "missing"
-    return {
-        "status": "degraded" if ignored or folder.vanished else "ok",
-        "documents": len(repository),
-        "files_ignored": ignored,
-        "folder": state,
-    }
-
-
-def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
-    return {"status": "ok" if limiter.up else "degraded", "store": limiter.store}
-
-
-def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
-    last = retrieval.last_call
-    return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
-
-
-def _config_check(reloader: Reloader) -> Mapping[str, object]:
-    last = reloader.last_reload
-    problems = [str(problem) for problem in reloader.problems[:PROBLEMS_SHOWN]]
-    return {
-        "status": "ok" if last is not None and last.ok and not problems else "degraded",
-        "last_reload": None if last is None else last.at,
-        "problems": problems,
-    }
-
-
-def _agents_check(access: Access) -> Mapping[str, object]:
-    return {
-        "status": "degraded" if access.agents is None else "ok",
-        "profiles": len(access.agents or ()),
-        "required": access.agent_required,
-    }
-
-
-def _preset_check(reloader: Reloader) -> Mapping[str, object]:
-    missing = len(reloader.missing)
-    return {
-        "status": "degraded" if missing else "ok",
-        "active": reloader.active.preset_id,
-        "missing": missing,
-    }

@@ -22,6 +22,7 @@ from mcp_tools_proxy.api.status import StatusHandlers
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
+from mcp_tools_proxy.app.readiness import build_health
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.domain.caller import ANY_TENANT
@@ -148,7 +149,9 @@ def _api_routes(
             remote=lambda: connector.status() if connector else None,
         ),
         health=HealthHandlers(
-            gateway.health, gateway.metrics, OperatorCheck(authenticator, refusals)
+            build_health(settings, gateway, connector),
+            gateway.metrics,
+            OperatorCheck(authenticator, refusals),
         ),
     )
 

@@ -9,9 +9,7 @@ from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
 from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
 from mcp_tools_proxy.connector.websocket_link import LinkRules
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.identity import AssertedIdentity
-from mcp_tools_proxy.gateway.health import backend_readiness
 from mcp_tools_proxy.mcp_server.message_session import MessageSessions
 from mcp_tools_proxy.mcp_server.request import CallerOf
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -38,17 +36,22 @@ def build_server(
     )
 
 
+def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
+    """Return the caller of all that the remote backend sends."""
+    return mcp_callers(settings, gateway.authenticator).resolve_trusted(
+        AssertedIdentity(tenant_id=settings.remote_tenant_id, agent=settings.remote_agent)
+    )
+
+
 def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
-    """Build the connector and its line in readiness reports; None if no backend is configured.
+    """Build the connector; None if no backend is configured.
 
     Raises ValueError for a bad CA file.
     """
     url = settings.remote_address
     if url is None:
         return None
-    caller = mcp_callers(settings, gateway.authenticator).resolve_trusted(
-        AssertedIdentity(tenant_id=settings.remote_tenant_id, agent=settings.remote_agent)
-    )
+    caller = remote_caller(settings, gateway)
     rules = ConnectorRules(
         server_identifier=settings.remote_identifier,
         link=LinkRules(
@@ -63,7 +66,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         drop_grace_s=settings.remote_drop_grace_s,
         retry_max_s=settings.remote_retry_max_s,
     )
-    connector = Connector(
+    return Connector(
         rules,
         _token(settings),
         MessageSessions(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
@@ -71,19 +74,6 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         metrics=gateway.metrics,
     )
-    gateway.health.add(
-        "remote", lambda: backend_readiness(connector.status(), _problem_of(gateway, caller))
-    )
-    return connector
-
-
-def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
-    """Return why every request of ``caller`` would be refused now, None if it would not."""
-    try:
-        gateway.registry.current.access.viewer_for(caller)
-    except ProxyError as error:
-        return error.message
-    return None
 
 
 def _tls_context(settings: Settings, url: str) -> ssl.SSLContext | None:

@@ -55,13 +55,9 @@ class Health:
     ) -> None:
         """Create the report; ``started`` returns whether the wait at the start is over."""
         self._lifecycle = lifecycle
-        self._checks = dict(checks)
+        self._checks = checks
         self._servers = servers
         self._started = started
-
-    def add(self, name: str, check: ReadinessCheck) -> None:
-        """Add the check of a dependency that is built after this object."""
-        self._checks[name] = check
 
     def readiness(self) -> Readiness:
         """Return whether this replica is ready, from last known states: it contacts nobody."""

@@ -3,17 +3,17 @@
 import pytest
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
-from mcp_tools_proxy.gateway.health import Health, backend_readiness
+from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 SINCE = "2026-11-22T03:23:42.207933Z"
 
 
-def health() -> Health:
-    """Give the health of a replica that serves, and whose documents are well."""
+def health(remote_check: ReadinessCheck) -> Health:
+    """Build the health of a replica that serves, whose documents are well."""
     lifecycle = Lifecycle()
     lifecycle.phase = Phase.SERVING
-    return Health(lifecycle, {"documents": lambda: {"status": "ok"}})
+    return Health(lifecycle, {"documents": lambda: {"status": "ok"}, "remote": remote_check})
 
 
 def remote(state: RemoteState, last_error: str | None = None) -> RemoteStatus:
@@ -32,15 +32,14 @@ def remote(state: RemoteState, last_error: str | None = None) -> RemoteStatus:
     )
 
 
-def test_a_check_that_is_added_later_is_told_with_the_others() -> None:
-    replica = health()
-    replica.add("remote", lambda: {"status": "ok"})
+def test_each_dependency_has_its_check() -> None:
+    replica = health(lambda: {"status": "ok"})
     assert replica.readiness().checks.keys() == {"documents", "remote"}
 
 
 def test_a_check_is_asked_anew_each_time() -> None:
-    replica, states = health(), ["degraded"]
-    replica.add("remote", lambda: {"status": states[0]})
+    states = ["degraded"]
+    replica = health(lambda: {"status": states[0]})
     before = replica.readiness().status
     states[0] = "ok"
     assert (before, replica.readiness().status) == ("degraded", "ready")
@@ -67,6 +66,5 @@ def test_a_lost_backend_says_why() -> None:
 
 @pytest.mark.parametrize("state", RemoteState)
 def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
-    replica = health()
-    replica.add("remote", lambda: backend_readiness(remote(state)))
+    replica = health(lambda: backend_readiness(remote(state)))
     assert replica.readiness().serving

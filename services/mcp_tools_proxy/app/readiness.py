@@ -1,0 +1,99 @@
+"""Builds the readiness report: the check of each dependency."""
+
+from collections.abc import Mapping
+
+from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.mcp import remote_caller
+from mcp_tools_proxy.connector.connector import Connector
+from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
+from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.ratelimit.limiter import Limiter
+from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.settings.settings import Settings
+
+PROBLEMS_SHOWN = 20
+"""Configuration problems listed in a readiness report."""
+
+
+def build_health(settings: Settings, gateway: Gateway, connector: Connector | None) -> Health:
+    """Build the report of the gateway and of the connector, if a backend is configured."""
+    checks: dict[str, ReadinessCheck] = {
+        "documents": lambda: _documents_check(gateway.repository, gateway.folder),
+        "limit_store": lambda: _limit_store_check(gateway.limiter),
+        "config": lambda: _config_check(gateway.reloader),
+        "preset": lambda: _preset_check(gateway.reloader),
+        "agents": lambda: _agents_check(gateway.registry.current.access),
+    }
+    if gateway.retrieval.configured:
+        checks["retrieval"] = lambda: _retrieval_check(gateway.retrieval)
+    if gateway.tokens is not None:
+        checks["tokens"] = gateway.tokens.state
+    if connector is not None:
+        caller = remote_caller(settings, gateway)
+        checks["remote"] = lambda: backend_readiness(
+            connector.status(), _problem_of(gateway, caller)
+        )
+    return Health(gateway.lifecycle, checks, gateway.statuses, started=gateway.startup.is_over)
+
+
+def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
+    """Return why every request of ``caller`` would be refused now, None if it would not."""
+    try:
+        gateway.registry.current.access.viewer_for(caller)
+    except ProxyError as error:
+        return error.message
+    return None
+
+
+def _documents_check(
+    repository: InMemoryRepository, folder: DocumentFolder
+) -> Mapping[str, object]:
+    ignored = len(folder.errors)
+    state = "vanished" if folder.vanished else "present" if folder.present else "missing"
+    return {
+        "status": "degraded" if ignored or folder.vanished else "ok",
+        "documents": len(repository),
+        "files_ignored": ignored,
+        "folder": state,
+    }
+
+
+def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
+    return {"status": "ok" if limiter.up else "degraded", "store": limiter.store}
+
+
+def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
+    last = retrieval.last_call
+    return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
+
+
+def _config_check(reloader: Reloader) -> Mapping[str, object]:
+    last = reloader.last_reload
+    problems = [str(problem) for problem in reloader.problems[:PROBLEMS_SHOWN]]
+    return {
+        "status": "ok" if last is not None and last.ok and not problems else "degraded",
+        "last_reload": None if last is None else last.at,
+        "problems": problems,
+    }
+
+
+def _agents_check(access: Access) -> Mapping[str, object]:
+    return {
+        "status": "degraded" if access.agents is None else "ok",
+        "profiles": len(access.agents or ()),
+        "required": access.agent_required,
+    }
+
+
+def _preset_check(reloader: Reloader) -> Mapping[str, object]:
+    missing = len(reloader.missing)
+    return {
+        "status": "degraded" if missing else "ok",
+        "active": reloader.active.preset_id,
+        "missing": missing,
+    }
