@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from mcp_tools_proxy.downstream.components.content import with_type
+from mcp_tools_proxy.wire.content_blocks import with_type
 
 MOST_NAMES = 5
 MOST_PARAMS = 20

@@ -1,1 +1,1 @@
-"""What values look like on every wire: text, JSON, identifiers, URIs, trace context. Pure."""
+"""What values look like on every wire: text, JSON, content blocks, identifiers, URIs. Pure."""

@@ -7,7 +7,8 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
-from mcp_tools_proxy.downstream.components.content import (
+from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
+from mcp_tools_proxy.wire.content_blocks import (
     Block,
     TextBudget,
     as_blocks,
@@ -16,7 +17,6 @@ from mcp_tools_proxy.downstream.components.content import (
     is_resource_contents,
     with_type,
 )
-from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
