@@ -8,6 +8,7 @@ from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
@@ -64,7 +65,7 @@ def _server(status: ServerStatus) -> dict[str, object]:
         "reconnects": status.reconnects,
         "problems": status.problems or None,
     }
-    return {key: value for key, value in line.items() if value is not None}
+    return without_none(line)
 
 
 def _remote(status: RemoteStatus | None) -> dict[str, object]:
@@ -84,4 +85,4 @@ def _remote(status: RemoteStatus | None) -> dict[str, object]:
         "open_requests": status.open_requests,
         "waiting_bytes": status.waiting_bytes,
     }
-    return {key: value for key, value in shown.items() if value is not None}
+    return without_none(shown)

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
@@ -132,7 +133,7 @@ def dump_line(entry: TokenEntry) -> bytes:
         "expires": _format_timestamp(entry.expires),
         "note": entry.note or None,
     }
-    line = to_json({key: value for key, value in fields.items() if value is not None})
+    line = to_json(without_none(fields))
     parse_line(line)
     return line + b"\n"
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView
 from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
+from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import printable, quote
 
 NAMES_SHOWN = 5
@@ -174,9 +175,7 @@ def _agent_row(found: AgentFindings) -> tuple[str, ...]:
 
 def _first(names: Sequence[str]) -> str:
     """Join the first of several names, and append how many more there are."""
-    left_out = len(names) - NAMES_SHOWN
-    shown = ", ".join(names[:NAMES_SHOWN])
-    return f"{shown} and {left_out} more" if left_out > 0 else shown
+    return join_first(names, limit=NAMES_SHOWN, separator=", ", more=" and {} more")
 
 
 def _table(

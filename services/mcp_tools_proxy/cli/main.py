@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.cli.tokens import identifier, tokens_app
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.settings import DocumentsPathSettings, Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
@@ -95,7 +96,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     """
     settings = _load(Settings)
     overrides = {"host": host, "port": port}
-    settings = settings.model_copy(update={k: v for k, v in overrides.items() if v is not None})
+    settings = settings.model_copy(update=without_none(overrides))
     configure_logging(settings.log_level, sys.stdout)
     gc.disable()  # imported objects stay; the server enables it again after its start
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it

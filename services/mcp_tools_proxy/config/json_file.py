@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
-from mcp_tools_proxy.wire.problem_texts import problem_of
+from mcp_tools_proxy.wire.problem_texts import first_of, problem_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -106,12 +106,12 @@ def first_problems(
     file_name: str, faults: Sequence[FaultT], build: Callable[[FaultT], Problem]
 ) -> tuple[Problem, ...]:
     """Build a problem of each of the first MAX_PROBLEMS faults, and count the others."""
-    problems = tuple(build(it) for it in faults[:MAX_PROBLEMS])
-    left_out = len(faults) - len(problems)
-    if not left_out:
-        return problems
-    rest = Problem(file=file_name, path="$", message=f"has {left_out} more problems")
-    return (*problems, rest)
+    return first_of(
+        faults,
+        MAX_PROBLEMS,
+        build,
+        lambda count: Problem(file=file_name, path="$", message=f"has {count} more problems"),
+    )
 
 
 class _JsonObject(dict[str, object]):

@@ -54,7 +54,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import file_name_text, quote
 
 CONFIGURATION_FILE = "mcp.json"
 AGENTS_FILE = "agents.json"
@@ -242,9 +242,8 @@ def _check_id(preset_id: str) -> None:
 
 def _check_file_name(name: str) -> None:
     if not re.fullmatch(rf"preset_{ID_PATTERN}\.json", name):
-        shown = os.fsencode(name).decode(errors="backslashreplace")  # it may not be UTF-8
         message = f"should be named preset_<id>.json, where an id {ID_RULE}"
-        raise InvalidConfig((Problem(file=shown, path="$", message=message),))
+        raise InvalidConfig((Problem(file=file_name_text(name), path="$", message=message),))
 
 
 def _validate_preset(

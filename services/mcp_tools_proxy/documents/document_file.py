@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import join_first, place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
 
 MAX_NAME_BYTES = 255
@@ -151,9 +151,12 @@ def _file_name(field: str, identifier: str, suffix: str = "") -> str:
 
 
 def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place_of(first, whole='document')}: {problem_of(first)}{more}"
+    return join_first(
+        error.errors(include_input=False, include_url=False),
+        lambda it: f"{place_of(it, whole='document')}: {problem_of(it)}",
+        limit=1,
+        more=" (and {} more)",
+    )
 
 
 _STRICT = ConfigDict(strict=True, extra="ignore", frozen=True)

@@ -15,7 +15,7 @@ from mcp_tools_proxy.documents.document_file import (
     tenant_of_folder,
 )
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import file_name_text, quote
 
 Pair = tuple[str, str]
 """Tenant id and doc_id."""
@@ -160,6 +160,4 @@ def _is_canonical(root: Path, path: Path, file: LoadedFile) -> bool:
 
 
 def _shown(root: Path, path: Path) -> str:
-    """Return the name to report; bytes that are not UTF-8 become escapes."""
-    name = "/".join(path.relative_to(root).parts)
-    return os.fsencode(name).decode(errors="backslashreplace")
+    return file_name_text("/".join(path.relative_to(root).parts))

@@ -19,6 +19,8 @@ ProxyError
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
+from mcp_tools_proxy.domain.json_objects import without_none
+
 MAY_BE_DONE = "the server may have carried the call out, so check before you make it again"
 """Ends the message of a call that was sent, may have side effects, and got no response."""
 
@@ -69,7 +71,7 @@ class ProxyError(Exception):
             "retry_after_s": self.retry_after_s,
             "details": self.details,
         }
-        return {key: value for key, value in fields.items() if value is not None}
+        return without_none(fields)
 
 
 class InvalidRequest(ProxyError):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
@@ -84,7 +85,7 @@ def backend_readiness(status: RemoteStatus, problem: str | None = None) -> Check
         "last_error": status.last_error,
         "problem": problem,
     }
-    return {key: value for key, value in check.items() if value is not None}
+    return without_none(check)
 
 
 def _server_check(server: ServerStatus) -> CheckResult:

@@ -157,9 +157,8 @@ def _describe(problem: ValidationError) -> str:
 
 
 def _quoted(names: list[str]) -> str:
-    shown = ", ".join(quote(name) for name in names[:MAX_PROBLEMS])
-    more = ", …" if len(names) > MAX_PROBLEMS else ""
-    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+    shown = join_first(names, quote, separator=", ", more=", …")
+    return f"{shown} {'is' if len(names) == 1 else 'are'}"
 
 
 def _path(path: Iterable[str | int]) -> str:

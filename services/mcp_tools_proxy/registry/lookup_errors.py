@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
@@ -93,11 +93,10 @@ def not_found(
 
 def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
     """Build the error for a name of several components; ``candidates`` are their full names."""
-    shown = ", ".join(quote(candidate) for candidate in candidates[:MAX_CANDIDATES])
-    more = len(candidates) - MAX_CANDIDATES
+    shown = join_first(candidates, quote, limit=MAX_CANDIDATES, separator=", ", more=" or {} more")
     return AmbiguousName(
         f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
-        f"server in front: {shown}" + (f" or {more} more" if more > 0 else ""),
+        f"server in front: {shown}",
         details={"candidates": candidates},
     )
 

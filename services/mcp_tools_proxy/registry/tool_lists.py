@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import compress, islice
+from itertools import compress
 
 from pydantic_core import from_json, to_json
 
@@ -22,6 +22,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
 from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING_HIDDEN, HiddenItems
 from mcp_tools_proxy.registry.table import Table, Viewer
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
+from mcp_tools_proxy.wire.problem_texts import first_of
 from mcp_tools_proxy.wire.text import quote
 
 NAMES_PER_TURN = 100
@@ -215,12 +216,12 @@ def _needs_task(tool: str) -> ToolWarning:
 
 def _unmatched_warnings(unmatched: Mapping[str, int]) -> Sequence[ToolWarning]:
     """Build the warnings for names that match no tool or several; the values are how many."""
-    first = islice(unmatched.items(), MAX_UNMATCHED_REPORTED)
-    warnings = [_unmatched_warning(name, count) for name, count in first]
-    if (left_out := len(unmatched) - len(warnings)) > 0:
-        message = f"{left_out} more names lead to no tool that you may run"
-        warnings.append(ToolWarning(message=message))
-    return warnings
+    return first_of(
+        tuple(unmatched.items()),
+        MAX_UNMATCHED_REPORTED,
+        lambda item: _unmatched_warning(*item),
+        lambda count: ToolWarning(message=f"{count} more names lead to no tool that you may run"),
+    )
 
 
 def _unmatched_warning(name: str, count: int) -> ToolWarning:

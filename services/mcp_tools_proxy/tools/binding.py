@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
 from mcp_tools_proxy.wire.text import quote
 
@@ -40,7 +41,7 @@ class LocalTool(Generic[ArgumentsT]):
 
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
-        present = {name: value for name, value in arguments.items() if value is not None}
+        present = without_none(arguments)
         if len(present) > MAX_ARGUMENTS:  # each unknown one is a problem: 80,000 took 0.2 s
             known = {name: present[name] for name in self.model.model_fields if name in present}
             present = dict(islice(present.items(), MAX_ARGUMENTS)) | known
@@ -140,5 +141,5 @@ def _plain(part: dict[str, object]) -> dict[str, object]:
     match plain.get("anyOf"):
         case [dict() as present, {"type": "null"}]:
             del plain["anyOf"]
-            plain = {key: value for key, value in (present | plain).items() if value is not None}
+            plain = without_none(present | plain)
     return plain

@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.binding import bind
 from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
@@ -225,4 +226,4 @@ def _entry(chunk: RetrievedChunk, text: str) -> ChunkText:
         "chunk_index": chunk.chunk_index,
         "text": text,
     }
-    return cast("ChunkText", {key: value for key, value in known.items() if value is not None})
+    return cast("ChunkText", without_none(known))

@@ -1,6 +1,6 @@
 """Messages about invalid input, for its sender; they never quote a value of the input.
 
-Also the "did you mean" hint for names that are not known.
+Also lists cut to their first items, and the "did you mean" hint for names that are not known.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,8 @@ from mcp_tools_proxy.wire.text import quote
 MAX_PROBLEMS = 5
 """Problems listed in one message."""
 
-ProblemT = TypeVar("ProblemT")
+ItemT = TypeVar("ItemT")
+EntryT = TypeVar("EntryT")
 
 _TEXTS = {
     "missing": "is missing",
@@ -26,11 +27,30 @@ _TEXTS = {
 }
 
 
-def join_first(problems: Sequence[ProblemT], describe: Callable[[ProblemT], str]) -> str:
-    """Join the texts of the first problems, and append how many more there are."""
-    left_out = len(problems) - MAX_PROBLEMS
-    listed = "; ".join(describe(problem) for problem in problems[:MAX_PROBLEMS])
-    return f"{listed}; and {left_out} more" if left_out > 0 else listed
+def join_first(
+    items: Sequence[ItemT],
+    describe: Callable[[ItemT], str] = str,
+    *,
+    limit: int = MAX_PROBLEMS,
+    separator: str = "; ",
+    more: str = "; and {} more",
+) -> str:
+    """Join the texts of the first items; ``more`` is appended with the number of the others."""
+    left_out = len(items) - limit
+    listed = separator.join(map(describe, items[:limit]))
+    return listed + more.format(left_out) if left_out > 0 else listed
+
+
+def first_of(
+    items: Sequence[ItemT],
+    limit: int,
+    describe: Callable[[ItemT], EntryT],
+    more: Callable[[int], EntryT],
+) -> tuple[EntryT, ...]:
+    """Describe the first items; what ``more`` builds of the number of the others follows."""
+    left_out = len(items) - limit
+    first = tuple(map(describe, items[:limit]))
+    return (*first, more(left_out)) if left_out > 0 else first
 
 
 def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:

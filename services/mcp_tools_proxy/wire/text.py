@@ -1,5 +1,6 @@
 """Cutting, quoting, escaping and normalizing text; estimating tokens."""
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -78,6 +79,16 @@ def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
 def printable(text: str) -> str:
     """Escape characters that a terminal would interpret or not display."""
     return "".join(_escape(char) for char in text)
+
+
+def ascii_text(text: str, max_chars: int = QUOTE_CHARS) -> str:
+    """Escape all that is not printable ASCII, of a text cut to ``max_chars``."""
+    return ascii(text[:max_chars])[1:-1]
+
+
+def file_name_text(name: str) -> str:
+    """Return a file name for a message; bytes of it that are not UTF-8 become escapes."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _quotable(char: str) -> str:

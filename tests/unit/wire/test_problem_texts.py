@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from mcp_tools_proxy.wire.identifiers import Identifier, is_trace_id
-from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import first_of, join_first, place_of, problem_of
 
 
 class Sample(BaseModel):
@@ -43,3 +43,25 @@ def test_printable_ascii_is_a_trace_id(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "a b", "a\n", "é", "~" * 129, "\x7f"])
 def test_anything_else_is_no_trace_id(text: str) -> None:
     assert not is_trace_id(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"),
+    [(0, ""), (1, "0"), (5, "0; 1; 2; 3; 4"), (7, "0; 1; 2; 3; 4; and 2 more")],
+)
+def test_of_many_problems_the_first_five_are_joined_and_the_others_counted(
+    count: int, listed: str
+) -> None:
+    assert join_first(range(count)) == listed
+
+
+def test_a_list_says_in_its_own_words_how_many_more_there_are() -> None:
+    words = join_first("abcd", str.upper, limit=1, separator=", ", more=" (and {} more)")
+    assert words == "A (and 3 more)"
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"), [(0, ()), (2, ("0", "1")), (3, ("0", "1", "1 left out"))]
+)
+def test_one_entry_stands_for_all_beyond_the_limit(count: int, listed: tuple[str, ...]) -> None:
+    assert first_of(range(count), 2, str, lambda left_out: f"{left_out} left out") == listed

@@ -1,15 +1,19 @@
 """Cutting text to bytes, quoting strings."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.wire.text import (
     Cut,
+    ascii_text,
     cut_text,
     cut_utf8,
     cut_utf8_tail,
     estimate_tokens,
+    file_name_text,
     quote,
     utf8_len,
 )
@@ -96,3 +100,12 @@ def test_a_quoted_string_is_short_and_printable(text: str) -> None:
 
 def test_quotes_and_newlines_are_escaped() -> None:
     assert quote('a"b\n\u2028') == '"a\\"b\\n\\u2028"'
+
+
+def test_ascii_text_is_cut_and_escaped_without_quotes_around_it() -> None:
+    assert ascii_text("дa\n'b", 4) == "\\u0434a\\n'"
+
+
+def test_bytes_of_a_file_name_that_are_not_utf_8_are_escapes() -> None:
+    assert file_name_text(os.fsdecode("ä.json".encode("latin-1"))) == "\\xe4.json"
+    assert file_name_text("ä.json") == "ä.json"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.wire.problem_texts import join_first
 
 MAX_RANGES = 20
 """Ranges of pages listed; a book with a picture on every other page would fill screens."""
@@ -18,9 +19,7 @@ def spell_pages(numbers: Sequence[int]) -> str:
     ranges = [
         str(first) if first == last else f"{first}-{last}" for first, last in _ranges(numbers)
     ]
-    if len(ranges) <= MAX_RANGES:
-        return ", ".join(ranges)
-    return f"{', '.join(ranges[:MAX_RANGES])} and {len(ranges) - MAX_RANGES} more ranges"
+    return join_first(ranges, limit=MAX_RANGES, separator=", ", more=" and {} more ranges")
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

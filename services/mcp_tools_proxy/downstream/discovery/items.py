@@ -21,6 +21,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
 )
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.text import ascii_text
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
 MAX_NAME_CHARS = 1_024
@@ -143,7 +144,7 @@ def _read_tool(tool: JsonObject) -> Item:
     key = _text(tool, "name", MAX_NAME_CHARS)
     check = check_of(tool)
     if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
-        raise UnusableItem(f"its inputSchema is not one of MCP's: {ascii(wrong[:200])[1:-1]}")
+        raise UnusableItem(f"its inputSchema is not one of MCP's: {ascii_text(wrong, 200)}")
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
         raise NeedsTask(NEEDS_TASK)

@@ -23,7 +23,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
     read_item,
 )
 from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
-from mcp_tools_proxy.wire.text import QUOTE_CHARS
+from mcp_tools_proxy.wire.text import ascii_text
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 20_000
@@ -226,5 +226,5 @@ def _log_name(item: object, number: int) -> str:
     if isinstance(item, dict):
         for field in ("name", "uri", "uriTemplate"):
             if isinstance(name := item.get(field), str) and name:
-                return ascii(name[:QUOTE_CHARS])[1:-1]
+                return ascii_text(name)
     return f"item {number}"

@@ -26,6 +26,7 @@ from mcp_tools_proxy.json_schema.keywords import (
 from mcp_tools_proxy.json_schema.model_api.convert import Schema, SchemaConverter, allows_arrays
 from mcp_tools_proxy.json_schema.model_api.flatten import TopLevelFlattener
 from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
+from mcp_tools_proxy.wire.problem_texts import first_of
 from mcp_tools_proxy.wire.text import quote
 
 MAX_WARNINGS = 10
@@ -214,8 +215,9 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
 
 def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
     """Remove repeats, and replace all but the first MAX_WARNINGS by their number."""
-    distinct = list(dict.fromkeys(warnings))
-    left_out = len(distinct) - MAX_WARNINGS
-    if left_out <= 0:
-        return tuple(distinct)
-    return (*distinct[:MAX_WARNINGS], f"inputSchema: {left_out} more parts of it were changed")
+    return first_of(
+        list(dict.fromkeys(warnings)),
+        MAX_WARNINGS,
+        str,
+        lambda count: f"inputSchema: {count} more parts of it were changed",
+    )
