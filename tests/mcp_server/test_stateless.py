@@ -1,162 +1,180 @@
-"""Plain requests, which are answered past the SDK: as it would have answered them."""
+"""Requests of the newer era are answered as the SDK's own server answered them.
 
+``stateless_answers.json`` is a record of that: with ``mcp`` 2.3, whose server had our methods, made
+before these requests were answered past it. The trace id, the version and lists of tools are
+reduced to what does not change.
+"""
+
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.connector.backend_link import begun, linked_to_one
+from tests.mcp_server.stateless_requests import (
+    EXTRA,
+    LINE,
+    POSTS,
+    REQUESTS,
+    TOOLS,
+    Post,
+    Request,
+    call,
+    message_of,
+    post,
+)
+from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
-from tests.support.mcp_endpoint import BOTH, ENVELOPE, MODERN, TENANT
-from tests.support.raw_mcp_client import CAPABILITIES, in_front_of_one
-from tests.support.relay_samples import FORM
-from tests.support.remote_backend.session import Session
+from tests.support.mcp_endpoint import BOTH, MODERN, TENANT, Served
+from tests.support.raw_mcp_client import in_front_of_one
 
-TOOLS = ("echo", "undecodable", "error", "is_error", "sleep", "progress", "say", "input")
-TRACEPARENT = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
-"""What gives both answers the same trace id."""
-THE_SDK_S = {"Mcp-Param-Nothing": "x"}
-"""A header that mirrors an argument: the SDK checks it."""
-SPOKEN: Json = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "mine"}
-
-NULLS: Json = {
-    "content": [{"type": "text", "text": "é", "new": None}],
-    "structuredContent": {"a": None, "b": [None, {"c": None}]},
-    "new": None,
-    "_meta": {"x": None},
-}
-LINE: Json = {"method": "notifications/message", "params": {"level": "info", "data": None}}
-
-QUESTION: Json = {"questions": {"q": FORM}}
-
-Case = tuple[str, Json]
+RECORD = json.loads(Path(__file__).with_name("stateless_answers.json").read_text(encoding="utf-8"))
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
-def call(tool: object, arguments: object = None, **more: Any) -> Case:
-    return "tools/call", {"name": tool, "arguments": arguments or {}, **more}
+def recorded(kind: str) -> dict[str, Any]:
+    """Return the recorded answers by the name of the case."""
+    return {case: entry["answer"] for entry in RECORD[kind] for case in entry["cases"]}
 
 
-def listing(**meta: Any) -> Case:
-    return "tools/list", {"_meta": meta}
+def reduced(value: Any) -> Any:
+    """Return a message without what depends on our release."""
+    if isinstance(value, list):
+        return [reduced(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: reduced(item) for key, item in value.items()}
+    if isinstance(tools := value.get("tools"), list):
+        value["tools"] = [tool["name"] for tool in tools]
+    if SERVER_INFO in value:
+        value[SERVER_INFO]["version"] = "$VERSION"
+    return value
 
 
-CASES: dict[str, Case] = {
-    "tools": ("tools/list", {}),
-    "prompts": ("prompts/list", {}),
-    "resources": ("resources/list", {}),
-    "templates": ("resources/templates/list", {}),
-    "a cursor": ("tools/list", {"cursor": "x"}),
-    "a cursor that is null": ("tools/list", {"cursor": None}),
-    "a result": call("s1:echo", {"text": "é", "nothing": None}),
-    "a result with nulls": call("s1:undecodable", {"result": NULLS}),
-    "no result": call("s1:undecodable"),
-    "a server's error": call("s1:error", {"code": -32602, "message": "no"}),
-    "a failed tool": call("s1:is_error"),
-    "a local tool": call("read_doc_metadata", {"doc_id": "doc_1"}),
-    "a local tool's arguments": call("read_doc_metadata", {"doc_id": 5}),
-    "a document that is not there": call("read_doc_metadata", {"doc_id": "x"}),
-    "a tool that nobody has": call("s1:nope"),
-    "a tool without a name": ("tools/call", {"arguments": {}}),
-    "a name that is a number": call(7),
-    "arguments that are null": ("tools/call", {"name": "s1:echo", "arguments": None}),
-    "arguments that are a list": ("tools/call", {"name": "s1:echo", "arguments": [1]}),
-    "answers that are a list": call("s1:echo", inputResponses=[1]),
-    "a state that is a number": call("s1:echo", requestState=1),
-    "answers that nobody asked for": call("s1:echo", inputResponses={}, requestState="x"),
-    "a prompt": ("prompts/get", {"name": "greet", "arguments": {"name": "Ann"}}),
-    "a prompt that nobody has": ("prompts/get", {"name": "nope"}),
-    "a prompt without a name": ("prompts/get", {}),
-    "a resource": ("resources/read", {"uri": "raw://text"}),
-    "a resource that nobody has": ("resources/read", {"uri": "raw://nope"}),
-    "a resource whose uri is null": ("resources/read", {"uri": None}),
-    "completion": (
-        "completion/complete",
-        {
-            "ref": {"type": "ref/prompt", "name": "greet"},
-            "argument": {"name": "name", "value": "A"},
-        },
-    ),
-    "completion of nothing": ("completion/complete", {"ref": {}}),
-    "capabilities that are a number": listing(**{CAPABILITIES: 5}),
-    "capabilities that are null": listing(**{CAPABILITIES: None}),
-    "a client that is a number": listing(**{"io.modelcontextprotocol/clientInfo": 5}),
-    "a question to who declared nothing": call("s1:input", QUESTION),
-    "a question to who can be asked": call(
-        "s1:input", QUESTION, _meta={CAPABILITIES: {"elicitation": {"form": {}}}}
-    ),
-    "a question to who declared garbage": call(
-        "s1:input", QUESTION, _meta={CAPABILITIES: {"elicitation": 5}}
-    ),
-    "a trace that is none": listing(traceparent=7),
-}
-TALK: dict[str, Case] = {
-    "progress": call("s1:progress", _meta=SPOKEN),
-    "progress under the token 0": call("s1:progress", _meta={"progressToken": 0}),
-    "progress under no token": call("s1:progress", _meta={"progressToken": True}),
-    "a log line": call("s1:say", {"messages": [LINE]}, _meta=SPOKEN),
-    "a log line that nobody wants": call("s1:say", {"messages": [LINE]}),
-    "a log line of a level too low": call(
-        "s1:say",
-        {"messages": [LINE]},
-        _meta={"io.modelcontextprotocol/logLevel": "warning"},
-    ),
-    "log lines of a level that there is not": call(
-        "s1:say", {"messages": [LINE]}, _meta={"io.modelcontextprotocol/logLevel": [1]}
-    ),
-}
+async def exchange(served: Served, post: Post) -> bytes:
+    """Send a request byte by byte as it stands, which no HTTP client does; return the response."""
+    headers = [
+        ("host", "127.0.0.1"),
+        ("connection", "close"),
+        *((name.lower(), value) for name, value in TENANT.items()),
+        ("x-trace-id", "t"),
+        ("content-length", str(len(post.body))),
+        *post.headers,
+    ]
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    port = int(served.url.rpartition(":")[2])
+    async with asyncio.timeout(BOUND_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{post.method} /mcp HTTP/1.1\r\n{head}\r\n".encode("latin-1") + post.body)
+        response = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    return response
 
 
-def request_of(case: Case) -> Json:
-    method, params = case
-    meta = {**ENVELOPE, **TRACEPARENT, **params.get("_meta", {})}
-    return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
+def parsed(response: bytes) -> Json:
+    """Return the status, the headers and the messages of a response."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = sorted(line.split(": ", 1) for line in lines)
+    if ["transfer-encoding", "chunked"] in headers:
+        body = unchunked(body)
+    left_out = ("date", "server", "connection", "content-length")
+    answer: Json = {
+        "status": int(status.split()[1]),
+        "headers": [header for header in headers if header[0] not in left_out],
+        "messages": [],
+    }
+    kind = dict(headers).get("content-type", "")
+    if kind.startswith("text/event-stream"):
+        answer["messages"] = events(body)
+    elif kind.startswith("application/json"):
+        answer["messages"] = [json.loads(body)]
+    elif body:
+        answer["text"] = body.decode()
+    return answer
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_a_plain_post_is_answered_as_by_the_sdk(case: Case) -> None:
-    body = request_of(case)
-    name = case[1].get("uri" if case[0] == "resources/read" else "name")
-    headers = {**BOTH, **TENANT, "MCP-Protocol-Version": MODERN, "Mcp-Method": case[0]}
-    headers |= {"X-Trace-Id": "t"} | ({"Mcp-Name": str(name)} if name is not None else {})
-    async with in_front_of_one(TOOLS) as (served, _):
-        ours, theirs = [
-            await served.http.post("/mcp", json=body, headers=headers | more)
-            for more in ({}, THE_SDK_S)
-        ]
-    assert ours.status_code == theirs.status_code
-    assert ours.json() == theirs.json()
-    assert ours.headers.keys() == theirs.headers.keys()
-    assert ours.headers["content-type"] == theirs.headers["content-type"]
+def unchunked(body: bytes) -> bytes:
+    whole = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        length = int(size, 16)
+        whole, body = whole + rest[:length], rest[length + 2 :]
+    return whole
 
 
-async def said_in(session: Session, case: Case) -> list[Json]:
-    """Give all that is said until the answer, and the answer."""
-    await session.send(request_of(case))
-    said = [await session.receive()]
-    while said[-1].get("id") != 7:
-        said.append(await session.receive())
-    return said
+def events(body: bytes) -> list[Json]:
+    """Return the messages of an event stream, whose framing is exactly that of the SDK."""
+    *frames, rest = body.decode("ascii").split("\r\n\r\n")
+    begin = "event: message\r\ndata: "
+    assert (rest, [frame for frame in frames if not frame.startswith(begin)]) == ("", [])
+    return [json.loads(frame.removeprefix(begin)) for frame in frames]
 
 
-@pytest.mark.parametrize("case", [*CASES.values(), *TALK.values()], ids=[*CASES, *TALK])
-async def test_a_plain_request_of_a_session_is_answered_as_by_the_sdk(case: Case) -> None:
-    """The first request of a session goes the SDK's way."""
+@pytest.mark.parametrize("kind", sorted({case.partition(":")[0] for case in POSTS}))
+async def test_posts_are_answered_as_recorded(kind: str) -> None:
+    tools = (*TOOLS, "mirrored", "misdeclared")
+    posts = {case: post for case, post in POSTS.items() if case.startswith(f"{kind}:")}
+    async with in_front_of_one(tools, extra=EXTRA, sse=True) as (served, _):
+        answers = {
+            case: reduced(parsed(await exchange(served, post))) for case, post in posts.items()
+        }
+    assert answers == {case: recorded("posts")[case] for case in posts}
+
+
+async def test_requests_of_the_connector_are_answered_as_recorded() -> None:
+    answers = {}
     async with linked_to_one(*TOOLS, raw={"sse": True}) as (_, backend, _):
-        ours = await said_in(await begun(backend), case)
-        theirs = await said_in(backend.session(), case)
-    assert ours == theirs
+        for case, request in REQUESTS.items():
+            session = await begun(backend)
+            await session.send(message_of(request))
+            messages = [await session.receive()]
+            while messages[-1].get("id") != 7:
+                messages.append(await session.receive())
+            answers[case] = reduced(messages)
+    assert answers == recorded("sessions")
+
+
+SUBSCRIPTION = '"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}'
+FRAMES = [
+    '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{'
+    f'{SUBSCRIPTION},"notifications":{{"toolsListChanged":true,'
+    '"resourceSubscriptions":["raw://text"]}}}',
+    f'{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{{SUBSCRIPTION}}}}}',
+]
+
+
+async def test_a_stream_of_changes_has_the_frames_that_the_sdk_sent() -> None:
+    wanted: Json = {"toolsListChanged": True, "promptsListChanged": False}
+    wanted["resourceSubscriptions"] = ["raw://text", "raw://refused"]
+    request = message_of(("subscriptions/listen", {"notifications": wanted}))
+    headers, body, _ = post({**request, "id": "l"})
+    async with (
+        in_front_of_one(("echo",), sse=True) as (served, server),
+        served.http.stream(
+            "POST", "/mcp", content=body, headers=[*TENANT.items(), *headers]
+        ) as response,
+    ):
+        chunks = response.aiter_raw()
+        frames = [await anext(chunks)]
+        server.script.swap("echo")
+        frames.append(await anext(chunks))
+    assert frames == [f"event: message\r\ndata: {frame}\r\n\r\n".encode() for frame in FRAMES]
 
 
 WORDS = {"text": '"progressToken" and io.modelcontextprotocol/logLevel', "progressToken": 1}
 DEBUG = {"io.modelcontextprotocol/logLevel": "debug"}
 
 
-async def replied(case: Case, accept: str) -> list[str]:
+async def replied(case: Request, accept: str) -> list[str]:
     """Post a request, also with a letter of each key escaped; give the replies in short."""
     method, params = case
     headers = {**TENANT, "Accept": accept, "Content-Type": "application/json"}
     headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": params["name"]}
-    body = json.dumps(request_of(case))
+    body = json.dumps(message_of(case))
     escaped = body.replace("Token", "\\u0054oken").replace("logLevel", "log\\u004cevel")
     async with in_front_of_one(("echo", "progress", "say"), sse=True) as (served, _):
         replies = [
@@ -169,7 +187,7 @@ async def replied(case: Case, accept: str) -> list[str]:
 @pytest.mark.parametrize(
     "case", [call("s1:echo", WORDS), call("s1:echo", _meta={"com.example/logLevel": "debug"})]
 )
-async def test_words_of_a_request_make_its_reply_no_stream(case: Case) -> None:
+async def test_words_in_arguments_make_no_stream_of_the_response(case: Request) -> None:
     assert await replied(case, "application/json") == ["200 application/json"] * 2
 
 
@@ -180,5 +198,5 @@ async def test_words_of_a_request_make_its_reply_no_stream(case: Case) -> None:
         call("s1:say", {"messages": [LINE]}, _meta=DEBUG),
     ],
 )
-async def test_a_request_that_asks_for_what_comes_before_its_result_gets_it(case: Case) -> None:
+async def test_progress_and_log_messages_come_before_the_result_as_events(case: Request) -> None:
     assert await replied(case, BOTH["Accept"]) == ["200 text/event-stream"] * 2

@@ -167,6 +167,7 @@ def _mcp_endpoints(
 ) -> HttpEndpoints:
     return HttpEndpoints(
         build_server(settings, gateway, authenticated_caller),
+        registry=gateway.registry,
         callers=mcp_callers(settings, gateway.authenticator),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,

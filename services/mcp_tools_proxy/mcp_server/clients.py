@@ -88,12 +88,7 @@ class SessionClient:
             elif method == "notifications/message" and is_wanted(
                 params.get("level"), self.log_level
             ):
-                notification = cast(
-                    "ServerNotification", _RawNotification(method=method, params=dict(params))
-                )
-                await self._session.send_notification(
-                    notification, related_request_id=self._request_id
-                )
+                await _send_raw(self._session, self._request_id, method, params)
         except Exception as error:  # noqa: BLE001 - a lost notification must not fail the call
             log.debug("facade.note_lost", method=method, error=type(error).__name__)
 
@@ -123,6 +118,25 @@ class SessionClient:
             await self._session.report_progress(
                 params["progress"], params.get("total"), params.get("message")
             )
+
+
+def session_sender(session: ServerSession, request_id: RequestId) -> SendMessage:
+    """Return a function that sends notifications before the response to an SDK's request."""
+
+    async def send(message: Mapping[str, object]) -> None:
+        params = cast("Mapping[str, object]", message["params"])
+        await _send_raw(session, request_id, str(message["method"]), params)
+
+    return send
+
+
+async def _send_raw(
+    session: ServerSession, request_id: RequestId, method: str, params: Mapping[str, object]
+) -> None:
+    notification = _RawNotification(method=method, params=dict(params))
+    await session.send_notification(
+        cast("ServerNotification", notification), related_request_id=request_id
+    )
 
 
 class EnvelopeClient:

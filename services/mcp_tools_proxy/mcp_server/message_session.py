@@ -1,7 +1,7 @@
 """MCP sessions over any carrier of messages (the connector's WebSocket): parsed JSON in and out.
 
-The SDK serves a session through two in-memory streams. Stateless requests of the newer era bypass
-it, since they need no session; everything else is forwarded.
+The first request decides the era. Those of the newer era are handled here, since they need no
+session; the older eras are left to the SDK, which gets and sends messages by in-memory streams.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from typing import Self
 
 import anyio
 import structlog
+from mcp import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.types import (
-    PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -26,20 +26,26 @@ from mcp.types import (
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
+from mcp_tools_proxy.mcp_server.clients import SendMessage
 from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json, refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
+from mcp_tools_proxy.mcp_server.stateless import (
+    INITIALIZE,
+    error_response,
+    handle_stateless,
+    initialize_refused,
+    opens_modern,
+    parse_stateless,
+    request_id_of,
+)
 
 MAX_OPEN_REQUESTS = 64
 """Pending requests of one session; one more is refused."""
 
 MAX_QUEUED_MESSAGES = 256
 """Messages of one session that the SDK has not read yet; one more is refused."""
-
-Send = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one message to the client; it waits while the carrier's buffer is full."""
 
 log = structlog.get_logger()
 
@@ -52,25 +58,23 @@ class MessageSession:
     """
 
     def __init__(
-        self, server: GatewayMcpServer, caller: Caller, send: Send, tasks: asyncio.TaskGroup
+        self, server: GatewayMcpServer, caller: Caller, send: SendMessage, tasks: asyncio.TaskGroup
     ) -> None:
-        """Create a session; ``tasks`` runs the stateless requests, which bypass the SDK."""
+        """Create a session; ``tasks`` runs the requests of the newer era."""
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
         self._stateless: dict[str, asyncio.Task[None]] = {}
-        """Running stateless requests, by id."""
+        """Running requests of the newer era, by id."""
         self._is_modern: bool | None = None
-        """The era, fixed by the first request; None before it.
-
-        That request is always forwarded to the SDK, so that the SDK fixes the same era.
-        """
+        """The era, fixed by the first request; None before it."""
         self._open: dict[str, str] = {}
         """Methods of the pending requests, by id."""
         self._to_sdk, self._from_client = anyio.create_memory_object_stream[
             SessionMessage | Exception
         ](MAX_QUEUED_MESSAGES)
+        self._needs_sdk = asyncio.Event()
         self._answered = asyncio.Event()
         self._answered.set()
         self._sdk_output = _SdkOutput(self._send_item)
@@ -97,6 +101,7 @@ class MessageSession:
         """Serve until closed."""
         try:
             with self._running:
+                await self._needs_sdk.wait()
                 await self._server.run(self._from_client, self._sdk_output, self._server.options)
         finally:
             self.close()
@@ -130,50 +135,41 @@ class MessageSession:
             await self._refuse(id_, error)
 
     def _dispatch(self, content: object) -> None:
-        request = (
-            parse_stateless(content, self._server.has_method) if self._may_bypass_sdk else None
-        )
-        if request is not None:
-            self._check_capacity()
-            self._open_request(request.id, request.method)
-            self._stateless[str(request.id)] = self._tasks.create_task(self._answer(request))
+        if not isinstance(content, dict) or (id_ := request_id_of(content)) is None:
+            self._dispatch_other(parse_message(content))
             return
-        match message := parse_message(content):
-            case JSONRPCRequest(id=id_, method=method, params=params):
-                self._check_capacity()
-                self._forward_to_sdk(message)
-                self._open_request(id_, method)
-                if self._is_modern is None:
-                    has_envelope = PROTOCOL_VERSION_META_KEY in _meta_of(params)
-                    self._is_modern = has_envelope and method != "initialize"
+        self._check_capacity()
+        if self._is_modern is None:
+            self._is_modern = opens_modern(content)
+        if self._is_modern:
+            self._stateless[str(id_)] = self._tasks.create_task(self._answer(id_, content))
+        else:
+            message = parse_message(content)
+            self._forward_to_sdk(message)
+            if not isinstance(message, JSONRPCRequest):  # it has an error beside its method
+                return
+        self._open[str(id_)] = content["method"]
+        self._answered.clear()
+
+    def _dispatch_other(self, message: JSONRPCMessage) -> None:
+        """Cancel a request, or forward what concerns sessions only."""
+        match message:
             case JSONRPCNotification(
                 method="notifications/cancelled", params={"requestId": int() | str() as id_}
             ):
                 if task := self._stateless.pop(str(id_), None):
                     task.cancel()
-                else:
-                    self._forward_to_sdk(message)
                 self._close_request(id_)
-            case _:
-                self._forward_to_sdk(message)
-
-    @property
-    def _may_bypass_sdk(self) -> bool:
-        """Whether a request may bypass the SDK: never while the SDK has a request before it.
-
-        So requests start in the order in which they came.
-        """
         if not self._is_modern:
-            return False
-        at_sdk = self._open.keys() - self._stateless.keys()
-        return all(self._open[id_] == LISTEN for id_ in at_sdk)
+            self._forward_to_sdk(message)
 
     def _check_capacity(self) -> None:
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise CapacityExceeded(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
 
     def _forward_to_sdk(self, message: JSONRPCMessage) -> None:
-        """Queue a message for the SDK. Raises CapacityExceeded."""
+        """Queue a message for the SDK, which the first one starts. Raises CapacityExceeded."""
+        self._needs_sdk.set()
         try:
             self._to_sdk.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
@@ -181,12 +177,8 @@ class MessageSession:
                 f"{MAX_QUEUED_MESSAGES} messages wait to be looked at; send fewer"
             ) from None
 
-    def _open_request(self, id_: RequestId, method: str) -> None:
-        self._open[str(id_)] = method
-        self._answered.clear()
-
-    async def _answer(self, request: StatelessRequest) -> None:
-        """Handle a stateless request and send its response; cancelled with the request."""
+    async def _answer(self, id_: RequestId, content: Json) -> None:
+        """Handle a request of the newer era and send its response; cancelled with the request."""
         answer: Json | None = None
 
         async def send_before_result(message: Mapping[str, object]) -> None:
@@ -194,16 +186,24 @@ class MessageSession:
                 await self._send(message)
 
         try:
-            answer = await handle_stateless(
-                self._server, request, self._caller, send=send_before_result
-            )
+            answer = await self._handle(id_, content, send_before_result)
             await self._send(answer)
         except Exception:
-            log.exception("facade.answer_crashed", method=request.method)
+            log.exception("facade.answer_crashed", method=content["method"])
             with suppress(Exception):
-                await self._refuse(request.id, InternalError())
-        if self._stateless.pop(str(request.id), None):  # it was not closed meanwhile
-            self._close_request(request.id)
+                await self._refuse(id_, InternalError())
+        if self._stateless.pop(str(id_), None):  # it was not closed meanwhile
+            self._close_request(id_)
+
+    async def _handle(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
+        """Return the response to a request of the newer era."""
+        try:
+            if content["method"] == INITIALIZE:
+                raise initialize_refused(content.get("params"))
+            request = parse_stateless(content)
+        except MCPError as error:
+            return error_response(id_, error)
+        return await handle_stateless(self._server, request, self._caller, send=send)
 
     async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
         await self._send_item(SessionMessage(refused_request(id_, error)))
@@ -230,7 +230,7 @@ class MessageSessions:
         self._caller = caller
         self._tasks: asyncio.TaskGroup | None = None
 
-    def open(self, send: Send) -> MessageSession:
+    def open(self, send: SendMessage) -> MessageSession:
         """Open a session that sends its messages by ``send``; only while ``run`` runs."""
         if self._tasks is None:
             raise RuntimeError("sessions can be opened only while run() runs")
@@ -281,11 +281,6 @@ def _as_json(message: JSONRPCMessage) -> Json:
     if isinstance(message, JSONRPCResponse):
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-
-
-def _meta_of(params: Json | None) -> Json:
-    meta = (params or {}).get("_meta")
-    return meta if isinstance(meta, dict) else {}
 
 
 def _id_of(content: object) -> RequestId | None:

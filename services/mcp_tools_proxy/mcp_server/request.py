@@ -5,7 +5,6 @@ on the transport.
 """
 
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -29,13 +28,6 @@ CallerOf = Callable[[Context], Caller]
 
 ClientOf = Callable[[object, str | None], Client]
 """Builds the Client of a request from its progress token and its lowest wanted log level."""
-
-CURRENT_CALLER: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
-"""The caller of the HTTP request that is being served.
-
-The SDK requests a tool's input schema before it calls our handler, and passes no context to that
-callback (see header_parameters.py).
-"""
 
 NO_HEADERS = Headers(raw=[])
 
@@ -97,9 +89,7 @@ class McpRequest:
             context.method,
             context.params or {},
             caller,
-            partial(
-                SessionClient, context.session, _id_of(context), supports_input_required=modern
-            ),
+            partial(SessionClient, context.session, id_of(context), supports_input_required=modern),
             modern=modern,
             headers=_headers(context),
             session_level=session_level,
@@ -150,6 +140,11 @@ class McpRequest:
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 
 
+def method_of(content: object) -> object:
+    """Return the method of a message that was parsed as JSON, None if it has none."""
+    return content.get("method") if isinstance(content, dict) else None
+
+
 def wants_stream(content: object) -> bool:
     """Return whether a modern request wants progress or log messages, by its ``_meta``.
 
@@ -160,7 +155,8 @@ def wants_stream(content: object) -> bool:
     return isinstance(meta, Mapping) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
 
 
-def _id_of(context: Context) -> RequestId:
+def id_of(context: Context) -> RequestId:
+    """Return the id of a request that the SDK serves. Raises MCPError."""
     if context.request_id is None:
         raise MCPError(INVALID_PARAMS, "a request has an id")
     return context.request_id

@@ -1,11 +1,11 @@
 """The MCP server that every transport serves: the SDK's, with our methods under it, both eras."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import structlog
 from mcp import MCPError
-from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -13,38 +13,44 @@ from mcp.types import (
     INVALID_REQUEST,
     SERVER_INFO_META_KEY,
     CompletionsCapability,
+    DiscoverResult,
     EmptyResult,
     LoggingCapability,
     NotificationParams,
     PromptsCapability,
+    RequestId,
+    RequestParams,
     ResourcesCapability,
     ServerCapabilities,
     SetLevelRequestParams,
     SubscribeRequestParams,
+    SubscriptionFilter,
     SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
     ToolsCapability,
     UnsubscribeRequestParams,
 )
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.gateway.execute import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.header_parameters import HeaderParameters
+from mcp_tools_proxy.mcp_server.clients import SendMessage, session_sender
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
 from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
 from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor
-from mcp_tools_proxy.mcp_server.notify.listen_streams import ListenStreams
+from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN, ListenStreams
 from mcp_tools_proxy.mcp_server.notify.session_subscriptions import (
     SessionState,
     level_of,
     set_level,
 )
-from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest
+from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest, id_of
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.wire.version import VERSION
+
+DISCOVER = "server/discover"
+"""The method that returns what the server is and has."""
 
 DISCOVER_TTL_MS = 3_600_000
 """How long clients may cache ``server/discover``: an hour, as it never changes while we run."""
@@ -83,18 +89,22 @@ class GatewayMcpServer(Server[Any]):
         self._session_state = SessionState(self.list_changes, subscriptions, self._delivery)
         self._methods = Methods(registry, executor)
         self._caller_of = caller_of
-        self._header_parameters = HeaderParameters(registry)
         super().__init__(
             name,
             version=VERSION,
-            get_tool_input_schema=self._header_parameters.schema,
-            cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
-            on_subscriptions_listen=self._listen,
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
         )
         self._stamp = {SERVER_INFO_META_KEY: self.server_info_stamp}
+        self._discovered = DiscoverResult(
+            supported_versions=list(MODERN_PROTOCOL_VERSIONS),
+            capabilities=self.get_capabilities(protocol_version=LATEST_MODERN_VERSION),
+            ttl_ms=DISCOVER_TTL_MS,
+            cache_scope="public",
+        ).model_dump(by_alias=True, mode="json", exclude_none=True)
         self.middleware = [self._handle]  # not the SDK's tracing: telemetry is ours
+        self.add_request_handler(DISCOVER, RequestParams, self._discover)
+        self.add_request_handler(LISTEN, SubscriptionsListenRequestParams, self._listen)
         self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self.add_notification_handler(
             "notifications/initialized", NotificationParams, self._watch_session
@@ -141,20 +151,25 @@ class GatewayMcpServer(Server[Any]):
         """Return whether ``handle`` has ``method``."""
         return method in self._methods
 
-    def has_header_parameters(self, tool: str) -> bool:
-        """Return whether a tool that the current caller may use has header parameters."""
-        return self._header_parameters.schema(tool) is not None
-
     async def handle(self, request: McpRequest) -> Json:
         """Return the result of a request, with the envelope of its era. Raises MCPError."""
-        try:
-            result = await self._methods.handle(request)
-        except MCPError:
-            raise
-        except Exception:
-            log.exception("facade.crashed", method=request.method, trace_id=request.trace_id)
-            raise protocol_error(InternalError(), request.trace_id, modern=request.modern) from None
+        result = await _guarded(request, self._methods.handle(request))
         return self._enveloped(result, request.method) if request.modern else result
+
+    def discover(self) -> Json:
+        """Return the result of ``server/discover``, with its envelope."""
+        return self._enveloped(dict(self._discovered), DISCOVER)
+
+    async def listen(
+        self, request: McpRequest, id_: RequestId, wanted: SubscriptionFilter, send: SendMessage
+    ) -> Json:
+        """Serve ``subscriptions/listen`` until it ends; return its result, with its envelope.
+
+        ``send`` sends the notifications. Raises MCPError.
+        """
+        listening = self.listen_streams.listen(request, id_, wanted, send)
+        result = await _guarded(request, listening)
+        return self._enveloped(result, LISTEN)
 
     def _enveloped(self, result: Json, method: str) -> Json:
         """Add the fields that MCP 2026-07-28 requires. Lists depend on the caller: private, 0 s."""
@@ -168,10 +183,13 @@ class GatewayMcpServer(Server[Any]):
     def _read(self, context: Context) -> McpRequest:
         return McpRequest.read(context, self._caller_of(context), level_of(context))
 
-    async def _listen(
-        self, context: Context, params: SubscriptionsListenRequestParams
-    ) -> SubscriptionsListenResult:
-        return await self.listen_streams.listen(context, self._read(context), params)
+    async def _discover(self, _context: Context, _params: RequestParams | None) -> Json:
+        return self.discover()
+
+    async def _listen(self, context: Context, params: SubscriptionsListenRequestParams) -> Json:
+        id_ = id_of(context)
+        send = session_sender(context.session, id_)
+        return await self.listen(self._read(context), id_, params.notifications, send)
 
     async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         return await self._session_state.subscribe(context, self._read(context), params.uri)
@@ -181,3 +199,14 @@ class GatewayMcpServer(Server[Any]):
 
     async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
         await self._session_state.watch(context, self._caller_of(context))
+
+
+async def _guarded(request: McpRequest, result: Awaitable[Json]) -> Json:
+    """Return the result of a request. Raises MCPError, also for a crash, which is logged."""
+    try:
+        return await result
+    except MCPError:
+        raise
+    except Exception:
+        log.exception("facade.crashed", method=request.method, trace_id=request.trace_id)
+        raise protocol_error(InternalError(), request.trace_id, modern=request.modern) from None

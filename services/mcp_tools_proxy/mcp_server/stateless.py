@@ -1,24 +1,38 @@
-"""Stateless requests of MCP 2026-07-28: each carries all that it needs, so no session is kept.
+"""Requests of MCP 2026-07-28: each carries all that it needs, so no session is kept.
 
-Most requests are stateless, and are answered here on any transport. Any request that is not clearly
-one of our methods is left to the SDK, which has the other methods and every protocol error.
+Over HTTP and by the connector they are all answered here. The SDK's functions check the envelope
+and the parameters of the protocol's own methods, so there is one reading of the specification.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mcp import MCPError
-from mcp.shared.inbound import InboundModernRoute, classify_inbound_request
-from mcp.types import RequestId
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+from mcp.types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    RequestId,
+    SubscriptionFilter,
+)
+from mcp.types.methods import validate_client_request
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, SendMessage
+from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json
-from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
+
+INITIALIZE = "initialize"
+"""The method by which a session of the older eras begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,31 +42,70 @@ class StatelessRequest:
     id: RequestId
     method: str
     params: Mapping[str, Any]
+    version: str
     declared: object
 
 
-def parse_stateless(
-    content: object,
-    has_method: Callable[[str], bool],
-    headers: Mapping[str, str] | None = None,
-) -> StatelessRequest | None:
-    """Parse JSON as a stateless request of a method that ``has_method`` accepts, else return None.
-
-    ``headers`` are the HTTP headers, names in lower case; they have to agree with the body.
-    """
+def request_id_of(content: object) -> RequestId | None:
+    """Return the id of a JSON-RPC request; None if ``content`` is no such request."""
     if not isinstance(content, dict) or isinstance(content.get("id"), bool):
         return None
     match content:
-        case {
-            "jsonrpc": "2.0",
-            "id": int() | str() as id_,
-            "method": str(method),
-            "params": dict(params),
-        } if has_method(method):
-            route = classify_inbound_request(content, headers=headers)
-            if isinstance(route, InboundModernRoute):
-                return StatelessRequest(id_, method, params, route.client_capabilities)
+        case {"jsonrpc": "2.0", "id": int() | str() as id_, "method": str()}:
+            return id_ if isinstance(content.get("params"), dict | None) else None
     return None
+
+
+def is_notification(content: object) -> bool:
+    """Return whether ``content`` is a JSON-RPC notification."""
+    if not isinstance(content, dict) or "id" in content:
+        return False
+    match content:
+        case {"jsonrpc": "2.0", "method": str()}:
+            return isinstance(content.get("params"), dict | None)
+    return False
+
+
+def opens_modern(content: Mapping[str, Any]) -> bool:
+    """Return whether a connection that begins with this request is of the newer era.
+
+    That is so if its ``_meta`` names a version, except for ``initialize``, which that era lacks.
+    """
+    match content:
+        case {"params": {"_meta": dict(meta)}}:
+            return PROTOCOL_VERSION_META_KEY in meta and content["method"] != INITIALIZE
+    return False
+
+
+def initialize_refused(params: Mapping[str, Any] | None) -> MCPError:
+    """Build the error for ``initialize`` on a connection of the newer era."""
+    data: Json = {"supported": list(MODERN_PROTOCOL_VERSIONS)}
+    if isinstance(requested := (params or {}).get("protocolVersion"), str):
+        data["requested"] = requested
+    return MCPError(
+        UNSUPPORTED_PROTOCOL_VERSION,
+        "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
+        data,
+    )
+
+
+def parse_stateless(
+    content: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> StatelessRequest:
+    """Parse a JSON-RPC request, one with a ``request_id_of``. Raises MCPError for its envelope.
+
+    ``headers`` are the HTTP headers, names in lower case; they have to agree with the body.
+    """
+    route = classify_inbound_request(content, headers=headers)
+    if isinstance(route, InboundLadderRejection):
+        raise MCPError(route.code, route.message, route.data)
+    return StatelessRequest(
+        content["id"],
+        content["method"],
+        content["params"],
+        route.protocol_version,
+        route.client_capabilities,
+    )
 
 
 async def handle_stateless(
@@ -63,7 +116,7 @@ async def handle_stateless(
     send: SendMessage | None = None,
     headers: Headers = NO_HEADERS,
 ) -> Json:
-    """Return the JSON-RPC response to a request: errors of ours are in it, none is raised.
+    """Return the JSON-RPC response to a request: errors are in it, none is raised.
 
     ``send`` sends notifications before it; with None they are dropped.
     """
@@ -72,7 +125,46 @@ async def handle_stateless(
         request.method, request.params, caller, client_of, modern=True, headers=headers
     )
     try:
-        return {"jsonrpc": "2.0", "id": request.id, "result": await server.handle(mcp_request)}
+        if server.has_method(request.method):
+            result = await server.handle(mcp_request)
+        else:
+            result = await _handle_protocol_method(server, request, mcp_request, send)
     except MCPError as error:
-        error_object = error.error.model_dump(mode="json", exclude_none=True)
-        return {"jsonrpc": "2.0", "id": request.id, "error": error_object}
+        return error_response(request.id, error)
+    return {"jsonrpc": "2.0", "id": request.id, "result": result}
+
+
+def error_response(id_: RequestId | None, error: MCPError) -> Json:
+    """Build the JSON-RPC response for an error."""
+    error_object = error.error.model_dump(mode="json", exclude_none=True)
+    return {"jsonrpc": "2.0", "id": id_, "error": error_object}
+
+
+async def _handle_protocol_method(
+    server: GatewayMcpServer,
+    request: StatelessRequest,
+    mcp_request: McpRequest,
+    send: SendMessage | None,
+) -> Json:
+    """Return the result of a method of the protocol itself. Raises MCPError."""
+    _check_params(request)
+    if request.method == DISCOVER:
+        return server.discover()
+    if request.method == LISTEN and send is not None:
+        wanted = SubscriptionFilter.model_validate(request.params["notifications"], by_name=False)
+        return await server.listen(mcp_request, request.id, wanted, send)
+    raise _method_not_found(request.method)
+
+
+def _check_params(request: StatelessRequest) -> None:
+    """Raise MCPError for a method that the version lacks, or for parameters of a wrong shape."""
+    try:
+        validate_client_request(request.method, request.version, request.params)
+    except KeyError:
+        raise _method_not_found(request.method) from None
+    except ValidationError:
+        raise MCPError(INVALID_PARAMS, "Invalid request parameters", "") from None
+
+
+def _method_not_found(method: str) -> MCPError:
+    return MCPError(METHOD_NOT_FOUND, "Method not found", method)

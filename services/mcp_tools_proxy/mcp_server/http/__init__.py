@@ -1,5 +1,6 @@
 """MCP over HTTP, as a server: streamable HTTP of all versions, and legacy HTTP+SSE.
 
-``endpoints`` routes a request, ``authentication`` admits it, ``stateless_http`` answers modern
-requests, ``session_manager`` and ``json_responses`` serve the sessions of older eras.
+``endpoints`` passes a request to what serves its era: ``stateless_http`` (with ``post_headers``,
+``header_parameters`` and ``event_stream``) the newer one, ``session_http`` (with
+``session_manager`` and ``json_responses``, over the SDK) the older ones.
 """

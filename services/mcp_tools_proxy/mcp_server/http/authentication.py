@@ -15,7 +15,6 @@ from mcp_tools_proxy.auth.caller_resolver import CALLER
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
-from mcp_tools_proxy.mcp_server.http.stateless_http import MIRRORED
 from mcp_tools_proxy.mcp_server.request import Context
 from mcp_tools_proxy.web.error_status import error_headers, status_of
 from mcp_tools_proxy.wire.identifiers import is_identifier
@@ -39,7 +38,7 @@ FORWARDED_HEADERS = frozenset(
         *(name.encode() for name in TRACE_CONTEXT),
     }
 )
-"""The headers that the SDK gets, besides header parameters: no token is among them."""
+"""The headers that the SDK gets: no token is among them."""
 
 
 def asserted_by_path(scope: Scope) -> AssertedIdentity:
@@ -67,7 +66,7 @@ def authenticated_scope(scope: Scope, caller: Caller) -> Scope:
         "headers": [
             (name, value.strip(b" \t"))
             for name, value in scope["headers"]
-            if name in FORWARDED_HEADERS or name.startswith(MIRRORED)
+            if name in FORWARDED_HEADERS
         ],
     }
 

@@ -11,8 +11,8 @@ from mcp.types import INTERNAL_ERROR, INVALID_REQUEST
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Receive, Scope, Send
 
+from mcp_tools_proxy.mcp_server.http.post_headers import accepts_json
 from mcp_tools_proxy.mcp_server.http.session_manager import HttpSessions, replay_body
-from mcp_tools_proxy.mcp_server.http.stateless_http import accepts_json
 
 BOTH = b"application/json, text/event-stream"
 _DATA = b"data: "

@@ -1,101 +1,142 @@
-"""Stateless requests over HTTP: a POST whose response is one JSON body.
+"""Streamable HTTP of MCP 2026-07-28: each message is one POST, and no session is kept.
 
-This is the fast path of most MCP traffic: it skips the SDK's session manager and models.
+The response is one JSON body if it is the only message, else an event stream: a request's ``_meta``
+decides, as it says whether the client wants progress or log messages.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
-from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
-from pydantic_core import to_json
+from mcp import MCPError
+from mcp.shared.inbound import unsupported_protocol_version_rejection
+from mcp.types import HEADER_MISMATCH, INVALID_REQUEST
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
+from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
+from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
+from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders
+from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
+from mcp_tools_proxy.mcp_server.request import method_of, wants_stream
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.mcp_server.stateless import StatelessRequest, handle_stateless, parse_stateless
+from mcp_tools_proxy.mcp_server.stateless import (
+    StatelessRequest,
+    error_response,
+    handle_stateless,
+    is_notification,
+    parse_stateless,
+    request_id_of,
+)
+from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
+from mcp_tools_proxy.wire.request_json import parse_request
 
-MIRRORED = b"mcp-param-"
-"""Prefix of header parameters, see header_parameters.py."""
-
-_ROUTING = {
-    name.encode(): name
-    for name in ("accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name")
-}
+Handle = Callable[..., Awaitable[Json]]
+"""Returns the response to one request; ``send``, if given, sends notifications before it."""
 
 
-async def answer_stateless_post(
-    server: GatewayMcpServer,
-    caller: Caller,
-    content: object,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-) -> bool:
-    """Answer a POST whose body is ``content`` if that is a stateless request; return whether it
-    was.
+class StatelessHttp:
+    """Answers the POSTs of MCP 2026-07-28."""
 
-    Raises ClientDisconnect.
-    """
-    request = _stateless_post(server, content, scope["headers"])
-    if request is None:
-        return False
-    answering = handle_stateless(server, request, caller, headers=Headers(scope=scope))
-    await _send(await cancel_on_disconnect(receive, answering), send)
-    return True
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        header_parameters: HeaderParameters,
+        streams: OpenStreams,
+        limits: BodyLimits,
+    ) -> None:
+        self._server = server
+        self._header_parameters = header_parameters
+        self._streams = streams
+        self._limits = limits
 
+    async def serve(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        """Serve one HTTP request. Raises ProxyError for its body, ClientDisconnect."""
+        if scope["method"] != "POST":
+            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+            return
+        body = await read_body(receive, self._limits.max_bytes)
+        content = parse_request(body, max_items=self._limits.max_items)
+        headers = PostHeaders.read(scope["headers"])
+        as_events = wants_stream(content) or method_of(content) == LISTEN
+        refusal = _refuse_media_types(headers, as_events=as_events)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        request_id = request_id_of(content)
+        if request_id is None:
+            await _answer_no_request(content, headers, scope, receive, send)
+            return
+        try:
+            request = self._parse(content, headers, caller)
+        except MCPError as error:
+            await send_json(error_response(request_id, error), send)
+            return
+        handle = partial(
+            handle_stateless, self._server, request, caller, headers=Headers(scope=scope)
+        )
+        if request.method == LISTEN:
+            app = partial(_respond_as_events, handle)
+            await self._streams.serve(app, scope, receive, send, check=check, ends_itself=True)
+        elif as_events:
+            await _respond_as_events(handle, scope, receive, send)
+        else:
+            await send_json(await cancel_on_disconnect(receive, handle()), send)
 
-def _stateless_post(
-    server: GatewayMcpServer, content: object, raw: Iterable[tuple[bytes, bytes]]
-) -> StatelessRequest | None:
-    """Parse a POST as a stateless request; None if the SDK has to serve it.
-
-    That includes calls of tools with header parameters, whose headers the SDK checks; which tools
-    have them depends on ``CURRENT_CALLER``.
-    """
-    headers = _routing_headers(raw)
-    if headers is None:
-        return None
-    request = parse_stateless(content, server.has_method, headers)
-    if request is not None and request.method == "tools/call":
-        name = request.params.get("name")
-        if isinstance(name, str) and server.has_header_parameters(name):
-            return None
-    return request
-
-
-async def _send(message: Json, send: Send) -> None:
-    status = (
-        ERROR_CODE_HTTP_STATUS.get(message["error"]["code"], 200) if "error" in message else 200
-    )
-    body = to_json(message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _routing_headers(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
-    """Return the headers that route a stateless request; None if the SDK has to check them.
-
-    That is so for repeated headers, header parameters, and other content types than JSON.
-    """
-    found: dict[str, str] = {}
-    for key, value in raw:
-        name = _ROUTING.get(key)
-        if name is not None:
-            if name in found:
-                return None
-            found[name] = value.strip(b" \t").decode("latin-1")
-        elif key.startswith(MIRRORED):
-            return None
-    is_json = found.get("content-type", "").lower().startswith("application/json")
-    return found if is_json and accepts_json(found.get("accept", "")) else None
+    def _parse(self, content: Any, headers: PostHeaders, caller: Caller) -> StatelessRequest:
+        """Parse a request whose headers agree with its body. Raises MCPError."""
+        if headers.repeated is not None:
+            raise MCPError(HEADER_MISMATCH, f"{headers.repeated} header appears more than once")
+        request = parse_stateless(content, headers.values)
+        self._header_parameters.check(request, caller, headers.parameters)
+        return request
 
 
-@lru_cache(maxsize=256)
-def accepts_json(accept: str) -> bool:
-    """Return whether an ``Accept`` header allows JSON."""
-    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
-    return not kinds.isdisjoint(("*/*", "application/*", "application/json"))
+async def _respond_as_events(handle: Handle, _scope: Scope, receive: Receive, send: Send) -> None:
+    """Send the response to a request, and before it the notifications. Raises ClientDisconnect."""
+    stream = EventStream(send)
+
+    async def respond() -> None:
+        async with stream.pings():
+            response = await handle(send=stream.notify)
+        await stream.complete(response)
+
+    await cancel_on_disconnect(receive, respond())
+
+
+def _refuse_media_types(headers: PostHeaders, *, as_events: bool) -> Response | None:
+    """Return the response to a POST that is no JSON, or that accepts no response of ours."""
+    if not headers.is_json:
+        return Response("Invalid Content-Type header", status_code=400)
+    if not headers.accepts_json or (as_events and not headers.accepts_events):
+        return Response(status_code=406)
+    return None
+
+
+async def _answer_no_request(
+    content: object, headers: PostHeaders, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Answer a POST that is a notification, which has no effect in this era, or no message."""
+    try:
+        _check_notification(content, headers.values.get("mcp-protocol-version", ""))
+    except MCPError as error:
+        await send_json(error_response(None, error), send)
+    else:
+        await Response(status_code=202)(scope, receive, send)
+
+
+def _check_notification(content: object, version: str) -> None:
+    """Raise MCPError unless ``content`` is a notification of a version that is served."""
+    if not is_notification(content):
+        text = "Body must be a single JSON-RPC request or notification object"
+        raise MCPError(INVALID_REQUEST, text)
+    rejection = unsupported_protocol_version_rejection(version)
+    if rejection is not None:
+        raise MCPError(rejection.code, rejection.message, rejection.data)

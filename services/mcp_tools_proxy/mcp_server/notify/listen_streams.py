@@ -1,33 +1,24 @@
 """Serves ``subscriptions/listen``: the newer era's change notifications (MCP 2026-07-28)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 
-from mcp.server.subscriptions import (
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
-from mcp.types import (
-    SubscriptionFilter,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-)
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp.types import RequestId, SubscriptionFilter
 
-from mcp_tools_proxy.domain.caller import Caller, Kind
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.mcp_server.clients import SendMessage
 from mcp_tools_proxy.mcp_server.http.open_streams import tenant_capacity_exceeded
 from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind, ListVersions
-from mcp_tools_proxy.mcp_server.request import Context, McpRequest
-from mcp_tools_proxy.mcp_server.results import protocol_error
+from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.mcp_server.request import McpRequest
+from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 
 LISTEN = "subscriptions/listen"
 """The method that opens a stream of change notifications."""
@@ -36,64 +27,72 @@ MAX_RESOURCES = 100
 """Resource subscriptions of one client; more are left out of the filter that it gets back."""
 
 COALESCE_S = 0.05
-"""Seconds for which repeated events are merged: a server may send a thousand updates at once."""
+"""Seconds for which repeated updates are merged: a server may send a thousand at once."""
 
-MAX_WAITING_EVENTS = 2 * MAX_RESOURCES
-"""Events that a stream buffers for a client that does not read, before the stream is ended. Twice
-MAX_RESOURCES, as all subscribed resources may change at once."""
+MAX_WAITING = 2 * MAX_RESOURCES
+"""Notifications that wait for a client that does not read, before its stream is ended.
+Twice MAX_RESOURCES, as all subscribed resources may change at once."""
 
-_EVENTS: dict[ListKind, ServerEvent] = {
-    ListKind.TOOLS: ToolsListChanged(),
-    ListKind.PROMPTS: PromptsListChanged(),
-    ListKind.RESOURCES: ResourcesListChanged(),
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_RESOURCE_UPDATED = "notifications/resources/updated"
+_FILTER_KEYS: Mapping[ListKind, str] = {
+    ListKind.TOOLS: "toolsListChanged",
+    ListKind.PROMPTS: "promptsListChanged",
+    ListKind.RESOURCES: "resourcesListChanged",
 }
 
 
-class _CallerEventBus:
-    """The event bus that the SDK expects, for one stream: list changes and resource updates.
+class ListenStream:
+    """One open stream; its notifications wait until the client reads them."""
 
-    The SDK's own bus sends every event to all streams; here a caller gets only events of what that
-    caller may see.
-    """
+    def __init__(self, id_: RequestId, send: SendMessage) -> None:
+        self.meta: Json = {SUBSCRIPTION_ID_META_KEY: id_}
+        """``_meta`` of every notification and of the result."""
+        self._send = send
+        self._waiting: deque[tuple[str, Json]] = deque()
+        self._is_closed = False
+        self._changed = asyncio.Event()
 
-    def __init__(
-        self,
-        list_changes: ListChangeMonitor,
-        delivery: Delivery,
-        caller: Caller,
-        versions: ListVersions,
+    async def run(self, honored: Json) -> None:
+        """Acknowledge the ``honored`` filter, then send what is added, until closed."""
+        await self._notify(_ACKNOWLEDGED, {"notifications": honored})
+        while True:
+            while self._waiting:
+                await self._notify(*self._waiting.popleft())
+            if self._is_closed:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def add_list_changes(
+        self, wanted: frozenset[ListKind], changed: frozenset[ListKind]
     ) -> None:
-        self._list_changes = list_changes
-        self._delivery = delivery
-        self._subscriber: Subscriber[ServerEvent] = Subscriber(self._publish_batch)
-        self._caller = caller
-        self._versions = versions
-        self._listener: Callable[[ServerEvent], None] | None = None
+        """Add notifications of the ``changed`` lists that are ``wanted``."""
+        for kind in ListKind:
+            if kind in wanted & changed:
+                self._add(f"notifications/{kind.value}/list_changed", {})
 
-    async def publish(self, event: ServerEvent) -> None:
-        """Send an event to the stream; part of the SDK's interface."""
-        self.send(event)
-
-    def send(self, event: ServerEvent) -> None:
-        """Send an event to the stream, merged with others; dropped until the stream is open."""
-        self._delivery.enqueue(self._subscriber, [event])
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Send events to ``listener`` until the returned function is called."""
-        self._listener = listener
-
-        async def send(changed: frozenset[ListKind]) -> None:
-            for kind in ListKind:
-                if kind in changed:
-                    listener(_EVENTS[kind])
-
-        return self._list_changes.subscribe(self._caller, self._versions, send)
-
-    async def _publish_batch(self, events: frozenset[ServerEvent]) -> None:
-        if self._listener is not None:
-            for event in events:
-                self._listener(event)
+    async def add_updates(self, uris: frozenset[str]) -> None:
+        """Add notifications of updated resources, then wait while further ones are merged."""
+        for uri in uris:
+            self._add(_RESOURCE_UPDATED, {"uri": uri})
         await asyncio.sleep(COALESCE_S)
+
+    def close(self) -> None:
+        """End the stream once the client has read what waits."""
+        self._is_closed = True
+        self._changed.set()
+
+    def _add(self, method: str, params: Json) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            self.close()
+        if not self._is_closed:
+            self._waiting.append((method, params))
+            self._changed.set()
+
+    async def _notify(self, method: str, params: Json) -> None:
+        params = {"_meta": self.meta, **params}
+        await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 class ListenStreams:
@@ -113,33 +112,36 @@ class ListenStreams:
         self._subscriptions = subscriptions
         self._max_streams = max_streams
         self._max_streams_of_tenant = max_streams_of_tenant
-        self._open: dict[ListenHandler, str] = {}
-        """Handlers of the open streams, each with its tenant id."""
+        self._open: dict[ListenStream, str] = {}
+        """The open streams, each with its tenant id."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def listen(
-        self, context: Context, request: McpRequest, params: SubscriptionsListenRequestParams
-    ) -> SubscriptionsListenResult:
-        """Serve one stream until the client leaves or ``close`` ends it. Raises MCPError."""
+        self, request: McpRequest, id_: RequestId, wanted: SubscriptionFilter, send: SendMessage
+    ) -> Json:
+        """Serve one stream until the client leaves or ``close`` ends it; return its result.
+
+        ``send`` sends the client a notification. Raises MCPError.
+        """
+        stream = ListenStream(id_, send)
         try:
             self._check_capacity(request.caller.tenant_id)
-            versions = await self._list_changes.snapshot(request.caller)
+            self._open[stream] = request.caller.tenant_id
+            with ExitStack() as subscribed:
+                honored = await self._subscribe(stream, request, wanted, subscribed)
+                await stream.run(honored)
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=True) from None
-        changes = _CallerEventBus(self._list_changes, self._delivery, request.caller, versions)
-        handler = ListenHandler(
-            changes, max_subscriptions=1, max_buffered_events=MAX_WAITING_EVENTS
-        )
-        self._open[handler] = request.caller.tenant_id
-        try:
-            async with self._subscribed_resources(
-                request, params.notifications, changes
-            ) as honored:
-                return await handler(context, params.model_copy(update={"notifications": honored}))
         finally:
-            del self._open[handler]
+            self._open.pop(stream, None)
+        return {"_meta": stream.meta}
+
+    def close(self) -> None:
+        """End every stream with the result that the protocol has for it."""
+        for stream in tuple(self._open):
+            stream.close()
 
     def _check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if one more stream of this tenant would be too many."""
@@ -151,22 +153,46 @@ class ListenStreams:
         if sum(tenant == tenant_id for tenant in self._open.values()) >= limit:
             raise tenant_capacity_exceeded(limit)
 
-    @asynccontextmanager
-    async def _subscribed_resources(
-        self, request: McpRequest, wanted: SubscriptionFilter, changes: _CallerEventBus
-    ) -> AsyncIterator[SubscriptionFilter]:
-        """Subscribe to the ``wanted`` resources; yield the filter without those that failed."""
-        followed: list[str] = []
-        with ExitStack() as stack:
-            for uri in (wanted.resource_subscriptions or ())[:MAX_RESOURCES]:
-                call = request.to_call(Kind.RESOURCE, uri, {})
-                send = partial(changes.send, ResourceUpdated(uri))
-                with suppress(ProxyError):
-                    stack.callback(await self._subscriptions.subscribe(call, send))
-                    followed.append(uri)
-            yield wanted.model_copy(update={"resource_subscriptions": followed or None})
+    async def _subscribe(
+        self,
+        stream: ListenStream,
+        request: McpRequest,
+        wanted: SubscriptionFilter,
+        subscribed: ExitStack,
+    ) -> Json:
+        """Subscribe a stream to what is ``wanted``; return the filter without what failed.
 
-    def close(self) -> None:
-        """End every stream with the result that the protocol has for it."""
-        for handler in tuple(self._open):
-            handler.close()
+        ``subscribed`` ends the subscriptions. Raises AgentNotFound, AgentRequired.
+        """
+        versions = await self._list_changes.snapshot(request.caller)
+        keys = wanted.model_dump(by_alias=True)
+        kinds = frozenset(kind for kind, key in _FILTER_KEYS.items() if keys[key])
+        uris = await self._subscribe_resources(
+            stream, request, wanted.resource_subscriptions or (), subscribed
+        )
+        subscribed.callback(
+            self._list_changes.subscribe(
+                request.caller, versions, partial(stream.add_list_changes, kinds)
+            )
+        )
+        honored: Json = {_FILTER_KEYS[kind]: True for kind in ListKind if kind in kinds}
+        return honored | ({"resourceSubscriptions": uris} if uris else {})
+
+    async def _subscribe_resources(
+        self,
+        stream: ListenStream,
+        request: McpRequest,
+        wanted: Sequence[str],
+        subscribed: ExitStack,
+    ) -> list[str]:
+        """Subscribe a stream to the updates of resources; return the URIs for which that worked."""
+        subscriber = Subscriber(stream.add_updates)
+        subscribed.callback(subscriber.close)
+        uris = []
+        for uri in wanted[:MAX_RESOURCES]:
+            call = request.to_call(Kind.RESOURCE, uri, {})
+            on_update = partial(self._delivery.enqueue, subscriber, [uri])
+            with suppress(ProxyError):
+                subscribed.callback(await self._subscriptions.subscribe(call, on_update))
+                uris.append(uri)
+        return uris

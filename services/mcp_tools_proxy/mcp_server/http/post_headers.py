@@ -1,0 +1,72 @@
+"""The HTTP headers that a stateless request repeats its routing in, read in one pass."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from starlette.datastructures import Headers
+
+_ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
+_KNOWN = {name.encode(): name for name in ("accept", "content-type", *_ROUTING)}
+_PARAMETER = b"mcp-param-"
+
+
+@dataclass(frozen=True, slots=True)
+class PostHeaders:
+    """The headers of one POST; white space around values is removed, see RFC 9110 §5.5."""
+
+    values: Mapping[str, str]
+    """Routing and media types, by name; of a repeated header the first."""
+    repeated: str | None
+    """The routing header that came twice, None if none did."""
+    parameters: Headers
+    """The ``Mcp-Param-`` headers, see header_parameters.py."""
+
+    @classmethod
+    def read(cls, raw: Iterable[tuple[bytes, bytes]]) -> Self:
+        """Read the headers of an ASGI scope."""
+        values: dict[str, str] = {}
+        repeated: str | None = None
+        parameters: list[tuple[bytes, bytes]] = []
+        for key, value in raw:
+            name = _KNOWN.get(key)
+            if name is None:
+                if key.startswith(_PARAMETER):
+                    parameters.append((key, value.strip(b" \t")))
+            elif name not in values:
+                values[name] = value.strip(b" \t").decode("latin-1")
+            elif repeated is None and name in _ROUTING:
+                repeated = name
+        return cls(values, repeated, Headers(raw=parameters))
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the body is declared to be JSON."""
+        return self.values.get("content-type", "").lower().startswith("application/json")
+
+    @property
+    def accepts_json(self) -> bool:
+        """Whether the response may be JSON."""
+        return accepts_json(self.values.get("accept", ""))
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the response may be an event stream."""
+        return accepts_events(self.values.get("accept", ""))
+
+
+@lru_cache(maxsize=256)
+def accepts_json(accept: str) -> bool:
+    """Return whether an ``Accept`` header allows JSON."""
+    return not _media_types(accept).isdisjoint(("*/*", "application/*", "application/json"))
+
+
+@lru_cache(maxsize=256)
+def accepts_events(accept: str) -> bool:
+    """Return whether an ``Accept`` header allows an event stream."""
+    return not _media_types(accept).isdisjoint(("*/*", "text/*", "text/event-stream"))
+
+
+def _media_types(accept: str) -> frozenset[str]:
+    return frozenset(kind.partition(";")[0].strip().lower() for kind in accept.split(","))

@@ -1,0 +1,135 @@
+"""Streamable HTTP of the older eras: requests belong to sessions, which the SDK serves.
+
+A session has JSON bodies if its first request does not accept ``text/event-stream``, else streams.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.http.authentication import authenticated_scope
+from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
+from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
+from mcp_tools_proxy.mcp_server.http.session_manager import (
+    HttpSessions,
+    InFlightIds,
+    replay_body,
+    send_204_instead_of_200,
+)
+from mcp_tools_proxy.mcp_server.request import method_of
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.policy.session_eviction import select_session_to_evict
+from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.wire.request_json import parse_request
+
+INITIALIZE = "initialize"
+SESSION_HEADER = b"mcp-session-id"
+
+
+class SessionHttp:
+    """Serves the sessions of older eras: at most ``max_sessions``, legacy HTTP+SSE included."""
+
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        streams: OpenStreams,
+        *,
+        limits: BodyLimits,
+        max_sessions: int,
+        idle_s: float,
+    ) -> None:
+        self._streams = streams
+        self._limits = limits
+        self._max_sessions = max_sessions
+        self._with_bodies, self._with_streams = (
+            HttpSessions(
+                server,
+                json_response=json_response,
+                session_idle_timeout=idle_s,
+                max_request_body_size=limits.max_bytes,
+                max_sessions=None,  # both share one limit, see make_space
+            )
+            for json_response in (True, False)
+        )
+        self._ids_in_use = InFlightIds()
+
+    def __len__(self) -> int:
+        """Number of open sessions, legacy HTTP+SSE included."""
+        return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve while open."""
+        async with self._with_bodies.run(), self._with_streams.run():
+            yield
+
+    async def serve(
+        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+    ) -> None:
+        """Serve one HTTP request. Raises ProxyError."""
+        scope = authenticated_scope(scope, caller)
+        headers = dict(reversed(scope["headers"]))  # the first of a repeated one counts
+        sessions = self._sessions_for(headers)
+        match scope["method"]:
+            case "POST":
+                await self._post(sessions, headers, scope, caller, receive, send)
+            case "GET":
+                self._streams.check_capacity(caller.tenant_id)
+                await self._streams.serve(
+                    sessions.handle_request,
+                    scope,
+                    receive,
+                    send,
+                    check=check,
+                    session_of=caller.tenant_id,
+                )
+            case "DELETE":
+                await sessions.handle_request(scope, receive, send_204_instead_of_200(send))
+            case _:
+                refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
+                await refused(scope, receive, send)
+
+    async def make_space(self, caller: Caller) -> None:
+        """End an idle session if one more of ``caller`` would be too many.
+
+        Raises CapacityExceeded if no session may be ended for it.
+        """
+        while len(self) >= self._max_sessions:
+            both = self._with_bodies, self._with_streams
+            idle = [session for manager in both for session in manager.idle]
+            tenants = both[0].tenants + both[1].tenants
+            end = select_session_to_evict(idle, tenants, caller.tenant_id, limit=self._max_sessions)
+            await end()
+
+    async def _post(
+        self,
+        sessions: HttpSessions,
+        headers: Mapping[bytes, bytes],
+        scope: Scope,
+        caller: Caller,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        body = await read_body(receive, self._limits.max_bytes)
+        content = parse_request(body, max_items=self._limits.max_items)
+        session_id = headers.get(SESSION_HEADER)
+        if session_id is None and method_of(content) == INITIALIZE:
+            await self.make_space(caller)
+        async with self._ids_in_use.reserve(session_id, content):
+            await answer_in_session(sessions, scope, replay_body(body, receive), send)
+
+    def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
+        """Return the manager that has a request's session, or will have the new one.
+
+        The SDK fixes JSON bodies or streams for a manager, so there is one of each kind.
+        """
+        session_id = headers.get(SESSION_HEADER)
+        if session_id is not None:
+            known = session_id.decode("latin-1") in self._with_bodies
+            return self._with_bodies if known else self._with_streams
+        accept = headers.get(b"accept", b"*/*")
+        accepts_streams = b"text/event-stream" in accept or b"*/*" in accept
+        return self._with_streams if accepts_streams else self._with_bodies
