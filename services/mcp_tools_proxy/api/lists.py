@@ -14,8 +14,8 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
-from mcp_tools_proxy.registry.tool_lists import etag_of
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 

@@ -1,6 +1,7 @@
 """Lists as MCP shows them: each definition is built once, a list selects those of its viewer.
 
-All lists share the definitions: an agent costs no more memory than its mask and an entity tag.
+All lists share the definitions. An agent costs its visibility mask, and its list while that is one
+of the newest.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
+from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.wire.uris import is_url
 
@@ -38,6 +40,15 @@ class McpList:
     etag: str
 
 
+@dataclass(slots=True)
+class _CachedList:
+    """All that viewers with one mask see, and once it was requested, the list for MCP clients."""
+
+    definitions: Sequence[JsonObject]
+    mcp: McpList | None = None
+    """Without invalid URIs: some clients reject a whole list for one of them."""
+
+
 class McpLists(Generic[ItemT]):
     """The lists of one kind of component; ``key`` is the field by which MCP identifies the kind."""
 
@@ -49,11 +60,7 @@ class McpLists(Generic[ItemT]):
         """By the item's index in the table, and the name under which it is listed."""
         self._digests: dict[int, bytes] = {}
         """By ``id()`` of the definition; safe because ``_definitions`` keeps them all alive."""
-        self._lists: dict[bytes, Sequence[JsonObject]] = {}
-        """By visibility mask, as are the next two."""
-        self._portable_lists: dict[bytes, Sequence[JsonObject]] = {}
-        """Without invalid URIs: some clients reject a whole list for one of them."""
-        self._etags: dict[bytes, str] = {}
+        self._lists = ListCache[_CachedList](MAX_CACHED_LISTS)
 
     def names_for(self, viewer: Viewer) -> Iterable[str]:
         """Return the names of what ``viewer`` may use, in the list's order."""
@@ -61,26 +68,25 @@ class McpLists(Generic[ItemT]):
 
     def definitions_for(self, viewer: Viewer) -> Sequence[JsonObject]:
         """List what ``viewer`` may use."""
-        mask = self._table.visibility_mask(viewer)
-        found = self._lists.get(mask)
-        if found is None:
-            indexes = compress(range(len(mask)), mask)
-            found = tuple(map(self._define, indexes, self.names_for(viewer)))
-            _cache(self._lists, mask, found)
-        return found
+        return self._cached(viewer).definitions
 
     async def list_for(self, viewer: Viewer) -> McpList:
         """List what ``viewer`` may use and every MCP client accepts, with the list's entity tag."""
+        cached = self._cached(viewer)
+        if cached.mcp is None:
+            listed = cached.definitions
+            if self._key == "uri":
+                listed = tuple(it for it in listed if is_url(it.get("uri")))
+            cached.mcp = McpList(listed, await self._etag_of(listed))
+        return cached.mcp
+
+    def _cached(self, viewer: Viewer) -> _CachedList:
         mask = self._table.visibility_mask(viewer)
-        listed = self._portable_lists.get(mask)
-        if listed is None:
-            found = self.definitions_for(viewer)
-            listed = tuple(it for it in found if self._key != "uri" or is_url(it.get("uri")))
-            _cache(self._portable_lists, mask, listed)
-        etag = self._etags.get(mask)
-        if etag is None:
-            self._etags[mask] = etag = await self._etag_of(listed)
-        return McpList(listed, etag)
+        return self._lists.get(mask, lambda: self._build(mask, viewer))
+
+    def _build(self, mask: bytes, viewer: Viewer) -> _CachedList:
+        indexes = compress(range(len(mask)), mask)
+        return _CachedList(tuple(map(self._define, indexes, self.names_for(viewer))))
 
     def _define(self, index: int, name: str) -> JsonObject:
         """Return the definition of an item under a name, built once."""
@@ -101,8 +107,7 @@ class McpLists(Generic[ItemT]):
         if missing:
             digests = await asyncio.to_thread(lambda: [_digest(to_json(it)) for it in missing])
             self._digests.update(zip(map(id, missing), digests, strict=True))
-        whole = _digest(b"".join(self._digests[id(it)] for it in definitions))
-        return f'"{whole.hex()}"'
+        return etag_of(b"".join(self._digests[id(it)] for it in definitions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,15 +171,6 @@ def _shortest_unique_name(table: Table[ItemT]) -> NameFor[ItemT]:
         return qualified_name(spec.server_id or "", spec.bare_name)
 
     return name_for
-
-
-def _cache(
-    lists: dict[bytes, Sequence[JsonObject]], mask: bytes, found: Sequence[JsonObject]
-) -> None:
-    """Add a list to a cache, evicting the oldest one from a full cache."""
-    if len(lists) == MAX_CACHED_LISTS:
-        del lists[next(iter(lists))]
-    lists[mask] = found
 
 
 def _digest(content: bytes) -> bytes:

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from itertools import compress
 
 from pydantic_core import from_json, to_json
@@ -20,6 +19,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     list_warnings,
 )
 from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING_HIDDEN, HiddenItems
+from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.table import Table, Viewer
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of
@@ -44,8 +44,8 @@ class SerializedTools:
         """What the format cannot express of a tool, by index: JSON objects joined by commas."""
         self.etags: dict[bytes, str] = {}
         """The entity tags of whole lists, by visibility mask."""
-        self.latest: tuple[bytes, bytes] | None = None
-        """Mask and body of the last whole list: its client is likely to request it again."""
+        self.bodies = ListCache[bytes](1)
+        """The body of the last whole list: its client is likely to request it again."""
 
     async def serialize(self, mask: bytes) -> None:
         """Serialize the tools that ``mask`` selects and that are not serialized yet.
@@ -106,10 +106,7 @@ class ToolList:
         """The response body of ``GET /internal/mcp/tools``."""
         if self.more_warnings is not None:
             return self._join()
-        latest = self.serialized.latest
-        if latest is None or latest[0] is not self.mask:
-            self.serialized.latest = latest = (self.mask, self._join())
-        return latest[1]
+        return self.serialized.bodies.get(self.mask, self._join)
 
     def _join(self) -> bytes:
         """Join the JSON of the tools with one copy, which is all that it costs."""
@@ -198,11 +195,6 @@ def _serialize_tool(spec: ToolSpec, tool_format: ToolFormat) -> tuple[bytes, byt
     tool = definition_of(spec, tool_format)
     warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
     return to_json(tool.definition), _serialize_warnings(warnings)
-
-
-def etag_of(body: bytes) -> str:
-    """Return a strong entity tag, which depends on the bytes alone (RFC 9110 §8.8.3)."""
-    return f'"{blake2b(body, digest_size=16).hexdigest()}"'
 
 
 def _serialize_warnings(warnings: Iterable[ToolWarning]) -> bytes:

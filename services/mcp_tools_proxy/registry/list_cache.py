@@ -1,0 +1,30 @@
+"""Lists by visibility mask, and their entity tags: viewers that see the same share one list."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+ListT = TypeVar("ListT")
+
+
+class ListCache(Generic[ListT]):
+    """The newest lists of one kind in one form; keys are masks of ``Table.visibility_mask``."""
+
+    def __init__(self, max_lists: int) -> None:
+        self._max_lists = max_lists
+        self._lists: dict[bytes, ListT] = {}
+
+    def get(self, mask: bytes, build: Callable[[], ListT]) -> ListT:
+        """Return the list of a mask. One that is not cached is built, and the oldest evicted."""
+        found = self._lists.get(mask)
+        if found is None:
+            found = build()
+            if len(self._lists) == self._max_lists:
+                del self._lists[next(iter(self._lists))]
+            self._lists[mask] = found
+        return found
+
+
+def etag_of(content: bytes) -> str:
+    """Return a strong entity tag, which depends on the bytes alone (RFC 9110 §8.8.3)."""
+    return f'"{blake2b(content, digest_size=16).hexdigest()}"'
