@@ -37,7 +37,8 @@ async def test_an_address_is_the_same_however_it_is_spelt() -> None:
         server.instead = moved
         entry = {"transport": "streamable-http", "url": server.url.replace("/mcp", "/start")}
         async with dialled(entry) as line:
-            await line.call("echo", BOUND_S, text="x")
+            answer = await line.call("echo", BOUND_S, text="x")
+            assert answer["structuredContent"] == {"text": "x"}
 
 
 async def test_a_redirect_to_another_ipv6_address_is_refused() -> None:

@@ -130,7 +130,7 @@ async def test_three_redirects_in_a_row_are_followed() -> None:
     async with running_raw("http", list_changed=False) as server:
         server.instead = Sent(chain(MAX_REDIRECTS))
         async with dialled(entry_at(server, "/0")) as line:
-            await line.call("echo", text="x")
+            assert (await line.call("echo", text="x"))["structuredContent"] == {"text": "x"}
 
 
 LOOP = {"/0": "/0"}

@@ -51,7 +51,8 @@ def test_too_many_levels_are_refused_at_their_place(tmp_path: Path) -> None:
 
 
 def test_as_many_levels_as_allowed_are_read(tmp_path: Path) -> None:
-    load(tmp_path, '{"mcpServers": {}, "x": ' + "[" * 63 + "]" * 63 + "}")
+    deep = '{"mcpServers": {}, "x": ' + "[" * 63 + "]" * 63 + "}"
+    assert load(tmp_path, deep).servers == {}
 
 
 def test_a_key_given_twice_is_refused_by_name(tmp_path: Path) -> None:

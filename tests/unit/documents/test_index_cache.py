@@ -94,13 +94,55 @@ async def test_the_event_loop_runs_on_while_a_build_takes_long(
         builder.gate.set()
 
 
+class RecordedIndex(SearchIndex):
+    """An index that finds nothing and calls ``on_search`` instead of searching."""
+
+    def __init__(self, on_search: Callable[[], None], *, quick: bool) -> None:
+        self.text_bytes = 0
+        self._on_search = on_search
+        self._is_quick = quick
+
+    def is_quick(self, query: str) -> bool:
+        return self._is_quick
+
+    def search(self, query: str, max_results: int) -> tuple[Hit, ...]:
+        self._on_search()
+        return ()
+
+
+class Searches:
+    """Makes caches whose searches are recorded: their order among other calls, their threads."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.threads: list[int] = []
+        self.caches: list[IndexCache] = []
+
+    def cache(self, *, quick: bool) -> IndexCache:
+        cache = IndexCache(
+            metrics=Metrics(), build=lambda _: RecordedIndex(self._record, quick=quick)
+        )
+        self.caches.append(cache)
+        return cache
+
+    def _record(self) -> None:
+        self.order.append("search")
+        self.threads.append(threading.get_ident())
+
+
+@pytest.fixture
+def searches() -> Iterator[Searches]:
+    made = Searches()
+    yield made
+    for cache in made.caches:
+        cache.close()
+
+
 @pytest.mark.requirement("T-07")
-async def test_quick_searches_take_turns_with_the_other_calls(
-    make_cache: Callable[..., IndexCache], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, document, order = make_cache(), make_document(), list[str]()
+async def test_quick_searches_take_turns_with_the_other_calls(searches: Searches) -> None:
+    document, order = make_document(), searches.order
+    cache = searches.cache(quick=True)
     await cache.get(document)
-    monkeypatch.setattr(SearchIndex, "search", lambda *_: order.append("search"))
 
     async def other_call() -> None:
         for _ in range(9):
@@ -113,18 +155,10 @@ async def test_quick_searches_take_turns_with_the_other_calls(
 
 
 @pytest.mark.requirement("T-07")
-async def test_a_search_that_is_not_quick_runs_in_another_thread(
-    make_cache: Callable[..., IndexCache], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: set[int] = set()
-
-    def search(*_: object) -> tuple[Hit, ...]:
-        threads.add(threading.get_ident())
-        return ()
-
-    monkeypatch.setattr(SearchIndex, "search", search)
-    await make_cache().search(make_document(), "word " * 100, 3)
-    assert threads.isdisjoint({threading.get_ident()})
+@pytest.mark.parametrize("quick", [True, False])
+async def test_only_a_quick_search_runs_on_the_event_loop(searches: Searches, quick: bool) -> None:
+    await searches.cache(quick=quick).search(make_document(), "text", 3)
+    assert [thread == threading.get_ident() for thread in searches.threads] == [quick]
 
 
 async def test_a_cancelled_first_caller_leaves_the_build_to_the_others(

@@ -97,8 +97,30 @@ async def test_a_client_without_a_url_says_so() -> None:
     assert not client.configured
 
 
-async def test_a_client_without_a_url_closes() -> None:
-    await RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics()).aclose()
+async def test_a_client_without_a_url_has_nothing_to_close() -> None:
+    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
+    await client.aclose()
+    with pytest.raises(RetrievalNotConfigured):
+        await ask(client)
+
+
+class ClosingTransport(httpx.MockTransport):
+    """Records that it was closed."""
+
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_a_closed_client_has_closed_its_connections() -> None:
+    transport = ClosingTransport(answer(chunk(1)))
+    client = RetrievalClient(
+        url=URL, token=None, timeout_s=1, metrics=Metrics(), transport=transport
+    )
+    assert not transport.closed
+    await client.aclose()
+    assert transport.closed
 
 
 @pytest.mark.parametrize("handler", [raw(b"nope", 404), answer()], ids=["404", "no chunks"])
@@ -238,9 +260,3 @@ def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
 def test_a_token_that_no_header_can_carry_is_refused_at_the_start(token: str) -> None:
     with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
         RetrievalClient(url=URL, token=token, timeout_s=1, metrics=Metrics())
-
-
-async def test_an_https_client_opens_and_closes() -> None:
-    await RetrievalClient(
-        url="https://retrieval.test/", token=None, timeout_s=1, metrics=Metrics()
-    ).aclose()

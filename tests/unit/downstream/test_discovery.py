@@ -7,6 +7,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.discovery.listing import discover
+from mcp_tools_proxy.json_schema.validator import compile_check
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     METHOD_NOT_FOUND,
@@ -18,7 +19,7 @@ from tests.unit.downstream.fake_server import (
     in_turn,
     tool,
 )
-from tests.unit.downstream.loop_turns import counting_turns
+from tests.unit.downstream.neighbour_task import neighbour_task
 
 MIRRORS_AN_OBJECT = {"type": "object", "properties": {"x": {"type": "object", "x-mcp-header": "X"}}}
 NOT_MIRRORED = (
@@ -54,10 +55,9 @@ def large_tool() -> dict[str, Any]:
     ids=["a long list", "a large schema"],
 )
 async def test_other_tasks_go_on_while_tools_are_looked_at(tools: list[dict[str, Any]]) -> None:
-    async with counting_turns() as turns:
+    async with neighbour_task(steps=80) as neighbour:
         snapshot = await found(FakeServer(*tools))
-
-    assert (len(snapshot.checks), turns.count >= 80) == (len(tools), True)
+        assert (len(snapshot.checks), neighbour.done()) == (len(tools), True)
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ async def test_a_tool_whose_schema_cannot_be_compiled_is_dropped() -> None:
 
 async def test_a_missing_input_schema_takes_any_object() -> None:
     snapshot = await found(FakeServer({"name": "a"}))
-    snapshot.checks["a"]({"anything": 1})
+    assert snapshot.checks["a"] is compile_check({"type": "object"})
 
 
 async def test_of_two_tools_with_one_name_the_first_counts() -> None:

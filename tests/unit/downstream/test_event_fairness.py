@@ -5,7 +5,7 @@ import aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from tests.unit.downstream.loop_turns import counting_turns
+from tests.unit.downstream.neighbour_task import neighbour_task
 
 
 class Flood:
@@ -21,7 +21,6 @@ class Flood:
 
 async def test_other_tasks_go_on_between_the_events_of_a_flood() -> None:
     flood = cast("aiohttp.ClientResponse", Flood())
-    async with counting_turns() as turns:
+    async with neighbour_task(steps=100) as neighbour:
         events = [event async for event in read_events(flood, EventParser(MAX_MESSAGE_BYTES))]
-
-    assert (len(events), turns.count >= 100) == (5000, True)
+        assert (len(events), neighbour.done()) == (5000, True)

@@ -9,7 +9,7 @@ import anyio
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.mcp_client.http.sse import EventStream
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
-from tests.unit.downstream.loop_turns import counting_turns
+from tests.unit.downstream.neighbour_task import neighbour_task
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
 
@@ -49,9 +49,8 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
     wire = DuplexDispatcher(
         Shouting(), server_id="notes", transport=Transport.STDIO, on_list_changed=lambda: None
     )
-    async with counting_turns() as turns, anyio.create_task_group() as tasks:
+    async with neighbour_task(steps=200) as neighbour, anyio.create_task_group() as tasks:
         await tasks.start(wire.run, decline, ignore)
         await wire.wait_lost()
+        assert neighbour.done()
         tasks.cancel_scope.cancel()
-
-    assert turns.count >= 200

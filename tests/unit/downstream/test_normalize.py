@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.downstream.components.normalize import (
     ToolAnswer,
@@ -199,15 +199,17 @@ ODD = st.dictionaries(
 
 @given(raw=JSON | ODD)
 def test_whatever_comes_can_be_shown(raw: object) -> None:
-    to_json(normalised(raw).value)
+    shown = normalised(raw).value
+    assert from_json(to_json(shown)) == shown
 
 
 @given(
     raw=JSON | st.fixed_dictionaries({"messages": JSON}) | st.fixed_dictionaries({"contents": JSON})
 )
 def test_odd_prompts_and_resources_do_no_harm(raw: object) -> None:
-    normalise_prompt_result(raw, max_text_bytes=MAX)
-    normalise_resource_result(raw, max_text_bytes=MAX)
+    for normalise in (normalise_prompt_result, normalise_resource_result):
+        result = normalise(raw, max_text_bytes=MAX)
+        assert result is None or from_json(to_json(result.value)) == result.value
 
 
 @pytest.mark.requirement("F-21")

@@ -1,5 +1,6 @@
 """How much work a schema of a server can make of a check."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -85,10 +86,20 @@ def test_a_schema_of_very_many_parts_is_broken() -> None:
 
 
 @pytest.mark.parametrize(
-    "reference",
-    ["#/$defs/a~1b", "#/$defs/a%7E1b", "#here", "https://x.example/s#/$defs/a~1b", "#/$defs/true"],
+    ("reference", "value", "fits"),
+    [
+        ("#/$defs/a~1b", 1, True),
+        ("#/$defs/a~1b", "x", False),
+        ("#/$defs/a%7E1b", "x", False),
+        ("#here", "x", False),
+        ("https://x.example/s#/$defs/a~1b", "x", False),
+        ("https://x.example/s#/$defs/a~1b", 1, True),
+        ("#/$defs/true", "x", True),
+    ],
 )
-def test_references_within_the_schema_are_followed(reference: str) -> None:
+def test_references_within_the_schema_are_followed(
+    reference: str, value: object, fits: bool
+) -> None:
     check = compile_check(
         {
             "$id": "https://x.example/s",
@@ -98,7 +109,8 @@ def test_references_within_the_schema_are_followed(reference: str) -> None:
         }
     )
 
-    check({"n": 1})
+    with nullcontext() if fits else pytest.raises(InvalidArguments):
+        check({"n": value})
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,24 @@ def refusal(schema: dict[str, Any], arguments: dict[str, Any]) -> InvalidArgumen
     return caught.value
 
 
+def accepts(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
+    try:
+        compile_check(schema)(arguments)
+    except InvalidArguments:
+        return False
+    return True
+
+
 def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def test_fitting_arguments_are_accepted() -> None:
-    compile_check(of(a={"type": "integer"}))({"a": 1, "b": "extra"})
+@pytest.mark.parametrize(
+    ("arguments", "fits"),
+    [({"a": 1, "b": "extra"}, True), ({}, True), ({"a": "1"}, False), ({"a": 1.5}, False)],
+)
+def test_arguments_are_accepted_if_they_fit(arguments: dict[str, Any], fits: bool) -> None:
+    assert accepts(of(a={"type": "integer"}), arguments) is fits
 
 
 def test_a_refusal_names_path_and_rule() -> None:

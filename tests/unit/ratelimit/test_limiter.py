@@ -212,9 +212,10 @@ async def test_without_a_url_budgets_are_counted_in_memory() -> None:
 
 
 async def test_in_memory_there_is_nothing_to_watch_or_close() -> None:
-    limit = build_limiter(budgets(), storage_url=None, metrics=Metrics())
+    limit = build_limiter(budgets(tenant_calls=1), storage_url=None, metrics=Metrics())
     await limit.run()
     await limit.close()
+    assert await passed(limit, [("a", None)] * 2) == 1
 
 
 def test_it_shows_where_it_counts_and_what() -> None:

@@ -1,0 +1,19 @@
+"""A task beside others, which has to get on meanwhile as the calls of other callers do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+@asynccontextmanager
+async def neighbour_task(steps: int) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a task that needs so many turns on the event loop; cancel it at the end."""
+
+    async def run() -> None:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(run())
+        yield task
+        task.cancel()
