@@ -12,6 +12,7 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     LOG_MESSAGE,
     MAX_CLIENT_REQUESTS_PER_CALL,
     MAX_CLIENT_WAIT_S,
+    MAX_NOTIFICATION_BYTES,
     MAX_PENDING_NOTIFICATIONS,
     PROGRESS,
     CallRelay,
@@ -85,6 +86,15 @@ async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
         for number in range(MAX_PENDING_NOTIFICATIONS + 10):
             relay.on_log({**LINE, "data": number}, 10)
     assert [params["data"] for _, params in client.notes] == list(range(MAX_PENDING_NOTIFICATIONS))
+
+
+async def test_a_notification_over_the_limit_is_dropped() -> None:
+    client = FakeClient()
+    async with heard_by(client) as relay:
+        relay.on_log(LINE, MAX_NOTIFICATION_BYTES + 1)
+        relay.on_progress({"progress": 1}, MAX_NOTIFICATION_BYTES + 1)
+        relay.on_log(LINE, MAX_NOTIFICATION_BYTES)
+    assert client.notes == [(LOG_MESSAGE, LINE)]
 
 
 async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Mapping, Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -6,11 +8,19 @@ from mcp_tools_proxy.downstream.pool import plan
 from tests.unit.downstream.observed_session import make_config
 
 IDS = st.sampled_from(["a", "a-b", "b", "c"])
-ENTRIES = st.builds(lambda url, enabled: (url, enabled), st.sampled_from("xyz"), st.booleans())
+CHANGES: Sequence[Mapping[str, object]] = (
+    {"url": "x"},
+    {"url": "y"},
+    {"url": "x", "headers": {"X-Key": "k"}},
+    {"url": "x", "call_timeout_s": 5.0},
+)
+ENTRIES = st.tuples(st.sampled_from(CHANGES), st.booleans())
 
 
-def configs(entries: dict[str, tuple[str, bool]]) -> dict[str, ServerConfig]:
-    return {s: make_config(s, url=url, enabled=on) for s, (url, on) in entries.items()}
+def configs(
+    entries: Mapping[str, tuple[Mapping[str, object], bool]],
+) -> dict[str, ServerConfig]:
+    return {s: make_config(s, enabled=on, **fields) for s, (fields, on) in entries.items()}
 
 
 WANTED = st.dictionaries(IDS, ENTRIES).map(configs)

@@ -192,7 +192,16 @@ async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
     assert len(server.calls()) == 2
 
 
-@pytest.mark.parametrize("annotations", [{}, {"readOnlyHint": False}, {"readOnlyHint": "yes"}])
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {"readOnlyHint": False},
+        {"readOnlyHint": "yes"},
+        {"destructiveHint": True},
+        {"openWorldHint": True},
+    ],
+)
 async def test_any_other_tool_is_not_repeated(annotations: dict[str, Any]) -> None:
     server = FakeServer(tool("add", annotations=annotations))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Call, InputResponses
-from mcp_tools_proxy.domain.client import Client
+from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.suspended_calls import (
+    MAX_SUSPENDED_PER_TENANT,
     STATE_PREFIX,
     SendRequest,
     SuspendedCalls,
@@ -26,8 +27,9 @@ FORM = ("elicitation/create", {"message": "Which name?"})
 TERMS = "the same"
 
 
-def calling() -> Call:
-    return replace(make_call(), client=FakeClient(supports_input_required=True))
+def calling(tenant_id: str = "tenant_1") -> Call:
+    client = FakeClient(supports_input_required=True)
+    return replace(make_call(tenant_id=tenant_id), client=client)
 
 
 class Asking:
@@ -44,8 +46,9 @@ class Asking:
             raise
 
 
-async def sending(suspended: SuspendedCalls, send: SendRequest) -> Any:
-    return await suspended.send(calling(), TERMS, send, ServerMetrics(Metrics(), "notes"))
+async def sending(suspended: SuspendedCalls, send: SendRequest, tenant_id: str = "tenant_1") -> Any:
+    call = calling(tenant_id)
+    return await suspended.send(call, TERMS, send, ServerMetrics(Metrics(), "notes"))
 
 
 async def resuming(suspended: SuspendedCalls, input_responses: InputResponses) -> Any:
@@ -99,6 +102,18 @@ async def test_a_handle_cannot_be_guessed() -> None:
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):
             await resuming(suspended, InputResponses(responses={}, state="x"))
+
+
+async def test_a_tenant_suspends_its_share_of_calls_and_others_theirs() -> None:
+    async with parking() as suspended:
+        for _ in range(MAX_SUSPENDED_PER_TENANT):
+            await sending(suspended, Asking().run)
+        with pytest.raises(ClientRequestFailed, match="too many calls wait"):
+            await sending(suspended, Asking().run)
+        assert "requestState" in await sending(suspended, Asking().run, "tenant_2")
+        await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
+        with pytest.raises(ToolFailed):
+            await resuming(suspended, InputResponses(responses={}))
 
 
 async def test_answers_that_are_none_are_asked_for_again() -> None:

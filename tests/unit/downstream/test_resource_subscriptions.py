@@ -1,0 +1,57 @@
+"""Which listeners an update concerns, and how many resources one tenant may subscribe to."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+
+from mcp_tools_proxy.downstream.resource_subscriptions import (
+    MAX_SUBSCRIBED_BY_TENANT,
+    ResourceSubscriptions,
+)
+
+URIS = ("test://a", "test://ab", "test://a/b", "test://b")
+
+
+@asynccontextmanager
+async def subscribed(*uris: str) -> AsyncIterator[tuple[ResourceSubscriptions, list[str]]]:
+    """Subscribe to each URI; the list gets the URIs whose listeners are called."""
+    subscriptions, called = ResourceSubscriptions(), list[str]()
+    async with asyncio.TaskGroup() as tasks:
+        for uri in uris:
+            tasks.create_task(subscriptions.subscribe(uri, partial(called.append, uri), "tenant_1"))
+        await asyncio.sleep(0)
+        for uri in uris:
+            subscriptions.record_answer(uri)
+    yield subscriptions, called
+
+
+@pytest.mark.parametrize(
+    ("updated", "concerned"),
+    [
+        ("test://a", ["test://a"]),
+        ("test://ab", ["test://ab"]),
+        ("test://a/b", ["test://a", "test://a/b"]),
+        ("test://a/b/c", ["test://a", "test://a/b"]),
+        ("test://", []),
+        (None, [*URIS]),
+    ],
+)
+async def test_an_update_concerns_a_resource_and_those_it_is_a_part_of(
+    updated: str | None, concerned: list[str]
+) -> None:
+    async with subscribed(*URIS) as (subscriptions, called):
+        subscriptions.on_updated(updated)
+    assert called == concerned
+
+
+async def test_a_tenant_has_a_share_of_the_subscriptions() -> None:
+    uris = [f"test://{number}" for number in range(MAX_SUBSCRIBED_BY_TENANT)]
+    async with subscribed(*uris) as (subscriptions, _):
+        assert (
+            subscriptions.has_capacity("test://new", "tenant_1"),
+            subscriptions.has_capacity(uris[0], "tenant_1"),
+            subscriptions.has_capacity("test://new", "tenant_2"),
+        ) == (False, True, True)
