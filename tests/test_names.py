@@ -98,3 +98,15 @@ def test_no_two_classes_of_the_gateway_have_one_name() -> None:
             if isinstance(node, ast.ClassDef) and path.parts[0] == "mcp_tools_proxy":
                 places[node.name].append(f"{path}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_run_is_until_something_ends_it() -> None:
+    """One use is ``call``; a context manager is ``lifespan`` or a noun."""
+    found = [
+        f"{path}:{node.lineno}: {ast.get_docstring(node)}"
+        for path, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.name == "run" and " until " not in str(ast.get_docstring(node))
+    ]
+    assert found == []

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView
 from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
@@ -133,15 +134,11 @@ def _server_row(server: ServerStatus) -> tuple[str, ...]:
 def _offers(counts: Mapping[str, int]) -> str:
     """Return the numbers of a server's items: ``3 tools, 1 prompt``."""
     offered = [
-        _count(counts.get(f"{noun}s", 0), noun.replace("_", " "))
+        counted(counts.get(f"{noun}s", 0), noun.replace("_", " "))
         for noun in ("tool", "prompt", "resource", "resource_template")
         if counts.get(f"{noun}s")
     ]
     return ", ".join(offered) or "nothing"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _preset_row(found: PresetFindings) -> tuple[str, ...]:
@@ -206,5 +203,5 @@ def lines(console: Console, title: str, texts: Iterable[str]) -> None:
 def _verdict(findings: Findings) -> Text:
     if findings.good:
         return Text("All is well.", style="green")
-    found = ", ".join(_count(number, noun) for noun, number in findings.faults.items() if number)
+    found = ", ".join(counted(number, noun) for noun, number in findings.faults.items() if number)
     return Text(f"Something is wrong: {found}.", style="red")

@@ -8,21 +8,13 @@ from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.cli.output import folded, print_table, whole
+from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
 from mcp_tools_proxy.documents.folder_scan import files_of, scan_folder, select_documents
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import quote
-
-
-def identifier(value: str | None) -> str | None:
-    """Check an option that names a tenant or a document. Raises BadParameter."""
-    if value is not None and not is_identifier(value):
-        raise typer.BadParameter("it must be 1-256 characters without control characters")
-    return value
-
 
 Folder = Annotated[
     Path | None,
@@ -144,11 +136,6 @@ def _confirmed(tenant_id: str, doc_ids: list[str]) -> bool:
     what = ", ".join(map(quote, doc_ids))
     number = counted(len(doc_ids), "document")
     return typer.confirm(f"Remove {number} of tenant {quote(tenant_id)}: {what}?", err=True)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return number and noun, in the plural unless the number is 1."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 _COLUMNS = (

@@ -15,7 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mcp_tools_proxy.cli.document_files import Folder, add_folder_commands, counted, identifier
+from mcp_tools_proxy.cli.document_files import Folder, add_folder_commands
+from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.documents.document_file import (
     DocumentExists,
     InvalidDocument,

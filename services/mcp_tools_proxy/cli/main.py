@@ -10,7 +10,8 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.documents import documents_app
-from mcp_tools_proxy.cli.tokens import identifier, tokens_app
+from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.settings import DocumentsPathSettings, Settings, SettingsError, load

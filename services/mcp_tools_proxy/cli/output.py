@@ -1,4 +1,7 @@
-"""Prints a command's rows: as a table on a terminal, else as lines with tabs for programs."""
+"""Prints a command's rows: as a table on a terminal, else as lines with tabs for programs.
+
+Also counts things in words.
+"""
 
 from collections.abc import Sequence
 
@@ -20,6 +23,11 @@ def whole(header: str, *, right: bool = False) -> Column:
 def folded(header: str) -> Column:
     """Create a column whose cells wrap to the next line."""
     return Column(header, overflow="fold")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return number and noun, in the plural unless the number is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def is_terminal() -> bool:

@@ -15,26 +15,13 @@ import typer
 
 from mcp_tools_proxy.auth.token_format import TokenEntry, parse_timestamp, read_lines
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import printable, quote
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
-
-
-def identifier(value: str | None) -> str | None:
-    """Check an option that names a tenant, user or agent. Raises BadParameter (contract §1)."""
-    if value is not None and not is_identifier(value):
-        raise typer.BadParameter("it must be 1-256 characters without control characters")
-    return value
-
-
-def _identifiers(values: list[str] | None) -> list[str] | None:
-    for value in values or ():
-        identifier(value)
-    return values
 
 
 def _text(value: str) -> str:
@@ -57,7 +44,7 @@ _Agents = Annotated[
     list[str] | None,
     typer.Option(
         "--agent",
-        callback=_identifiers,
+        callback=identifiers,
         help="An agent that it is for; may be given several times. By default any, or none.",
     ),
 ]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.mcp_client.http.sse import EventStream
+from mcp_tools_proxy.downstream.mcp_client.http.sse import LegacySseTransport
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
 from tests.unit.downstream.neighbour_task import neighbour_task
 
@@ -31,7 +31,7 @@ class Shouting:
 async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None:
     on_their_way: list[object] = []
     tasks = SimpleNamespace(start_soon=lambda _, post: on_their_way.append(post))
-    stream = EventStream(cast("Any", None), {}, cast("Any", None), cast("Any", tasks))
+    stream = LegacySseTransport(cast("Any", None), {}, cast("Any", None), cast("Any", tasks))
 
     for _ in range(5000):
         await stream.send(b"{}", is_request=False)

@@ -44,7 +44,7 @@ class _Post:
 @asynccontextmanager
 async def open_sse(
     http: aiohttp.ClientSession, config: ServerConfig
-) -> AsyncIterator["EventStream"]:
+) -> AsyncIterator["LegacySseTransport"]:
     """Open the stream, read the address to POST to, and yield the transport.
 
     Raises ConnectionFailure.
@@ -63,7 +63,7 @@ async def open_sse(
         if not is_event_stream(response):
             raise ConnectionFailure("the server has no event stream at this address")
         async with anyio.create_task_group() as tasks:
-            stream = EventStream(http, headers, response, tasks)
+            stream = LegacySseTransport(http, headers, response, tasks)
             await stream.read_endpoint_event(url)
             yield stream
             tasks.cancel_scope.cancel()
@@ -71,7 +71,7 @@ async def open_sse(
         response.close()
 
 
-class EventStream:
+class LegacySseTransport:
     """An open event stream and the address to POST to, as a DuplexTransport."""
 
     def __init__(
@@ -91,7 +91,7 @@ class EventStream:
         self._reason = "the server closed its event stream"
 
     def __repr__(self) -> str:
-        return f"<EventStream to {self._endpoint.url.host}>"
+        return f"<LegacySseTransport to {self._endpoint.url.host}>"
 
     async def read_endpoint_event(self, url: URL) -> None:
         """Read the address to POST to from the first event.

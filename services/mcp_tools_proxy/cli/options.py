@@ -1,0 +1,19 @@
+"""Checks of options that several commands have."""
+
+import typer
+
+from mcp_tools_proxy.wire.identifiers import is_identifier
+
+
+def identifier(value: str | None) -> str | None:
+    """Check a name of a tenant, user, agent or document (contract §1). Raises BadParameter."""
+    if value is not None and not is_identifier(value):
+        raise typer.BadParameter("it must be 1-256 characters without control characters")
+    return value
+
+
+def identifiers(values: list[str] | None) -> list[str] | None:
+    """Check an option that may be repeated, as ``identifier`` does."""
+    for value in values or ():
+        identifier(value)
+    return values
