@@ -10,7 +10,6 @@ SENT = {
     b"accept": b"application/json \t",
     b"authorization": b"Bearer secret",
     b"cookie": b"session=secret",
-    b"mcp-param-region": b"eu",
     b"mcp-session-id": b"abc",
     b"x-api-key": b"secret",
     b"x-tenant-id": b"tenant_1",
@@ -21,7 +20,6 @@ SCOPE: Scope = {"type": "http", "path": "/mcp", "headers": [*SENT.items()]}
 def test_the_sdk_gets_no_secret_of_a_request() -> None:
     assert dict(authenticated_scope(SCOPE, make_caller())["headers"]) == {
         b"accept": b"application/json",
-        b"mcp-param-region": b"eu",
         b"mcp-session-id": b"abc",
     }
 

@@ -8,6 +8,8 @@ import pytest
 
 from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
@@ -42,6 +44,29 @@ async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> 
         if after == "joining":
             holder.replace(TWO)
         assert await told.get() == {ListKind.TOOLS}
+
+
+def seen_by_agents(*tools: str) -> Registry:
+    """Build a registry in which the reader may use no server's tool, the writer any."""
+    agents = {"reader": Visibility(client_ids=frozenset()), "writer": Visibility()}
+    offered = [FakeTool(name=f"s1:{tool}", server_id="s1") for tool in tools]
+    return Registry.build(offered, access=Access(agents=agents))
+
+
+@pytest.mark.parametrize("first", ["reader", "writer"])
+async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
+    holder = RegistryHolder(seen_by_agents("a"))
+    told: dict[str, asyncio.Queue[frozenset[ListKind]]] = {}
+    async with watched(holder) as watching:
+        for agent in (first, *({"reader", "writer"} - {first})):
+            caller = make_caller(agent=agent)
+            told[agent] = asyncio.Queue()
+            watching.subscribe(caller, await watching.snapshot(caller), told[agent].put)
+        holder.replace(seen_by_agents("a", "b"))
+        assert await told["writer"].get() == {ListKind.TOOLS}
+        holder.replace(seen_by_agents("a"))
+        assert await told["writer"].get() == {ListKind.TOOLS}
+        assert told["reader"].empty()
 
 
 class Slow:

@@ -1,0 +1,79 @@
+"""Open streams end with their caller's access, and one tenant does not hold all sessions."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.errors import Forbidden
+from mcp_tools_proxy.mcp_server.http.open_streams import CHECK_S, OpenStreams
+from tests.support.virtual_time import BACKEND
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, Mapping[str, object]]:
+    return BACKEND
+
+
+async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await asyncio.Event().wait()
+
+
+async def nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+class Access:
+    """The check of a stream's caller, until ``is_lost``."""
+
+    is_lost = False
+
+    async def __call__(self) -> None:
+        if self.is_lost:
+            raise Forbidden("the token was revoked")
+
+
+@asynccontextmanager
+async def open_streams(
+    *tenants: str, check: Access | None = None
+) -> AsyncIterator[tuple[OpenStreams, list[Message]]]:
+    """Open a stream for each tenant, of which one may have two."""
+    streams, sent = OpenStreams(max_of_tenant=2), list[Message]()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(streams.run())]
+        for tenant_id in tenants:
+            serving = streams.serve(
+                endless, {}, nothing, send, check=check or Access(), session_of=tenant_id
+            )
+            running.append(tasks.create_task(serving))
+        await asyncio.sleep(0)
+        yield streams, sent
+        for task in running:
+            task.cancel()
+
+
+async def test_a_stream_ends_in_good_order_when_its_caller_loses_access() -> None:
+    check = Access()
+    async with open_streams("tenant_1", check=check) as (streams, sent):
+        await asyncio.sleep(10 * CHECK_S)
+        before = len(streams)
+        check.is_lost = True
+        await asyncio.sleep(CHECK_S + 1)
+        after = len(streams)
+    end = {"type": "http.response.body", "body": b"", "more_body": False}
+    assert (before, after, sent[1:]) == (1, 0, [end])
+
+
+async def test_a_tenant_has_its_share_of_streams_and_others_theirs() -> None:
+    async with open_streams("tenant_1", "tenant_1") as (streams, _):
+        streams.check_capacity("tenant_2")
+        with pytest.raises(CapacityExceeded, match="your tenant has 2 streams open"):
+            streams.check_capacity("tenant_1")
