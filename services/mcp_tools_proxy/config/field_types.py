@@ -15,6 +15,7 @@ from pydantic.config import JsonDict
 from pydantic.fields import ComputedFieldInfo, FieldInfo
 
 from mcp_tools_proxy.config.env_vars import PATTERN, check_variables, fill_in
+from mcp_tools_proxy.wire.strict_json import whole_number
 
 
 def _title(name: str, _: FieldInfo | ComputedFieldInfo) -> str:
@@ -111,11 +112,6 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def _whole(value: object) -> object:
-    """Convert 3.0 to 3, since JSON Schema takes both for an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 NotBlank = Annotated[
     str,
     AfterValidator(_not_blank),
@@ -141,5 +137,5 @@ VariableName = Annotated[
 ServerId = Annotated[str, _matches(ID_PATTERN, f"is no server id: one {ID_RULE}, with no colon")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Whole = Annotated[int, BeforeValidator(_whole)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+Whole = Annotated[int, BeforeValidator(whole_number)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]

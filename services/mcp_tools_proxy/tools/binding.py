@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_ARGUMENTS = 100
 """Most arguments of one call that are validated; no tool has as many."""
@@ -66,7 +66,7 @@ class LocalTool(Generic[ArgumentsT]):
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
         message = join_first(errors, self._problem)
-        names = [str(e["loc"][0])[:128] for e in errors[:MAX_PROBLEMS] if e["loc"]]
+        names = [str(e["loc"][0])[:QUOTE_CHARS] for e in errors[:MAX_PROBLEMS] if e["loc"]]
         return InvalidArguments(message, details={"arguments": list(dict.fromkeys(names))})
 
     def _problem(self, error: ErrorDetails) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_PROBLEMS = 5
 """Problems listed in one message."""
@@ -57,7 +57,7 @@ def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:
     """Return the path of a problem: ``user.tenant_id``, ``calls.0``; ``whole`` for the root."""
     loc = error["loc"]
     parts = loc if isinstance(loc, tuple) else ()
-    return ".".join(str(part)[:128] for part in parts) or whole
+    return ".".join(str(part)[:QUOTE_CHARS] for part in parts) or whole
 
 
 def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:

@@ -39,6 +39,11 @@ def has_long_digits(data: bytes) -> bool:
     return _LONG in data.translate(_SHAPE)
 
 
+def whole_number(value: object) -> object:
+    """Convert 3.0 to 3: JSON has one kind of number, and some programs write floats only."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def without_infinity(value: object) -> object:
     """Return parsed JSON with null in place of each infinity, as JavaScript serializes it."""
     match value:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
+from mcp_tools_proxy.wire.strict_json import may_overflow, whole_number, without_infinity
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1E+999", "1" * 309, "[0.5e310]"])
@@ -24,3 +24,10 @@ def test_infinities_become_null_wherever_they_are() -> None:
         "d": "1e400",
         "e": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "converted"), [(3.0, 3), (3, 3), (3.5, 3.5), (True, True), ("3.0", "3.0")]
+)
+def test_a_float_without_a_fraction_is_an_integer(value: object, converted: object) -> None:
+    assert repr(whole_number(value)) == repr(converted)

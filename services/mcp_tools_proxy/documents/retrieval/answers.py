@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import ChunkNotFound, RetrievalUnavailable
+from mcp_tools_proxy.wire.strict_json import whole_number
 from mcp_tools_proxy.wire.text import quote
 
 
@@ -22,16 +23,11 @@ class WantedWindow:
     trace_id: str
 
 
-def _whole_number(value: object) -> object:
-    """Convert 1.0 to 1: some stores know floats only."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _null_is_empty(value: object) -> object:
     return "" if value is None else value
 
 
-_Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(_whole_number)]
+_Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(whole_number)]
 
 
 class _ChunkBody(BaseModel, strict=True):
