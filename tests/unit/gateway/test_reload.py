@@ -1,6 +1,7 @@
 """The registry follows the files and the servers (P-16, P-21)."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,23 @@ async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path)
     it.pool.offers["alpha"] = late
     await it.rebuild()
     assert (it.tools, it.reloader.missing) == (["alpha:search"], ())
+
+
+async def test_what_servers_offer_does_not_wait_for_a_slow_disk(folder: Path) -> None:
+    disk_is_free = threading.Event()
+
+    def write_slowly(_folder: Path, _preset_id: str) -> None:
+        assert disk_is_free.wait(BOUND_S)
+
+    it = Reloading(folder, write_default=write_slowly)
+    await it.reloader.load()
+    async with asyncio.TaskGroup() as group:
+        switch = group.create_task(it.reloader.switch("play", persist=True))
+        it.pool.offers["alpha"] = make_snapshot(tools=["drop"])
+        await it.rebuild()
+        assert (it.tools, switch.done()) == ([], False)
+        disk_is_free.set()
+    assert it.tools == ["beta:translate"]
 
 
 async def test_a_tool_that_its_server_drops_is_gone_after_a_rebuild(folder: Path) -> None:
