@@ -14,8 +14,8 @@ import structlog
 from mcp_tools_proxy.web_client.tcp_sockets import timeout_sockets
 from mcp_tools_proxy.web_client.websocket_client import (
     CLOSE_S,
-    CLOSE_TIMEOUT,
     SUBPROTOCOL,
+    connect_websocket,
     websocket_client,
 )
 
@@ -159,16 +159,14 @@ async def _dial(
 ) -> aiohttp.ClientWebSocketResponse[bool]:
     try:
         async with asyncio.timeout(DIAL_S):
-            websocket = await http.ws_connect(
+            websocket = await connect_websocket(
+                http,
                 rules.url,
-                protocols=(SUBPROTOCOL,),
-                headers={"Authorization": f"Bearer {token}"},
-                max_msg_size=rules.max_frame_bytes + 1,  # aiohttp refuses this size
-                heartbeat=rules.keepalive_s,
-                autoping=False,  # ``receive`` answers pings
-                timeout=CLOSE_TIMEOUT,
-                ssl=rules.trust or True,
-                decode_text=False,
+                {"Authorization": f"Bearer {token}"},
+                max_msg_size=rules.max_frame_bytes + 1,
+                heartbeat_s=rules.keepalive_s,
+                trust=rules.trust,
+                raw=True,  # ``receive`` answers pings
             )
     except TimeoutError:
         raise LinkFault(FaultKind.UNREACHABLE, f"no answer within {DIAL_S:g} s") from None

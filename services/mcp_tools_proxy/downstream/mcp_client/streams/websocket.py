@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import aiohttp
 import anyio
@@ -10,7 +11,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
 from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from mcp_tools_proxy.web_client.websocket_client import CLOSE_S, CLOSE_TIMEOUT, SUBPROTOCOL
+from mcp_tools_proxy.web_client.websocket_client import CLOSE_S, connect_websocket
 
 _HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
 
@@ -24,13 +25,12 @@ async def open_websocket(
     ``http`` is a ``websocket_client``.
     """
     try:
-        socket = await http.ws_connect(
+        socket = await connect_websocket(
+            http,
             address_of(config),
-            protocols=(SUBPROTOCOL,),
-            headers=headers_of(config),
+            headers_of(config),
             max_msg_size=MAX_MESSAGE_BYTES,
-            heartbeat=_HEARTBEAT_S,
-            timeout=CLOSE_TIMEOUT,
+            heartbeat_s=_HEARTBEAT_S,
         )
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
@@ -47,7 +47,7 @@ class WebSocket:
     A frame over the limit ends the connection: the frames after it cannot be told from its rest.
     """
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
         self._socket = socket
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class WebSocket:
         async for frame in self._socket:
             match frame.type:
                 case aiohttp.WSMsgType.TEXT:
-                    yield frame.data.encode(errors="replace"), False
+                    yield cast("str", frame.data).encode(errors="replace"), False
                 case aiohttp.WSMsgType.BINARY:
                     yield frame.data, False
                 case _:  # an error, after which the socket is closed
