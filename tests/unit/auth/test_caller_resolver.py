@@ -68,8 +68,8 @@ def proving(
 
 
 async def test_without_a_verifier_what_is_said_is_believed() -> None:
-    said = AssertedIdentity(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
-    assert await resolved(OPEN, said, {}) == Caller(
+    asserted = AssertedIdentity(tenant_id="acme", user_id="u", roles=("r",), agent="reader")
+    assert await resolved(OPEN, asserted, {}) == Caller(
         tenant_id="acme", user_id="u", roles=("r",), agent="reader"
     )
 
@@ -151,7 +151,7 @@ async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "said", "agent"),
+    ("agents", "asserted", "agent"),
     [
         (None, None, None),
         (None, "any", "any"),
@@ -161,14 +161,14 @@ async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
     ],
 )
 async def test_the_agent_is_one_that_the_token_is_for(
-    agents: frozenset[str] | None, said: str | None, agent: str | None
+    agents: frozenset[str] | None, asserted: str | None, agent: str | None
 ) -> None:
-    caller = await resolved(proving(agents=agents), AssertedIdentity(agent=said))
+    caller = await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
     assert caller.agent == agent
 
 
 @pytest.mark.parametrize(
-    ("agents", "said"),
+    ("agents", "asserted"),
     [
         (frozenset({"one"}), "two"),
         (frozenset({"one", "two"}), "three"),
@@ -177,10 +177,10 @@ async def test_the_agent_is_one_that_the_token_is_for(
     ],
 )
 async def test_an_agent_that_the_token_is_not_for_is_forbidden(
-    agents: frozenset[str], said: str | None
+    agents: frozenset[str], asserted: str | None
 ) -> None:
     with pytest.raises(Forbidden):
-        await resolved(proving(agents=agents), AssertedIdentity(agent=said))
+        await resolved(proving(agents=agents), AssertedIdentity(agent=asserted))
 
 
 async def test_a_token_for_several_agents_needs_one_to_be_named() -> None:

@@ -8,8 +8,8 @@ from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 
 
 def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
-    authorization, said = read_headers([(b"accept", b"*/*")])
-    assert (authorization, said is NO_ASSERTION) == (None, True)
+    authorization, asserted = read_headers([(b"accept", b"*/*")])
+    assert (authorization, asserted is NO_ASSERTION) == (None, True)
 
 
 def test_each_header_is_one_thing_that_is_said() -> None:
