@@ -140,21 +140,6 @@ class McpRequest:
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 
 
-def method_of(content: object) -> object:
-    """Return the method of a message that was parsed as JSON, None if it has none."""
-    return content.get("method") if isinstance(content, dict) else None
-
-
-def wants_stream(content: object) -> bool:
-    """Return whether a modern request wants progress or log messages, by its ``_meta``.
-
-    These are sent before the result, so its response has to be an event stream, not one JSON body.
-    """
-    params = content.get("params") if isinstance(content, Mapping) else None
-    meta = params.get("_meta") if isinstance(params, Mapping) else None
-    return isinstance(meta, Mapping) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
-
-
 def id_of(context: Context) -> RequestId:
     """Return the id of a request that the SDK serves. Raises MCPError."""
     if context.request_id is None:

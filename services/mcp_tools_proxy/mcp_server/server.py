@@ -1,7 +1,6 @@
 """The MCP server that every transport serves: the SDK's, with our methods under it, both eras."""
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import structlog
@@ -87,7 +86,8 @@ class GatewayMcpServer(Server[Any]):
             max_streams_of_tenant=max_streams_of_tenant,
         )
         self._session_state = SessionState(self.list_changes, subscriptions, self._delivery)
-        self._methods = Methods(registry, executor)
+        self.methods = Methods(registry, executor)
+        """The methods that list and use components, in both eras."""
         self._caller_of = caller_of
         super().__init__(
             name,
@@ -140,20 +140,24 @@ class GatewayMcpServer(Server[Any]):
 
     async def _handle(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Handle our own methods, and leave the others to the SDK."""
-        if ctx.request_id is None or ctx.method not in self._methods:
+        if ctx.request_id is None or ctx.method not in self.methods:
             return await call_next(ctx)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not modern and ctx.session.client_params is None:
             raise MCPError(INVALID_REQUEST, "send initialize first")
-        return await self.handle(self._read(ctx))
-
-    def has_method(self, method: str) -> bool:
-        """Return whether ``handle`` has ``method``."""
-        return method in self._methods
+        request = self._read(ctx)
+        try:
+            return await self.handle(request)
+        except MCPError:
+            raise
+        except Exception:
+            log.exception("facade.crashed", method=request.method, trace_id=request.trace_id)
+            crash = protocol_error(InternalError(), request.trace_id, modern=request.modern)
+            raise crash from None
 
     async def handle(self, request: McpRequest) -> Json:
         """Return the result of a request, with the envelope of its era. Raises MCPError."""
-        result = await _guarded(request, self._methods.handle(request))
+        result = await self.methods.handle(request)
         return self._enveloped(result, request.method) if request.modern else result
 
     def discover(self) -> Json:
@@ -167,8 +171,7 @@ class GatewayMcpServer(Server[Any]):
 
         ``send`` sends the notifications. Raises MCPError.
         """
-        listening = self.listen_streams.listen(request, id_, wanted, send)
-        result = await _guarded(request, listening)
+        result = await self.listen_streams.listen(request, id_, wanted, send)
         return self._enveloped(result, LISTEN)
 
     def _enveloped(self, result: Json, method: str) -> Json:
@@ -199,14 +202,3 @@ class GatewayMcpServer(Server[Any]):
 
     async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
         await self._session_state.watch(context, self._caller_of(context))
-
-
-async def _guarded(request: McpRequest, result: Awaitable[Json]) -> Json:
-    """Return the result of a request. Raises MCPError, also for a crash, which is logged."""
-    try:
-        return await result
-    except MCPError:
-        raise
-    except Exception:
-        log.exception("facade.crashed", method=request.method, trace_id=request.trace_id)
-        raise protocol_error(InternalError(), request.trace_id, modern=request.modern) from None

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import structlog
 from mcp import MCPError
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.types import (
     INVALID_PARAMS,
+    LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -25,14 +27,17 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, SendMessage
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
-from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
 
 INITIALIZE = "initialize"
 """The method by which a session of the older eras begins."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,19 @@ def request_id_of(content: object) -> RequestId | None:
         case {"jsonrpc": "2.0", "id": int() | str() as id_, "method": str()}:
             return id_ if isinstance(content.get("params"), dict | None) else None
     return None
+
+
+def wants_stream(content: object) -> bool:
+    """Return whether messages may come before the result of a request, which its ``_meta`` says.
+
+    Its response has to be an event stream then, not one JSON body.
+    """
+    if not isinstance(content, dict):
+        return False
+    params = content.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    has_wishes = isinstance(meta, dict) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
+    return has_wishes or content.get("method") == LISTEN
 
 
 def is_notification(content: object) -> bool:
@@ -125,12 +143,16 @@ async def handle_stateless(
         request.method, request.params, caller, client_of, modern=True, headers=headers
     )
     try:
-        if server.has_method(request.method):
+        if request.method in server.methods:
             result = await server.handle(mcp_request)
         else:
             result = await _handle_protocol_method(server, request, mcp_request, send)
     except MCPError as error:
         return error_response(request.id, error)
+    except Exception:
+        log.exception("facade.crashed", method=request.method, trace_id=mcp_request.trace_id)
+        crash = protocol_error(InternalError(), mcp_request.trace_id, modern=True)
+        return error_response(request.id, crash)
     return {"jsonrpc": "2.0", "id": request.id, "result": result}
 
 

@@ -7,6 +7,8 @@ from typing import Self
 
 from starlette.datastructures import Headers
 
+from mcp_tools_proxy.mcp_server.request import NO_HEADERS
+
 _ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
 _KNOWN = {name.encode(): name for name in ("accept", "content-type", *_ROUTING)}
 _PARAMETER = b"mcp-param-"
@@ -38,22 +40,7 @@ class PostHeaders:
                 values[name] = value.strip(b" \t").decode("latin-1")
             elif repeated is None and name in _ROUTING:
                 repeated = name
-        return cls(values, repeated, Headers(raw=parameters))
-
-    @property
-    def is_json(self) -> bool:
-        """Whether the body is declared to be JSON."""
-        return self.values.get("content-type", "").lower().startswith("application/json")
-
-    @property
-    def accepts_json(self) -> bool:
-        """Whether the response may be JSON."""
-        return accepts_json(self.values.get("accept", ""))
-
-    @property
-    def accepts_events(self) -> bool:
-        """Whether the response may be an event stream."""
-        return accepts_events(self.values.get("accept", ""))
+        return cls(values, repeated, Headers(raw=parameters) if parameters else NO_HEADERS)
 
 
 @lru_cache(maxsize=256)

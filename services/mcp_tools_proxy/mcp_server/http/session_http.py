@@ -19,13 +19,12 @@ from mcp_tools_proxy.mcp_server.http.session_manager import (
     replay_body,
     send_204_instead_of_200,
 )
-from mcp_tools_proxy.mcp_server.request import method_of
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp_server.stateless import INITIALIZE
 from mcp_tools_proxy.policy.session_eviction import select_session_to_evict
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.wire.request_json import parse_request
 
-INITIALIZE = "initialize"
 SESSION_HEADER = b"mcp-session-id"
 
 
@@ -116,7 +115,8 @@ class SessionHttp:
         body = await read_body(receive, self._limits.max_bytes)
         content = parse_request(body, max_items=self._limits.max_items)
         session_id = headers.get(SESSION_HEADER)
-        if session_id is None and method_of(content) == INITIALIZE:
+        is_initialize = isinstance(content, dict) and content.get("method") == INITIALIZE
+        if session_id is None and is_initialize:
             await self.make_space(caller)
         async with self._ids_in_use.reserve(session_id, content):
             await answer_in_session(sessions, scope, replay_body(body, receive), send)

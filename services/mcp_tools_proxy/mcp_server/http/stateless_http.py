@@ -19,9 +19,8 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
-from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders
+from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
-from mcp_tools_proxy.mcp_server.request import method_of, wants_stream
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
@@ -31,6 +30,7 @@ from mcp_tools_proxy.mcp_server.stateless import (
     is_notification,
     parse_stateless,
     request_id_of,
+    wants_stream,
 )
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
@@ -65,7 +65,7 @@ class StatelessHttp:
         body = await read_body(receive, self._limits.max_bytes)
         content = parse_request(body, max_items=self._limits.max_items)
         headers = PostHeaders.read(scope["headers"])
-        as_events = wants_stream(content) or method_of(content) == LISTEN
+        as_events = wants_stream(content)
         refusal = _refuse_media_types(headers, as_events=as_events)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -113,9 +113,11 @@ async def _respond_as_events(handle: Handle, _scope: Scope, receive: Receive, se
 
 def _refuse_media_types(headers: PostHeaders, *, as_events: bool) -> Response | None:
     """Return the response to a POST that is no JSON, or that accepts no response of ours."""
-    if not headers.is_json:
+    content_type = headers.values.get("content-type", "")
+    accept = headers.values.get("accept", "")
+    if not content_type.lower().startswith("application/json"):
         return Response("Invalid Content-Type header", status_code=400)
-    if not headers.accepts_json or (as_events and not headers.accepts_events):
+    if not accepts_json(accept) or (as_events and not accepts_events(accept)):
         return Response(status_code=406)
     return None
 
