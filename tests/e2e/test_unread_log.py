@@ -63,4 +63,4 @@ def test_a_desktop_client_that_never_reads_stderr_is_served(tmp_path: Path, end:
             program.call(number, "read_doc_metadata", doc_id="doc_1")
             assert "doc_1" in json.dumps(program.answer(number)["result"])
         code = program.close_stdin() if end == "input" else program.stop()
-        assert code in {0, 143, -signal.SIGTERM}
+        assert code == 0
