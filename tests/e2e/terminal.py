@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.bounds import BOUND_S
+from tests.support.program_launch import CLEAN
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -42,7 +43,7 @@ def run_on_terminal(
         process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "mcp_tools_proxy.cli.main", *arguments],
             cwd=folder,
-            env={"PATH": "/usr/bin:/bin", "TERM": "xterm", **(environment or {})},
+            env={**CLEAN, "TERM": "xterm", **(environment or {})},
             stdin=its,
             stdout=its,
             stderr=its,

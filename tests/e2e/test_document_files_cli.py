@@ -113,7 +113,9 @@ def test_remove_takes_several_and_names_what_is_not_there(run: Run, root: Path) 
     assert result.stdout.splitlines() == [
         f"{doc_id}  removed  {document_path(root, 'acme', doc_id)}" for doc_id in ("x", "book")
     ]
-    assert run("list").stdout == "acme\ty\tAnother\t1\t0\nother\tx\tAnother\t1\t0\n"
+    acme, other = "acme\ty\tAnother\t1\t0\n", "other\tx\tAnother\t1\t0\n"
+    assert run("list").stdout == acme + other
+    assert run("list", "--tenant", "acme").stdout == acme
 
 
 def test_a_removed_document_has_no_copy_that_takes_its_place(run: Run, root: Path) -> None:

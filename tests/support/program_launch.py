@@ -16,12 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import mcp_tools_proxy
 from tests.support import fork_server
 from tests.support.bounds import BOUND_S
 from tests.support.fork_server import PROGRAM
 
 ROOT = Path(__file__).parents[2]
-CLEAN = {"PATH": "/usr/bin:/bin"}
+CLEAN = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(mcp_tools_proxy.__file__).parents[1])}
+"""The least environment: programs run the package that the tests import, wherever that is."""
 
 
 class Fork:
