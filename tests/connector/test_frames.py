@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.connector.backend_link import GATEWAY, linked, linked_to_one
+from tests.connector.backend_link import ERAS, GATEWAY, begun, linked, linked_to_one
 from tests.connector.faults import opened
 from tests.support.remote_backend.backend import Backend
 from tests.support.seed_002 import CALL, LIST_REPLY
@@ -165,3 +165,14 @@ async def test_a_request_that_is_no_json_rpc_is_answered_with_an_error(
         await session.send(message)
         answer = await session.receive()
     assert (answer["id"], answer["error"]["code"]) == (9, -32600)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.requirement("W-12")
+@pytest.mark.parametrize("spelt", ["_meta", "meta"])
+async def test_the_caller_s_meta_reaches_the_server(era: str, spelt: str) -> None:
+    own = {"com.example/a": {"b": [1]}, "trace_id": "abc123"}
+    async with linked_to_one("meta") as (_, backend, _):
+        session = await begun(backend, era)
+        seen = (await session.call("s1:meta", **{spelt: own}))["structuredContent"]
+    assert {key: seen.get(key) for key in own} == own

@@ -1,23 +1,54 @@
-"""The SDK's own client over a session of the backend, in both eras."""
+"""The SDK's own client over a session of the backend, in both eras.
+
+What it should come to, over each carrier and message by message, is in ``tests/carriers``.
+"""
 
 import asyncio
-import json
 from typing import Any
 
 import mcp_types as t
 import pytest
 from mcp import MCPDeprecationWarning
 
-from tests.connector.backend_link import ERAS, MODES, begun, linked_to_one, until_running
+from tests.connector.backend_link import ERAS, MODES, linked_to_one
 from tests.support.bounds import BOUND_S
+from tests.support.configuration import Json
 from tests.support.mcp_endpoint import names
-from tests.support.relay_samples import LOG_LINES
-from tests.support.remote_backend.session import LEGACY
+from tests.support.relay_samples import (
+    ANSWERS,
+    FORM,
+    LOG_LINES,
+    SAMPLE,
+    answer_received,
+    requesting_tool,
+)
 
 modes = pytest.mark.parametrize("mode", MODES)
-server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])
 
 URI = "raw://text"
+
+
+class Callbacks:
+    """The callbacks of one client, and the requests that they received."""
+
+    def __init__(self) -> None:
+        self.received: list[str] = []
+
+    async def elicit(self, _context: object, params: t.ElicitRequestParams) -> t.ElicitResult:
+        self.received.append(params.message)
+        return t.ElicitResult(action="accept", content={"name": "Ö"})
+
+    async def sample(
+        self, _context: object, params: t.CreateMessageRequestParams
+    ) -> t.CreateMessageResult:
+        self.received.append(f"at most {params.max_tokens}")
+        text = t.TextContent(text="Ho")
+        return t.CreateMessageResult(role="assistant", content=text, model="m")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the SDK's client is made with."""
+        return {"elicitation_callback": self.elicit, "sampling_callback": self.sample}
 
 
 @pytest.mark.parametrize(("mode", "era"), [*zip(MODES, ERAS, strict=True)])
@@ -52,24 +83,14 @@ async def test_a_client_uses_tools_prompts_and_resources(mode: str) -> None:
 
 
 @modes
-async def test_a_client_is_completed_for(mode: str) -> None:
-    reference = t.PromptReference(name="greet")
-    async with linked_to_one() as (_, backend, _), backend.client(mode) as client:
-        result = await client.complete(reference, {"name": "name", "value": "é"})
-    (told,) = result.completion.values
-    assert json.loads(told)["argument"] == {"name": "name", "value": "é"}
-
-
-@modes
-@server_eras
-async def test_a_client_hears_of_progress(mode: str, server_era: str) -> None:
+async def test_a_client_hears_of_progress(mode: str) -> None:
     heard: list[tuple[float, float | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert message is None
         heard.append((progress, total))
 
-    raw = {"era": server_era, "sse": True}
+    raw = {"sse": True}
     async with (
         linked_to_one("progress", raw=raw) as (_, backend, _),
         backend.client(mode) as client,
@@ -79,8 +100,7 @@ async def test_a_client_hears_of_progress(mode: str, server_era: str) -> None:
 
 
 @modes
-@server_eras
-async def test_a_client_is_told_log_lines_from_its_level_on(mode: str, server_era: str) -> None:
+async def test_a_client_is_told_log_lines_from_its_level_on(mode: str) -> None:
     heard: list[str] = []
 
     async def on_line(line: t.LoggingMessageNotificationParams) -> None:
@@ -90,7 +110,7 @@ async def test_a_client_is_told_log_lines_from_its_level_on(mode: str, server_er
     if mode == "auto":
         options["log_level"] = "warning"
     async with (
-        linked_to_one("say", raw={"era": server_era, "sse": True}) as (_, backend, _),
+        linked_to_one("say", raw={"sse": True}) as (_, backend, _),
         backend.client(mode, **options) as client,
     ):
         if mode == "legacy":
@@ -101,40 +121,7 @@ async def test_a_client_is_told_log_lines_from_its_level_on(mode: str, server_er
 
 
 @modes
-@server_eras
-async def test_a_call_that_a_client_cancels_is_cancelled_at_its_server(
-    mode: str, server_era: str
-) -> None:
-    async with (
-        linked_to_one("hang", raw={"era": server_era}) as (_, backend, server),
-        backend.client(mode) as client,
-        asyncio.TaskGroup() as tasks,
-    ):
-        calling = tasks.create_task(client.call_tool("s1:hang"))
-        await until_running(server)
-        calling.cancel()
-        await until_running(server, 0)
-    assert server.script.cancelled_count == 1
-
-
-async def test_a_session_s_cancelling_ends_no_other_session_s_call() -> None:
-    """Both calls have the same request id."""
-    async with linked_to_one("hang", "sleep") as (_, backend, server), asyncio.TaskGroup() as tasks:
-        one, other = backend.session(), backend.session()
-        hanging = tasks.create_task(one.call("s1:hang"))
-        sleeping = tasks.create_task(other.call("s1:sleep", {"seconds": 0.5}))
-        await until_running(server, 2)
-        await one.notify("notifications/cancelled", {"requestId": 1})
-        assert (await sleeping)["structuredContent"] == {"seconds": 0.5}
-        hanging.cancel()
-        assert server.script.cancelled_count == 1
-
-
-@modes
-@server_eras
-async def test_a_client_is_told_of_updates_of_a_resource_that_it_follows(
-    mode: str, server_era: str
-) -> None:
+async def test_a_client_is_told_of_updates_of_a_resource_that_it_follows(mode: str) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def on_message(message: object) -> None:
@@ -142,7 +129,7 @@ async def test_a_client_is_told_of_updates_of_a_resource_that_it_follows(
             updated.put_nowait(message.params.uri)
 
     async with (
-        linked_to_one("touch", raw={"era": server_era, "sse": True}) as (_, backend, _),
+        linked_to_one("touch", raw={"sse": True}) as (_, backend, _),
         backend.client(mode, message_handler=on_message) as client,
         asyncio.timeout(BOUND_S),
     ):
@@ -158,13 +145,19 @@ async def test_a_client_is_told_of_updates_of_a_resource_that_it_follows(
                 assert getattr(event, "uri", None) == URI
 
 
-async def test_a_session_is_told_of_the_resources_alone_that_it_follows_itself() -> None:
-    uris = [URI, "raw://item/7"]
-    async with linked_to_one("touch", raw={"sse": True}) as (_, backend, _):
-        sessions = [await begun(backend, LEGACY) for _ in uris]
-        for session, uri in zip(sessions, uris, strict=True):
-            await session.result("resources/subscribe", {"uri": uri})
-        for uri in reversed(uris):
-            await backend.session().call("s1:touch", {"uri": uri})
-        told = [(await session.receive())["params"]["uri"] for session in sessions]
-    assert told == uris
+@modes
+@pytest.mark.parametrize("request_", [FORM, SAMPLE], ids=["elicitation", "sampling"])
+async def test_a_client_answers_the_requests_of_its_call_s_server(
+    mode: str, request_: Json
+) -> None:
+    tool, arguments = requesting_tool("modern", request_)
+    mine, others = Callbacks(), Callbacks()
+    async with (
+        linked_to_one(tool, raw={"sse": True}) as (_, backend, _),
+        backend.client(mode, **others.options),
+        backend.client(mode, **mine.options) as client,
+    ):
+        result = await client.call_tool(f"s1:{tool}", arguments)
+    result_ = {"structuredContent": result.structured_content}
+    assert answer_received("modern", result_).items() >= ANSWERS[request_["method"]].items()
+    assert (len(mine.received), others.received) == (1, [])

@@ -41,16 +41,6 @@ async def test_replies_to_one_request_id_go_each_to_its_session() -> None:
 
 
 @pytest.mark.requirement("W-04")
-async def test_a_slow_call_delays_no_other_call_of_its_own_session() -> None:
-    async with linked_to_one("hang", "echo") as (_, backend, server), asyncio.TaskGroup() as tasks:
-        session = backend.session()
-        calling = tasks.create_task(session.call("s1:hang"))
-        await until_running(server)
-        assert (await session.call("s1:echo", {"text": "x"}))["structuredContent"] == {"text": "x"}
-        calling.cancel()
-
-
-@pytest.mark.requirement("W-04")
 async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() -> None:
     seed = random.Random(6)  # noqa: S311 - no secret is made of it
     async with linked_to_one("sleep") as (_, backend, _):
@@ -99,18 +89,3 @@ async def test_a_session_may_be_begun_and_used_without_waiting_for_answers() -> 
         answers = {it["id"]: it for it in [await session.receive() for _ in range(2)]}
     assert answers[1001]["result"]["protocolVersion"] == "2025-11-25"
     assert answers[1002]["result"]["tools"]
-
-
-async def test_what_a_call_says_comes_in_order_and_before_its_result() -> None:
-    count = 100
-    lines = [
-        {"method": "notifications/message", "params": {"level": "error", "data": number}}
-        for number in range(count)
-    ]
-    async with linked_to_one("say", raw={"sse": True, "era": "legacy"}) as (_, backend, _):
-        session = backend.session()
-        await session.initialize()
-        await session.call("s1:say", {"messages": lines})
-        *_, last = said = [it for it in session.messages if it.get("id") != 1]
-    assert [it["params"]["data"] for it in said[:-1]] == list(range(count))
-    assert "result" in last

@@ -116,16 +116,22 @@ async def wire(served: Served, era: str, **declared: Any) -> Wire:
 
 
 async def messages_of(response: httpx.Response) -> AsyncGenerator[Json]:
-    """Give the messages of a stream, or the one of a body. No line ends at U+2028, says SSE."""
+    """Yield the messages of a stream, or the one of a body."""
+    async with aclosing(lines_of(response)) as lines:
+        async for line in lines:
+            if message := _message_in(line):
+                yield message
+
+
+async def lines_of(response: httpx.Response) -> AsyncGenerator[str]:
+    """Yield the lines of a stream as they come. No line ends at U+2028, says SSE."""
     rest = ""
     async with asyncio.timeout(BOUND_S):
         async for text in response.aiter_text():
             *lines, rest = (rest + text).split("\n")
             for line in lines:
-                if message := _message_in(line):
-                    yield message
-    if message := _message_in(rest):
-        yield message
+                yield line.removesuffix("\r")
+    yield rest
 
 
 def _message_in(line: str) -> Json | None:

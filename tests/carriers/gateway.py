@@ -1,0 +1,119 @@
+"""The gateway in front of one raw server, reached over the carrier that a test is run for."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.carriers.clients import (
+    McpClient,
+    over_connector,
+    over_http,
+    over_sse,
+    over_stdio,
+)
+from tests.connector.backend_link import linked
+from tests.support.configuration import Config, Json, make_preset, write_json
+from tests.support.mcp_endpoint import LEGACY, MODERN, serving
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import CONFIG_DIR, eventually
+
+
+class Carrier(NamedTuple):
+    """How messages go between a client and the gateway, and in which era."""
+
+    name: str
+    era: str
+
+
+CARRIERS = [
+    Carrier(name, era) for name in ("http", "sse", "stdio", "connector") for era in (MODERN, LEGACY)
+]
+
+
+def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
+    """Run a test over each of the carriers."""
+    words = {MODERN: "modern", LEGACY: "legacy"}
+    return pytest.mark.parametrize(
+        "carrier",
+        [
+            pytest.param(
+                it,
+                id=f"{it.name}-{words[it.era]}",
+                marks=[pytest.mark.e2e] if it.name == "stdio" else [],
+            )
+            for it in carriers
+        ],
+    )
+
+
+every_carrier = over(CARRIERS)
+modern_carriers = over([it for it in CARRIERS if it.era == MODERN])
+legacy_carriers = over([it for it in CARRIERS if it.era == LEGACY])
+legacy_duplex_carriers = over([it for it in CARRIERS if it.era == LEGACY and it.name != "http"])
+server_eras = pytest.mark.parametrize("server_era", ["modern", "legacy"])
+"""The era of the server behind the gateway."""
+
+
+class Gateway(NamedTuple):
+    """A running gateway, the raw server ``s1`` behind it, and how to connect a client to it."""
+
+    server: RawServer
+    connect: Callable[..., Awaitable[McpClient]]
+
+    def show(self, *tools: str, **more: Any) -> None:
+        """Write another preset: ``tools`` of the server; ``more`` is as in ``make_preset``."""
+        write_json(CONFIG_DIR / "preset_work.json", preset_of(tools, **more))
+
+    async def until_running(self, count: int) -> None:
+        """Wait until so many calls run at the server."""
+        await self._until(lambda: self.server.script.running_count == count)
+
+    async def until_cancelled(self, count: int) -> None:
+        """Wait until the server was asked to cancel so many calls."""
+        await self._until(lambda: self.server.script.cancelled_count == count)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        async def condition() -> bool:
+            return holds()
+
+        await eventually(condition)
+
+
+def preset_of(tools: tuple[str, ...], **more: Any) -> Json:
+    """Build the preset that shows ``whoami`` and ``tools`` of ``s1``."""
+    return make_preset(tools=[("s1", tool) for tool in ("whoami", *tools)], **more)
+
+
+@asynccontextmanager
+async def gateway_over(
+    carrier: Carrier, *tools: str, preset: Mapping[str, Any] | None = None, **raw: Any
+) -> AsyncIterator[Gateway]:
+    """Serve ``tools`` and all prompts and resources of a raw server; ``raw`` are its options.
+
+    ``connect`` takes the capabilities that the client declares.
+    """
+    async with running_raw(**raw) as server, AsyncExitStack() as stack:
+        config = Config(servers={"s1": server.entry}, presets=[preset_of(tools, **(preset or {}))])
+        era = carrier.era
+        if carrier.name == "connector":
+            backend = (await stack.enter_async_context(linked(config=config))).backend
+        elif carrier.name == "stdio":
+            config.write(CONFIG_DIR)
+        else:
+            served = await stack.enter_async_context(serving(config=config))
+
+        async def connect(**capabilities: Any) -> McpClient:
+            if carrier.name == "connector":
+                return await over_connector(backend, era, capabilities)
+            if carrier.name == "http":
+                return await over_http(served, era, capabilities)
+            client = (
+                over_stdio(era, capabilities)
+                if carrier.name == "stdio"
+                else over_sse(served, era, capabilities)
+            )
+            return await stack.enter_async_context(client)
+
+        yield Gateway(server, connect)

@@ -1,0 +1,137 @@
+"""What servers request of a call's client: elicitation and sampling, in the way of each era."""
+
+import asyncio
+from typing import Any
+
+from tests.carriers.clients import McpClient, call_of
+from tests.carriers.gateway import (
+    Carrier,
+    every_carrier,
+    gateway_over,
+    legacy_carriers,
+    legacy_duplex_carriers,
+    modern_carriers,
+    server_eras,
+)
+from tests.support.configuration import Json
+from tests.support.relay_samples import ANSWERS, FORM, SAMPLE, answer_received, requesting_tool
+
+REQUESTS = (FORM, SAMPLE)
+DECLARED: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
+
+
+async def respond(client: McpClient, tool: str, arguments: Json, answer: Json) -> tuple[Json, Json]:
+    """Call, answer the request that comes meanwhile, and return that request and the result."""
+    async with client.exchange("tools/call", call_of(tool, arguments)) as call:
+        request = await anext(call.messages)
+        await client.send({"id": request["id"], "result": answer})
+        response = await anext(call.messages)
+    return request, response["result"]
+
+
+@legacy_carriers
+@server_eras
+async def test_a_legacy_client_receives_the_request_during_its_call_and_no_other_client_does(
+    carrier: Carrier, server_era: str
+) -> None:
+    raw: dict[str, Any] = {"era": server_era, "sse": True}
+    async with gateway_over(carrier, "ask", "input", "echo", **raw) as gateway:
+        client, other = await gateway.connect(**DECLARED), await gateway.connect(**DECLARED)
+        for request in REQUESTS:
+            tool, arguments = requesting_tool(server_era, request)
+            answer = ANSWERS[request["method"]]
+            received, result = await respond(client, tool, arguments, answer)
+            assert {key: received[key] for key in ("method", "params")} == request
+            assert answer_received(server_era, result) == answer
+        (only,) = await other.all_messages("echo", {"text": "x"})
+    assert "result" in only
+
+
+@modern_carriers
+@server_eras
+async def test_a_modern_client_is_answered_that_input_is_required_and_calls_again(
+    carrier: Carrier, server_era: str
+) -> None:
+    raw: dict[str, Any] = {"era": server_era, "sse": True}
+    async with gateway_over(carrier, "ask", "input", **raw) as gateway:
+        client = await gateway.connect(**DECLARED)
+        for request in REQUESTS:
+            tool, arguments = requesting_tool(server_era, request)
+            answer = ANSWERS[request["method"]]
+            required = await client.call(tool, arguments)
+            ((key, received),) = required["inputRequests"].items()
+            state = {it: required[it] for it in ("requestState",) if it in required}
+            result = await client.call(tool, arguments, inputResponses={key: answer}, **state)
+            assert (required["resultType"], received) == ("input_required", request)
+            assert answer_received(server_era, result) == answer
+
+
+@modern_carriers
+async def test_answers_that_no_call_waits_for_are_the_client_s_error(carrier: Carrier) -> None:
+    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+        client = await gateway.connect(**DECLARED)
+        params = call_of("ask", FORM, inputResponses={"q": {}}, requestState="altered")
+        error = (await client.request("tools/call", params))["error"]
+    assert (error["code"], "make the call again" in error["message"]) == (-32602, True)
+
+
+@every_carrier
+async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: Carrier) -> None:
+    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+        client = await gateway.connect()
+        results = [await client.call("ask", request) for request in REQUESTS]
+    codes = [it["structuredContent"]["answers"][0]["error"]["code"] for it in results]
+    assert codes == [-32601, -32601]
+
+
+@every_carrier
+async def test_what_a_client_did_not_declare_fails_the_call_of_a_server_that_requires_it(
+    carrier: Carrier,
+) -> None:
+    async with gateway_over(carrier, "input", era="modern") as gateway:
+        client = await gateway.connect(roots={})
+        for request in REQUESTS:
+            result = await client.call("input", {"questions": {"q": request}})
+            text = result["content"][0]["text"]
+            assert (result["isError"], "asks for more input" in text) == (True, True)
+
+
+@legacy_carriers
+async def test_two_clients_answer_each_the_request_of_their_own_call(carrier: Carrier) -> None:
+    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+        clients = [await gateway.connect(elicitation={}) for _ in range(2)]
+        answers = [{"action": "accept", "content": {"name": f"answer {n}"}} for n in range(2)]
+        results = await asyncio.gather(
+            *(respond(client, "ask", FORM, it) for client, it in zip(clients, answers, strict=True))
+        )
+    received = [result["structuredContent"]["answers"] for _, result in results]
+    assert received == [[{"result": answer}] for answer in answers]
+
+
+@legacy_carriers
+async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier) -> None:
+    """It has the id of the request; only the client that received the request may answer."""
+    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+        client, other = [await gateway.connect(elicitation={}) for _ in range(2)]
+        async with client.exchange("tools/call", call_of("ask", FORM)) as call:
+            request = await anext(call.messages)
+            forged = {"action": "accept", "content": {"name": "forged"}}
+            await other.send({"id": request["id"], "result": forged})
+            await other.result("tools/list")
+            await client.send({"id": request["id"], "result": {"action": "decline"}})
+            response = await anext(call.messages)
+    answers = response["result"]["structuredContent"]["answers"]
+    assert answers == [{"result": {"action": "decline"}}]
+
+
+@legacy_duplex_carriers
+async def test_a_request_is_withdrawn_when_its_call_is_cancelled(carrier: Carrier) -> None:
+    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+        client = await gateway.connect(elicitation={})
+        async with client.exchange("tools/call", call_of("ask", FORM)) as call:
+            request = await anext(call.messages)
+            await call.cancel()
+            withdrawn = await anext(call.messages)
+            await gateway.until_cancelled(1)
+    assert withdrawn["method"] == "notifications/cancelled"
+    assert withdrawn["params"]["requestId"] == request["id"]
