@@ -1,9 +1,8 @@
 """Decides who may switch presets (contract §1, PUT …/presets/active)."""
 
-import hmac
-
 from starlette.datastructures import Headers
 
+from mcp_tools_proxy.auth.admin import AdminToken
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
@@ -13,14 +12,17 @@ TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, no
 
 
 class AdminGate:
-    """Admits operators only: those with an operator's token where callers need tokens.
+    """Admits operators only.
 
-    Elsewhere (``auth_mode`` none) the admin token is required; while none is set, every caller
-    passes if the service listens on a loopback address.
+    Where callers need tokens (``auth_mode`` token or jwt) an operator's token is required. With
+    ``auth_mode`` none it is the admin token; while none is set, every caller passes if the service
+    listens on a loopback address.
     """
 
-    def __init__(self, token: str | None, *, host: str, authenticator: Authenticator) -> None:
-        self._token = None if token is None else token.encode()
+    def __init__(
+        self, token: AdminToken | None, *, host: str, authenticator: Authenticator
+    ) -> None:
+        self._token = token
         self._on_loopback = is_loopback(host)
         self._authenticator = authenticator
 
@@ -46,8 +48,8 @@ class AdminGate:
         else:
             self._check_token(self._token, bearer_token(authorization))
 
-    def _check_token(self, token: bytes, presented: str | None) -> None:
-        if not hmac.compare_digest(token, (presented or "").encode()):
+    def _check_token(self, token: AdminToken, presented: str | None) -> None:
+        if not token.matches(presented or ""):
             raise Unauthenticated(
                 "this needs the admin token; send Authorization: Bearer <admin token>",
                 token_refused=presented is not None,

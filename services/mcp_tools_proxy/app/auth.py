@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.admin import AdminTokenVerifier
+from mcp_tools_proxy.auth.admin import AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import NO_TENANT
@@ -41,11 +41,18 @@ def build_tokens(settings: Settings) -> Tokens | None:
     return None
 
 
+def admin_token_of(settings: Settings) -> AdminToken | None:
+    """Return the admin token, None if none is set."""
+    token = settings.admin_token
+    return None if token is None else AdminToken(token.get_secret_value())
+
+
 def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authenticator:
     """Build the authenticator of all entries; it accepts the admin token as well as ``tokens``."""
-    if tokens is None or settings.admin_token is None:
+    admin_token = admin_token_of(settings)
+    if tokens is None or admin_token is None:
         return Authenticator(tokens)
-    return Authenticator(AdminTokenVerifier(settings.admin_token.get_secret_value(), tokens))
+    return Authenticator(AdminTokenVerifier(admin_token, tokens))
 
 
 def mcp_callers(settings: Settings, authenticator: Authenticator) -> CallerResolver:

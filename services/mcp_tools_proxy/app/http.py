@@ -19,7 +19,7 @@ from mcp_tools_proxy.api.presets import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
 from mcp_tools_proxy.api.status import StatusHandlers
-from mcp_tools_proxy.app.auth import mcp_callers
+from mcp_tools_proxy.app.auth import admin_token_of, mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.app.readiness import build_health
@@ -121,7 +121,6 @@ def _api_routes(
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
-    admin_token = settings.admin_token.get_secret_value() if settings.admin_token else None
     return api_routes(
         RouteBuilder(
             EndpointFactory(refusals, limits=_body_limits(settings)),
@@ -141,7 +140,9 @@ def _api_routes(
         presets=PresetHandlers(
             gateway.reloader,
             authenticator=authenticator,
-            gate=AdminGate(admin_token, host=settings.host, authenticator=authenticator),
+            gate=AdminGate(
+                admin_token_of(settings), host=settings.host, authenticator=authenticator
+            ),
         ),
         status=StatusHandlers(
             authenticator,

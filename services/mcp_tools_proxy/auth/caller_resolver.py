@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class CallerResolver:
-    """Resolves the callers of one entry; the arguments are what the entry requires of them.
+    """Resolves the callers of one entry; its parameters are the rules of that entry.
 
     ``default_tenant_id`` is the tenant of a caller that names none, where callers need no token.
     With ``admits_operators`` an operator's token, which belongs to no tenant, stands for a caller
@@ -41,9 +41,9 @@ class CallerResolver:
         """Return the caller of an HTTP request, and keep it in ``scope`` under CALLER.
 
         ``asserted`` is what the body, query or path asserts besides the headers. Raises
-        InvalidRequest for a malformed header; Unauthenticated; Forbidden if the two differ or the
-        token does not allow what they assert; AgentRequired if the token is for several agents and
-        none is named.
+        InvalidRequest for a malformed header; Unauthenticated; Forbidden if headers and
+        ``asserted`` differ, or the token does not allow what they say; AgentRequired if the token
+        is for several agents and none is named.
         """
         caller = scope[CALLER] = await self._identify(scope, asserted)
         if caller.tenant_id == NO_TENANT and not self._may_be_tenantless:

@@ -214,7 +214,7 @@ class ConfigFolder:
         if configuration is not None and before.configuration is not None:
             configuration = configuration.with_last_good(before.configuration)
         chosen = self._pinned or self._chosen(before, configuration)
-        found = replace(
+        loaded = replace(
             before,
             configuration=configuration,
             config_problems=config_problems,
@@ -223,7 +223,7 @@ class ConfigFolder:
                 self.path, before.agent_policies, configuration, self._naming
             ),
         )
-        return found if chosen is None else self._with_chosen(found, chosen)
+        return loaded if chosen is None else self._with_chosen(loaded, chosen)
 
     def _chosen(self, before: ActiveConfig, configuration: Configuration | None) -> str | None:
         if configuration is None:
@@ -237,20 +237,20 @@ class ConfigFolder:
             return _only_preset(self.listing())
         return before.chosen
 
-    def _with_chosen(self, before: ActiveConfig, chosen: str) -> ActiveConfig:
+    def _with_chosen(self, current: ActiveConfig, chosen: str) -> ActiveConfig:
         try:
             loaded = self.load_preset(chosen)
         except (PresetMissing, InvalidConfig) as error:
-            active = before.preset.preset_id
+            active = current.preset.preset_id
             return replace(
-                before,
-                preset=self._reload(before.preset),
+                current,
+                preset=self._reload(current.preset),
                 preset_problems=inactive_preset_problems(
                     chosen, error, LAST_GOOD if active == chosen else quote(active)
                 ),
             )
         return replace(
-            before, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
+            current, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
         )
 
     def _reload(self, preset: Preset) -> Preset:

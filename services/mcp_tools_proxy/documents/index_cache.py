@@ -16,7 +16,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 CACHE_BYTES = 128 * 1024 * 1024
 """Text covered by all cached indexes together, in bytes of UTF-8."""
 
-LANES = (200_000, 5_000_000, math.inf)
+BUILDER_MAX_CHARS = (200_000, 5_000_000, math.inf)
 """Largest document, in characters of text, for each of the building threads. A small one does not
 wait behind a large one, which may be another tenant's."""
 
@@ -28,21 +28,24 @@ _Key = tuple[str, str]
 
 @dataclass(slots=True, eq=False)
 class _CachedIndex:
-    """The index of this very ``document``; ``bytes`` is 0 until ``build`` is done."""
+    """The index of this very ``document``; ``size_bytes`` is 0 until ``build`` is done."""
 
     document: Document
     build: asyncio.Future[SearchIndex]
-    bytes: int = 0
+    size_bytes: int = 0
 
 
 class IndexCache:
     """Builds each index once and caches the most recently used ones; for one event loop.
 
-    Builds run in a thread for each of LANES, one at a time in each; ``close`` does not end builds
-    that have begun. Quick searches run on the event loop, one in each of its iterations: a thread
-    costs 0.07 to 0.2 ms more CPU, and with 16 callers searching other calls wait no longer (p50
-    1.1 ms either way; 29 ms with several searches in an iteration). Slower searches run one at a
-    time in another thread: they hold the GIL, so more threads would only take it from the loop.
+    Builds run in a thread for each of BUILDER_MAX_CHARS, one at a time in each; ``close`` does not
+    end builds that have begun. Quick searches run on the event loop, one in each of its iterations;
+    slower ones run one at a time in a thread: they hold the GIL, so more threads would only take it
+    from the loop.
+
+    Measured: a thread costs 0.07 to 0.2 ms more CPU for each search. With 16 callers searching on
+    the loop, other calls have a p50 of 1.1 ms, as with a thread; with several searches in an
+    iteration it was 29 ms.
 
     All mutable state: ``_entries``, least recently used first; ``_bytes``, the size of the finished
     ones; ``_turn`` and ``_searched``, by which quick searches take turns (``_searched``: one has
@@ -60,7 +63,7 @@ class IndexCache:
         self._max_bytes = max_bytes
         self._build = build
         self._builders = tuple(
-            ThreadPoolExecutor(max_workers=1, thread_name_prefix="index") for _ in LANES
+            ThreadPoolExecutor(max_workers=1, thread_name_prefix="index") for _ in BUILDER_MAX_CHARS
         )
         self._searcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
@@ -124,7 +127,7 @@ class IndexCache:
         """Remove the document's index, if there is one; searches that use it may finish."""
         entry = self._entries.pop((tenant_id, doc_id), None)
         if entry is not None:
-            self._bytes -= entry.bytes
+            self._bytes -= entry.size_bytes
 
     def close(self) -> None:
         """Refuse further calls and cancel builds not begun; both get ShuttingDown."""
@@ -141,7 +144,9 @@ class IndexCache:
         self.drop(*key)
         loop = asyncio.get_running_loop()
         size = sum(map(len, document.pages))
-        builder = self._builders[next(n for n, most in enumerate(LANES) if size <= most)]
+        builder = self._builders[
+            next(n for n, most in enumerate(BUILDER_MAX_CHARS) if size <= most)
+        ]
         entry = _CachedIndex(document, loop.run_in_executor(builder, self._build, document))
         entry.build.add_done_callback(partial(self._finish, key, entry))
         self._entries[key] = entry
@@ -156,16 +161,18 @@ class IndexCache:
         if failed:
             del self._entries[key]
             return
-        entry.bytes = build.result().text_bytes + INDEX_BYTES
-        self._bytes += entry.bytes
+        entry.size_bytes = build.result().text_bytes + INDEX_BYTES
+        self._bytes += entry.size_bytes
         self._evict()
 
     def _evict(self) -> None:
         """Drop the least recently used indexes until the rest fits; the last one used stays."""
-        for key in list(self._entries)[:-1] if self._bytes > self._max_bytes else ():
+        if self._bytes <= self._max_bytes:
+            return
+        for key in list(self._entries)[:-1]:
             if self._bytes <= self._max_bytes:
                 return
-            if self._entries[key].bytes:
+            if self._entries[key].size_bytes:
                 self.drop(*key)
 
 

@@ -126,21 +126,21 @@ class Session:
                 self.connection_state.unavailable_until(self.clock())
 
     async def _stay_connected(self, own: OwnInTask) -> None:
-        failed_attempts = 0
+        unproven_attempts = 0
         while True:
             self.connection_state.connecting()
             failure: ConnectionFailure | None = None
             try:
                 proven = await self._run_connection(own)
-                failed_attempts = 0 if proven else failed_attempts
-            except ConnectionFailure as fault:
-                failure = fault
-            pause_s = RECONNECT.pause_s(failed_attempts, self._jitter)
+                unproven_attempts = 0 if proven else unproven_attempts
+            except ConnectionFailure as error:
+                failure = error
+            pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
             if failure is not None:
                 self._connect_failed(failure, pause_s)
-            elif failed_attempts:
+            elif unproven_attempts:
                 self.connection_state.unavailable_until(self.clock() + pause_s)
-            failed_attempts += 1
+            unproven_attempts += 1
             await asyncio.sleep(pause_s)
 
     async def _run_connection(self, own: OwnInTask) -> bool:

@@ -72,8 +72,8 @@ class Executor:
 
         Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
         charged nothing. After admission one call is charged, whatever happens, and the result's
-        tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND are raised between the
-        tenant's budgets and the document's, and charge the tenant alone.
+        tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's
+        budgets, but not the document's: see ``_admit``.
         """
         return await self._execute(call, Registry.resolve)
 
@@ -95,16 +95,16 @@ class Executor:
             nonlocal component, call
             found, call = await self._first_attempts.wait(call, find)
             component = found
-            return await self._call(found, call)
+            return await self._check_and_call(found, call)
 
         try:
             self._lifecycle.check_serving()
             component = self._first_attempts.find_now(call, find)
-            work = wait_and_call() if component is None else self._call(component, call)
+            work = wait_and_call() if component is None else self._check_and_call(component, call)
             outcome = await self._lifecycle.track(work)
         except ShuttingDown as error:
-            is_final = component is not None and not component.spec.idempotent
-            outcome = Failed(error=error.after_sending() if is_final else error)
+            may_have_run = component is not None and not component.spec.idempotent
+            outcome = Failed(error=error.after_sending() if may_have_run else error)
         except ProxyError as error:
             outcome = Failed(error=error)
         except Exception:
@@ -122,13 +122,13 @@ class Executor:
             )
         return outcome
 
-    async def _call(self, component: Component, call: Call) -> Ok:
+    async def _check_and_call(self, component: Component, call: Call) -> Ok:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
-            await self._check_blocklist(spec, call.arguments)  # not the name: a URI is no argument
+            await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
         admission = await self._admit(component, parsed, call)
         result = await component.call(parsed, call)
         result_json = to_json(result.value)
@@ -146,10 +146,11 @@ class Executor:
         """Charge the call to its budgets. Raises RateLimitExceeded, AccessDenied, DocumentNotFound.
 
         A call for a document that does not exist for this caller is charged to the tenant alone,
-        and refused only after the tenant's budgets admit it. So polling for an import does not
-        drain the document's budget, and no response depends on the budget of a document that the
-        caller may not read. The document is checked before any budget because that costs one
-        dictionary look-up, and then all budgets are read and charged in one round trip.
+        and refused only after the tenant's budgets admit it: the error is found first, and raised
+        last. So polling for an import does not drain the document's budget, and no response depends
+        on the budget of a document that the caller may not read. The document is checked before any
+        budget because that costs one dictionary look-up, and then all budgets are read and charged
+        in one round trip.
         """
         tenant_id, scope = call.caller.tenant_id, _scope(component.spec, call)
         if scope is not None:

@@ -87,7 +87,7 @@ class Visibility:
             preset=scope,
         )
 
-    def may_allow(self, server_id: str, kind: Kind) -> bool:
+    def may_allow(self, kind: Kind, server_id: str) -> bool:
         """Return whether any item of this kind and server could be allowed."""
         if self.client_ids is not None and server_id not in self.client_ids:
             return False

@@ -124,7 +124,7 @@ class SharedStore:
         """Open the connections, or mark the store down; waits two seconds at most.
 
         A cold connection takes twice the round trips of a call. With a slow store that exceeded a
-        call's wait: the call was counted in this process, and 11 of 10 calls passed.
+        call's wait: that call was counted in this process, so 11 calls passed a limit of 10.
         """
         if await self._answers():
             await self._open_connections()
@@ -152,9 +152,8 @@ class SharedStore:
         try:
             async with io_timeout(PROBE_TIMEOUT_S):
                 await self._counting.storage.incr(PROBE_KEY, 1)
-                await self._counting.storage.get_many(
-                    [PROBE_KEY]
-                )  # this and the next load Lua scripts
+                # these two load their Lua scripts, which would make a first call slower
+                await self._counting.storage.get_many([PROBE_KEY])
                 await self._counting.storage.seconds_left([PROBE_KEY], 1)
         except _FAILURES as error:
             if self.up:

@@ -41,7 +41,7 @@ class PendingOffers:
         """Return whether a list for ``viewer`` may have an item of this server."""
         names = self.scope.named(kind)
         if names is None:
-            return server_id in self.scope.servers and viewer.visibility.may_allow(server_id, kind)
+            return server_id in self.scope.servers and viewer.visibility.may_allow(kind, server_id)
         return any(
             self._allows(server_id, kind, name, viewer)
             for owner, name in names

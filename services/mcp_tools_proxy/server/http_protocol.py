@@ -66,16 +66,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._arrival = ArrivalTimer(self.loop, self.arrival_timeout_s, self._end_late)
+        self._arrival = ArrivalTimer(self.loop, self.arrival_timeout_s, self._on_arrival_timeout)
         self._running: RequestResponseCycle | None = None
         """The request that is being served, while ``cycle`` is the last one that was read."""
-        self._rest = b""
+        self._unparsed = b""
         """Bytes that were read and are not parsed yet."""
-        self._ended = False
+        self._ignores_input = False
         """Whether further bytes of this connection are ignored."""
         self._data = self._tail = b""
         """The bytes that are being parsed, and the last three bytes before them."""
-        self._at = 0
+        self._offset = 0
         """Offset in ``_data`` up to which parsing is known to have come."""
         self._block_bytes = 0
         """Bytes of an unfinished head, chunk size line or trailers that came before ``_data``."""
@@ -85,14 +85,14 @@ class BoundedProtocol(HttpToolsProtocol):
         """Start to wait for the first request."""
         super().connection_made(transport)
         self.flow: PausableFlow = PausableFlow(
-            transport, on_disconnect=self._end_at_once, poll_s=self.poll_s
+            transport, on_disconnect=self._close_after_flush, poll_s=self.poll_s
         )
         self._unread = UnreadWatch(transport, self.stall_timeout_s)
         self._arrival.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and tell the running request that its client has disconnected."""
-        self._rest = b""
+        self._unparsed = b""
         self._arrival.close()
         self._unread.stop()
         self.flow.stop_polling()
@@ -103,19 +103,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes, at most READ_BYTES in one go."""
-        if self._ended:
+        if self._ignores_input:
             return
         if self.timeout_keep_alive_task is not None:
             self._arrival.start()  # line ends alone begin no message, and would never time out
             self._unset_keepalive_if_required()
         if len(data) > READ_BYTES:
-            data, self._rest = data[:READ_BYTES], data[READ_BYTES:]
+            data, self._unparsed = data[:READ_BYTES], data[READ_BYTES:]
             self.flow.hold()
-            self.loop.call_soon(self._parse_rest)
+            self.loop.call_soon(self._parse_next)
         self._parse(data)
 
     def _parse(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self._offset = data, 0
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -124,30 +124,30 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(error.__context__)
         else:
             if self._in_message:
-                self._keep_place()
+                self._count_unfinished_block()
         self._data = b""
 
     def _ignore_upgrade(self, end: int) -> None:
         """Parse the bytes behind ``end``, the end of a head, as HTTP: see upgrade_header.py."""
         data, self._data = self._data, self._data[:end]
-        self._keep_place()
+        self._count_unfinished_block()
         self.parser, head = parser_behind_head(self, self.scope["headers"], self.parser)
         self.parser.feed_data(head)
         if len(data) > end:
             self._parse(data[end:])
 
-    def _parse_rest(self) -> None:
-        if self._ended or self.transport.is_closing():
+    def _parse_next(self) -> None:
+        if self._ignores_input or self.transport.is_closing():
             return
-        data, self._rest = self._rest, b""
+        data, self._unparsed = self._unparsed, b""
         if len(data) <= READ_BYTES:
             self.flow.release()
         self.data_received(data)
 
-    def _keep_place(self) -> None:
+    def _count_unfinished_block(self) -> None:
         """Count the bytes so far of an unfinished head, chunk size line or trailers."""
         data = self._data
-        self._block_bytes += len(data) - self._at
+        self._block_bytes += len(data) - self._offset
         self._tail = data[-3:] if len(data) >= 3 else (self._tail + data)[-3:]
         if self._block_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._refuse(_Refused(_TOO_LARGE))
@@ -158,17 +158,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PENDING_REQUESTS - 1:
             raise _Refused(_TOO_MANY)
         self._in_message, self._block_bytes = True, 0
-        while self._data[self._at] < _SPACE:  # blank lines, which a parser skips before a request
-            self._at += 1
+        while (
+            self._data[self._offset] < _SPACE
+        ):  # blank lines, which a parser skips before a request
+            self._offset += 1
         super().on_message_begin()
         self._arrival.start()
 
     def on_headers_complete(self) -> None:
         """Handle a complete head. Raises _Refused for one that is too large."""
         if self._block_bytes:
-            self._end_block(self._end_of_lines())
+            self._finish_block(self._end_of_lines())
         else:
-            self._end_block(self._data.index(_BLANK_LINE, self._at) + len(_BLANK_LINE))
+            self._finish_block(self._data.index(_BLANK_LINE, self._offset) + len(_BLANK_LINE))
         if len(self.headers) > MAX_HEADERS:
             raise _Refused(_TOO_LARGE)
         super().on_headers_complete()
@@ -177,21 +179,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Handle a piece of a body."""
-        self._at += len(body)
+        self._offset += len(body)
         self._in_chunk = True
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
         """Handle a chunk's size line. Raises _Refused for one that is too large."""
-        self._end_block(self._end_of_line())
+        self._finish_block(self._end_of_line())
         self._in_chunk = False
 
     def on_chunk_complete(self) -> None:
         """Handle the end of a chunk; of the last one, which is empty, the trailers."""
         if self._in_chunk:
-            self._end_block(self._end_of_line())
+            self._finish_block(self._end_of_line())
         else:
-            self._end_block(self._end_of_lines(line_before=True))
+            self._finish_block(self._end_of_lines(line_before=True))
 
     def on_message_complete(self) -> None:
         """Handle the end of a request, unless the parser stops before its body: _ignore_upgrade."""
@@ -226,7 +228,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _end_of_line(self) -> int:
-        return self._data.index(b"\n", self._at) + 1
+        return self._data.index(b"\n", self._offset) + 1
 
     def _end_of_lines(self, *, line_before: bool = False) -> int:
         """Return the offset behind the blank line of a head, or of trailers with ``line_before``.
@@ -234,15 +236,15 @@ class BoundedProtocol(HttpToolsProtocol):
         Its four bytes may have come in several reads.
         """
         known = len(self._tail)
-        begin = 0 if self._block_bytes else max(0, known + self._at - 2)
+        begin = 0 if self._block_bytes else max(0, known + self._offset - 2)
         found = (self._tail + self._data).index(_BLANK_LINE, begin)
         return found + len(_BLANK_LINE) - known
 
-    def _end_block(self, end: int) -> None:
+    def _finish_block(self, end: int) -> None:
         """Move behind a head, chunk size line or trailers. Raises _Refused for too large ones."""
-        if self._block_bytes + end - self._at > MAX_HEAD_BYTES:
+        if self._block_bytes + end - self._offset > MAX_HEAD_BYTES:
             raise _Refused(_TOO_LARGE)
-        self._block_bytes, self._at = 0, end
+        self._block_bytes, self._offset = 0, end
 
     def _refuse(self, cause: BaseException | None) -> None:
         """Refuse the request at which the parser stopped; requests before it are still answered."""
@@ -250,9 +252,9 @@ class BoundedProtocol(HttpToolsProtocol):
         reason = str(cause) if is_ours else "it is not HTTP"
         is_waited_for = bool(self.pipeline) or self._is_serving_another
         if is_waited_for and not self._in_body:
-            self._end_after_answers(reason)
+            self._close_after_last_response(reason)
         elif is_waited_for or is_ours or (self._in_body and self.cycle.response_started):
-            self._hang_up(reason)
+            self._drop_connection(reason)
         else:
             self.send_400_response("Invalid HTTP request received.")
 
@@ -263,33 +265,33 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         return not self.cycle.response_complete
 
-    def _end_late(self) -> None:
+    def _on_arrival_timeout(self) -> None:
         if self.flow.read_paused:  # reading is paused by us: not the client's fault
             self._arrival.start()
         else:
-            self._hang_up("it did not arrive in time")
+            self._drop_connection("it did not arrive in time")
 
-    def _end_after_answers(self, reason: str) -> None:
+    def _close_after_last_response(self, reason: str) -> None:
         """Stop reading, and close when the last request that was read is answered."""
         log.warning("request.dropped", reason=reason)
-        self._ended = True
+        self._ignores_input = True
         self._arrival.stop()
         self.cycle.keep_alive = False
-        self.cycle.on_response = self._end
+        self.cycle.on_response = self._finish_last_response
         self.flow.hold()
 
-    def _end(self) -> None:
+    def _finish_last_response(self) -> None:
         self.on_response_complete()
         self._unread.start()
 
-    def _hang_up(self, reason: str) -> None:
+    def _drop_connection(self, reason: str) -> None:
         if not self.transport.is_closing():
             log.warning("request.dropped", reason=reason)
-        self._end_at_once()
+        self._close_after_flush()
 
-    def _end_at_once(self) -> None:
+    def _close_after_flush(self) -> None:
         """Close the connection once the client has read all data, or after the stall time-out."""
-        self._ended = True
+        self._ignores_input = True
         if not self.transport.is_closing():
             self.transport.close()
             self._unread.start()

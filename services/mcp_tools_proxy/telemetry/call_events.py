@@ -4,8 +4,8 @@ A call of a local tool is one ``tool.call`` line. A call for a downstream server
 debug line ``llm_to_facade.request`` at the start, the lines of ``downstream``, and one final line,
 ``facade_to_llm.response`` or ``.error``. A call that the preset or the agent's profile denies is
 one line, ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the
-reason that its caller does not receive. Where broxy logs an error's text, arguments and results,
-these lines have ``code`` and sizes.
+reason that its caller does not receive. Where broxy, whose events these are, logs an error's text,
+arguments and results, these lines have ``code`` and sizes.
 """
 
 import logging

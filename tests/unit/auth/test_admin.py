@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.auth.admin import OPERATOR, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin import OPERATOR, AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 
@@ -21,13 +21,13 @@ class NoTokens:
 
 
 async def test_the_operators_token_is_an_operator() -> None:
-    tokens = AdminTokenVerifier(TOKEN, NoTokens())
+    tokens = AdminTokenVerifier(AdminToken(TOKEN), NoTokens())
     assert (await tokens.verify(TOKEN), tokens.is_known(TOKEN)) == (OPERATOR, True)
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
 async def test_a_token_that_is_like_the_operators_is_another(token: str) -> None:
-    tokens = AdminTokenVerifier(TOKEN, NoTokens())
+    tokens = AdminTokenVerifier(AdminToken(TOKEN), NoTokens())
     with pytest.raises(Unauthenticated):
         await tokens.verify(token)
     assert not tokens.is_known(token)

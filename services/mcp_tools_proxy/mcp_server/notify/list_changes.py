@@ -65,8 +65,7 @@ class ListChangeMonitor:
     def subscribe(
         self, caller: Caller, versions: ListVersions, send: OnChange
     ) -> Callable[[], None]:
-        """Call ``send`` whenever the lists of ``caller`` differ from those before, first
-        ``versions``.
+        """Call ``send`` at each change of the lists of ``caller``, starting from ``versions``.
 
         Returns a function that ends the subscription. A change between snapshot and subscription is
         not lost.
