@@ -33,32 +33,49 @@ def find_unmatched_exclusions(
     - An entry is reported once every server that it may be about was discovered. A disabled server
       never is, so an entry that names one is never reported.
     """
-    discovered = [server_id for server_id, it in snapshots.items() if not it.failed_lists]
-    known = configuration.server_ids
-    enabled = known - {it.server_id for it in configuration.servers.values() if not it.enabled}
-    of_agents = [
-        (("agents", index, "exclude_components", place), entry)
-        for index, profile in enumerate(agents.profiles.values())
-        for place, entry in enumerate(profile.exclude_components)
-    ]
-    in_agents = [
-        (place, _message(entry, [it for it in discovered if it in servers]))
-        for place, entry in _unmatched(of_agents, snapshots, local_tools)
-        if (servers := _servers_meant(entry, known, enabled)).issubset(discovered)
-    ]
-    in_configuration = [
-        (place, _message(entry, [server_id]))
-        for server_id, entries in configuration.exclude.items()
-        if server_id in discovered
-        for place, entry in _unmatched(
-            [(("mcpServers", server_id, "exclude", at), entry) for at, entry in enumerate(entries)],
-            {server_id: snapshots[server_id]},
-        )
-    ]
+    in_agents = _in_agents(agents, configuration, snapshots, local_tools)
+    in_configuration = _in_configuration(configuration, snapshots)
     return (
         *limit_problems(AGENTS_FILE, group_oddities(AGENTS_FILE, in_agents)),
         *limit_problems(CONFIGURATION_FILE, group_oddities(CONFIGURATION_FILE, in_configuration)),
     )
+
+
+def _in_agents(
+    agents: Agents,
+    configuration: Configuration,
+    snapshots: Mapping[str, Snapshot],
+    local_tools: Iterable[str],
+) -> Iterator[Oddity]:
+    known = configuration.server_ids
+    enabled = known - {it.server_id for it in configuration.servers.values() if not it.enabled}
+    discovered = _discovered(snapshots)
+    entries = [
+        (("agents", index, "exclude_components", at), entry)
+        for index, profile in enumerate(agents.profiles.values())
+        for at, entry in enumerate(profile.exclude_components)
+    ]
+    for place, entry in _unmatched(entries, snapshots, local_tools):
+        servers = _servers_meant(entry, known, enabled)
+        if servers.issubset(discovered):
+            yield place, _message(entry, [it for it in discovered if it in servers])
+
+
+def _in_configuration(
+    configuration: Configuration, snapshots: Mapping[str, Snapshot]
+) -> Iterator[Oddity]:
+    for server_id in _discovered(snapshots):
+        entries = [
+            (("mcpServers", server_id, "exclude", at), entry)
+            for at, entry in enumerate(configuration.exclude.get(server_id, ()))
+        ]
+        for place, entry in _unmatched(entries, {server_id: snapshots[server_id]}):
+            yield place, _message(entry, [server_id])
+
+
+def _discovered(snapshots: Mapping[str, Snapshot]) -> Sequence[str]:
+    """Return the servers whose offers are fully known, in configured order."""
+    return [server_id for server_id, it in snapshots.items() if not it.failed_lists]
 
 
 def _unmatched(
@@ -66,10 +83,9 @@ def _unmatched(
 ) -> Iterator[Oddity]:
     """Yield the entries that match nothing, each with its place."""
     unknown = {entry for _, entry in entries}
-    if not unknown:
-        return
-    unknown.difference_update(_names(snapshots, local_tools))
-    prefixes = tuple(_template_prefixes(snapshots))
+    if unknown:
+        unknown.difference_update(_names(snapshots, local_tools))
+    prefixes = tuple(_template_prefixes(snapshots)) if unknown else ()
     for place, entry in entries:
         if entry in unknown and not entry.casefold().startswith(prefixes):
             yield place, entry
