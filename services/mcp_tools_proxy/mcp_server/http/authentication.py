@@ -1,4 +1,4 @@
-"""What an MCP request over HTTP says of its caller, and the response to one that is refused."""
+"""Reads the agent of an MCP path, builds the scope that the SDK gets, and refuses requests."""
 
 from functools import lru_cache
 from typing import cast
