@@ -18,7 +18,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.remote_backend.certificates import Certified, certify
-from tests.unit.documents.retrieval_answers import ask
+from tests.unit.documents.retrieval_answers import fetch_window
 
 LOCALHOST = "127.0.0.1"
 CHUNK = {"chunk_id": "c1", "page": 1, "chunk_index": 1, "text": "x"}
@@ -110,7 +110,7 @@ async def asked(tls: ssl.SSLContext, *, host: str = LOCALHOST) -> None:
     url = f"https://{shown}:{runner.addresses[0][1]}/window"
     client = RetrievalClient(url=url, token=None, timeout_s=BOUND_S, metrics=Metrics())
     try:
-        await ask(client)
+        await fetch_window(client)
     finally:
         await client.aclose()
         await runner.cleanup()

@@ -31,9 +31,9 @@ def shown(findings: Findings, *, width: int = 200) -> str:
     return out.getvalue()
 
 
-def of_agent(name: str, **said: tuple[str, ...]) -> AgentFindings:
-    """Make what is found of an agent that sees nothing."""
-    profile = AgentProfile(name=name, client_ids=said.get("client_ids"))
+def of_agent(name: str, **limits: tuple[str, ...]) -> AgentFindings:
+    """Build what is found of an agent that sees nothing."""
+    profile = AgentProfile(name=name, client_ids=limits.get("client_ids"))
     return AgentFindings(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
 
 

@@ -1,4 +1,4 @@
-"""A configuration folder that is looked at, with agents."""
+"""A configuration folder with agents, loaded again after each edit."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +17,7 @@ PLAY = make_preset("play", tools=[("beta", "translate")])
 TOOLS = ("alpha/search", "alpha/drop", "beta/translate")
 
 
-class Looking:
+class LoadedFolder:
     """Looks at a folder again and again; its active preset is the one in ``active``."""
 
     def __init__(self, folder: Path, *agents: Json, active: str | None = None) -> None:
@@ -31,28 +31,28 @@ class Looking:
             pinned=active,
         )
         self.now = ActiveConfig()
-        self.look()
+        self.load()
 
-    def look(self) -> ActiveConfig:
-        """Look once more."""
+    def load(self) -> ActiveConfig:
+        """Load the files again."""
         self.now = self.files.load_active(self.now)
         return self.now
 
     def write_agents(self, *agents: Json) -> None:
-        """Write agents.json and look."""
+        """Write agents.json and load."""
         write_json(self.folder / "agents.json", {"agents": list(agents)})
-        self.look()
+        self.load()
 
     def write_preset(self, preset: Json) -> None:
-        """Write a preset's file and look."""
+        """Write a preset's file and load."""
         write_json(self.folder / f"preset_{preset['id']}.json", preset)
-        self.look()
+        self.load()
 
-    def spoil(self, file: str, *, gone: bool = False) -> None:
-        """Break a file, or delete it, and look."""
+    def spoil(self, file: str, *, deleted: bool = False) -> None:
+        """Break a file, or delete it, and load."""
         path = self.folder / file
-        path.unlink() if gone else path.write_text(BROKEN, encoding="utf-8")
-        self.look()
+        path.unlink() if deleted else path.write_text(BROKEN, encoding="utf-8")
+        self.load()
 
     def may_use(self, agent: str) -> list[str]:
         """Name those of TOOLS that the agent may use."""
@@ -61,5 +61,5 @@ class Looking:
 
 
 def places(problems: Sequence[Problem]) -> list[tuple[str, str]]:
-    """Give file and JSON path of each problem."""
+    """Return file and JSON path of each problem."""
     return [(problem.file, problem.path) for problem in problems]

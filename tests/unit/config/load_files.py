@@ -79,18 +79,18 @@ def refused(
 
 
 def loads_whole(folder: Path, content: object, environment: Mapping[str, str]) -> bool:
-    """Tell whether ``content`` is a mcp.json all of whose entries can be used."""
+    """Return whether ``content`` is a mcp.json all of whose entries can be used."""
     loaded = tried(lambda: load(folder, content, environment))
     return not isinstance(loaded, InvalidConfig) and not loaded.invalid
 
 
 def by_path(problems: tuple[Problem, ...]) -> dict[str, str]:
-    """Give problems as JSON path → message."""
+    """Return problems as JSON path → message."""
     return {problem.path: problem.message for problem in problems}
 
 
 def tried(loading: Callable[[], T]) -> T | InvalidConfig:
-    """Give what loading gives, or its refusal."""
+    """Return what loading gives, or its refusal."""
     try:
         return loading()
     except InvalidConfig as error:

@@ -10,24 +10,24 @@ from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
 from tests.support.configuration import Config, make_agent, make_preset, write_json
-from tests.unit.config.config_folder import BROKEN, SERVERS, TOOLS, WORK, Looking, places
+from tests.unit.config.config_folder import BROKEN, SERVERS, TOOLS, WORK, LoadedFolder, places
 from tests.unit.gateway.reloader_fixture import Reloading
 
 
 def test_no_file_is_no_profiles_and_no_problem(tmp_path: Path) -> None:
-    now = Looking(tmp_path).now
+    now = LoadedFolder(tmp_path).now
     assert (now.has_profiles, now.visibilities, now.problems, now.warnings) == (False, {}, (), ())
 
 
 def test_a_file_without_agents_is_no_profiles(tmp_path: Path) -> None:
-    it = Looking(tmp_path)
+    it = LoadedFolder(tmp_path)
     it.write_agents()
     assert it.now.has_profiles is False
 
 
 @pytest.mark.requirement("A-03", "A-05", "A-14")
 def test_a_profile_narrows_by_all_that_it_says(tmp_path: Path) -> None:
-    it = Looking(
+    it = LoadedFolder(
         tmp_path,
         make_agent("all"),
         make_agent("ids", client_ids=["alpha"]),
@@ -46,13 +46,13 @@ def test_a_profile_narrows_by_all_that_it_says(tmp_path: Path) -> None:
 
 
 def test_an_edit_of_the_file_is_in_force(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a"), make_agent("b"))
+    it = LoadedFolder(tmp_path, make_agent("a"), make_agent("b"))
     it.write_agents(make_agent("a", client_ids=[]), make_agent("c"))
     assert (list(it.now.visibilities), it.may_use("a")) == (["a", "c"], [])
 
 
 def test_a_file_that_comes_later_is_in_force(tmp_path: Path) -> None:
-    it = Looking(tmp_path)
+    it = LoadedFolder(tmp_path)
     it.write_agents(make_agent("a"))
     assert (it.now.has_profiles, list(it.now.visibilities)) == (True, ["a"])
 
@@ -64,22 +64,22 @@ def test_a_file_that_comes_later_is_in_force(tmp_path: Path) -> None:
     ids=["empty", "half-written", "wrong type"],
 )
 def test_a_bad_file_keeps_the_last_good_and_is_a_problem(tmp_path: Path, content: str) -> None:
-    it = Looking(tmp_path, make_agent("a", client_ids=["alpha"]))
+    it = LoadedFolder(tmp_path, make_agent("a", client_ids=["alpha"]))
     (tmp_path / "agents.json").write_text(content, encoding="utf-8")
-    it.look()
+    it.load()
     assert it.may_use("a") == ["alpha/search", "alpha/drop"]
     assert [problem.file for problem in it.now.problems] == ["agents.json"]
 
 
 def test_a_deleted_file_keeps_the_last_good_and_is_a_problem(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a"))
-    it.spoil("agents.json", gone=True)
-    it.look()
+    it = LoadedFolder(tmp_path, make_agent("a"))
+    it.spoil("agents.json", deleted=True)
+    it.load()
     assert (list(it.now.visibilities), places(it.now.problems)) == (["a"], [("agents.json", "$")])
 
 
 def test_a_problem_is_over_once_the_file_is_good(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a"))
+    it = LoadedFolder(tmp_path, make_agent("a"))
     it.spoil("agents.json")
     it.write_agents(make_agent("b"))
     assert (list(it.now.visibilities), it.now.problems) == (["b"], ())
@@ -87,8 +87,8 @@ def test_a_problem_is_over_once_the_file_is_good(tmp_path: Path) -> None:
 
 def test_a_file_that_never_could_be_read_counts_as_having_profiles(tmp_path: Path) -> None:
     (tmp_path / "agents.json").write_text(BROKEN, encoding="utf-8")
-    it = Looking(tmp_path)
-    it.look()
+    it = LoadedFolder(tmp_path)
+    it.load()
     assert (it.now.agents, it.now.has_profiles, it.now.visibilities) == (None, True, {})
     assert places(it.now.problems) == [("agents.json", "$")] * 2
     assert "no agent is known" in it.now.problems[1].message
@@ -96,13 +96,13 @@ def test_a_file_that_never_could_be_read_counts_as_having_profiles(tmp_path: Pat
 
 def test_a_bad_file_that_goes_before_it_was_ever_good_is_no_profiles(tmp_path: Path) -> None:
     (tmp_path / "agents.json").write_text(BROKEN, encoding="utf-8")
-    it = Looking(tmp_path)
-    it.spoil("agents.json", gone=True)
+    it = LoadedFolder(tmp_path)
+    it.spoil("agents.json", deleted=True)
     assert (it.now.has_profiles, it.now.problems) == (False, ())
 
 
 def test_a_bad_configuration_does_not_hold_the_agents_up(tmp_path: Path) -> None:
-    it = Looking(tmp_path)
+    it = LoadedFolder(tmp_path)
     it.spoil("mcp.json")
     it.write_agents(make_agent("a", client_ids=["alpha"]))
     assert (it.may_use("a"), places(it.now.problems)) == (
@@ -112,30 +112,30 @@ def test_a_bad_configuration_does_not_hold_the_agents_up(tmp_path: Path) -> None
 
 
 def test_an_edit_of_an_agents_preset_is_in_force(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     it.write_preset(make_preset("work", tools=[("alpha", "drop")]))
     assert it.may_use("a") == ["alpha/drop"]
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "broken"])
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "broken"])
 def test_a_bad_preset_keeps_its_last_good_version_and_is_a_problem(
-    tmp_path: Path, *, gone: bool
+    tmp_path: Path, *, deleted: bool
 ) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"), active="play")
-    it.spoil("preset_work.json", gone=gone)
-    it.look()
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="play")
+    it.spoil("preset_work.json", deleted=deleted)
+    it.load()
     assert it.may_use("a") == ["alpha/search"]
     assert {problem.file for problem in it.now.problems} == {"preset_work.json"}
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["missing", "broken"])
+@pytest.mark.parametrize("deleted", [True, False], ids=["missing", "broken"])
 def test_a_preset_that_never_could_be_loaded_lets_nothing_through(
-    tmp_path: Path, *, gone: bool
+    tmp_path: Path, *, deleted: bool
 ) -> None:
-    it = Looking(tmp_path)
-    it.spoil("preset_work.json", gone=gone)
+    it = LoadedFolder(tmp_path)
+    it.spoil("preset_work.json", deleted=deleted)
     it.write_agents(make_agent("a"), make_agent("b", preset="work"), make_agent("c", preset="work"))
-    of_the_file = [] if gone else [("preset_work.json", "$")]
+    of_the_file = [] if deleted else [("preset_work.json", "$")]
     assert (it.may_use("b"), it.may_use("c")) == ([], [])
     assert places(it.now.problems) == [
         ("agents.json", "$.agents[1].preset"),
@@ -145,7 +145,7 @@ def test_a_preset_that_never_could_be_loaded_lets_nothing_through(
 
 
 def test_a_preset_that_comes_later_is_in_force(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="late"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="late"))
     before = it.now
     it.write_preset(make_preset("late", tools=[("beta", "translate")]))
     assert (it.may_use("a"), it.now.problems) == (["beta/translate"], ())
@@ -153,14 +153,14 @@ def test_a_preset_that_comes_later_is_in_force(tmp_path: Path) -> None:
 
 
 def test_the_empty_preset_can_be_an_agents(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="__empty__"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="__empty__"))
     assert (it.may_use("a"), it.now.problems) == ([], ())
 
 
-def test_what_is_wrong_with_a_preset_that_is_active_and_an_agents_is_told_once(
+def test_a_problem_of_a_preset_that_is_active_and_an_agents_is_reported_once(
     tmp_path: Path,
 ) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"), active="work")
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"), active="work")
     it.write_preset({**WORK, "colour": "red"})
     warned = places(it.now.warnings)
     it.spoil("preset_work.json")
@@ -173,7 +173,9 @@ def test_what_is_wrong_with_a_preset_that_is_active_and_an_agents_is_told_once(
 
 @pytest.mark.requirement("A-15")
 def test_a_server_that_is_unknown_is_warned_of_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a"), make_agent("b", client_ids=["alpha", "betta", "x"]))
+    it = LoadedFolder(
+        tmp_path, make_agent("a"), make_agent("b", client_ids=["alpha", "betta", "x"])
+    )
     assert {warning.path: warning.message for warning in it.now.warnings} == {
         "$.agents[1].client_ids[1]": '"betta" is no server of mcp.json; did you mean "beta"?',
         "$.agents[1].client_ids[2]": '"x" is no server of mcp.json, so it has no effect',
@@ -181,22 +183,22 @@ def test_a_server_that_is_unknown_is_warned_of_with_the_one_that_was_meant(tmp_p
 
 
 def test_a_warning_of_an_unknown_server_is_over_once_mcp_json_has_it(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", client_ids=["gamma"]))
+    it = LoadedFolder(tmp_path, make_agent("a", client_ids=["gamma"]))
     warned = len(it.now.warnings)
     write_json(tmp_path / "mcp.json", {"mcpServers": {**SERVERS, "gamma": {"command": "x"}}})
-    assert (warned, it.look().warnings) == (1, ())
+    assert (warned, it.load().warnings) == (1, ())
 
 
 def test_no_server_is_unknown_while_mcp_json_never_could_be_read(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", client_ids=["gamma"]))
+    it = LoadedFolder(tmp_path, make_agent("a", client_ids=["gamma"]))
     it.spoil("mcp.json")
     it.now = ActiveConfig()
-    assert it.look().warnings == ()
+    assert it.load().warnings == ()
 
 
-def test_very_many_unknown_servers_are_not_all_told(tmp_path: Path) -> None:
+def test_of_very_many_unknown_servers_the_first_are_reported(tmp_path: Path) -> None:
     ids = [f"beta{index}" for index in range(MAX_PROBLEMS + 5)]
-    now = Looking(tmp_path, make_agent("a", client_ids=ids)).now
+    now = LoadedFolder(tmp_path, make_agent("a", client_ids=ids)).now
     assert (len(now.warnings), now.warnings[-1].message) == (
         MAX_PROBLEMS + 1,
         "has 5 more problems",

@@ -188,12 +188,12 @@ async def test_a_first_preset_that_comes_later_is_not_chosen(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("file", ["mcp.json", "preset_work.json"])
-@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "broken"])
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "broken"])
 async def test_a_bad_or_deleted_file_keeps_the_last_good_and_is_a_problem(
-    folder: Path, file: str, *, gone: bool
+    folder: Path, file: str, *, deleted: bool
 ) -> None:
     it = await started(folder, pinned="work")
-    (folder / file).unlink() if gone else brake(folder / file)
+    (folder / file).unlink() if deleted else brake(folder / file)
     await it.reloader.load()
     last = it.reloader.last_reload
     assert (it.tools, it.reloader.problems[0].file, last and last.ok) == (

@@ -76,7 +76,7 @@ def test_an_empty_list_excludes_nothing(tmp_path: Path, entry: Json) -> None:
 
 
 @pytest.mark.requirement("A-07")
-def test_all_problems_are_told_together(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     content = {
         "agents": [
             {"client_ids": "notes"},
@@ -107,12 +107,12 @@ def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     assert problems == {"$.agents[2].name": message, "$.agents[4].name": message}
 
 
-def test_very_many_problems_are_not_all_told(tmp_path: Path) -> None:
+def test_of_very_many_problems_the_first_are_reported(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a"}] * (MAX_PROBLEMS + 3)})
     assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 2 more problems")
 
 
-def test_unknown_keys_are_told_and_do_no_harm(tmp_path: Path) -> None:
+def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
     content = {
         "$schema": "./agents.schema.json",
         "clients": [],

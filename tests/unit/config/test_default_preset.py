@@ -171,5 +171,5 @@ def test_any_file_differs_in_that_key_only(
     before = " " + json.dumps(content, **layout) + "\n"  # type: ignore[arg-type] # drawn layouts
     after = with_key(before, "defaultPresetId", "new")
     assert json.loads(after) == {**content, "defaultPresetId": "new"}
-    gone = json.dumps(content.get("defaultPresetId", ""), **layout)  # type: ignore[arg-type] # same
-    assert kept_at_both_ends(before, after) >= len(before) - len(gone) - gone.count("\n") * 2
+    deleted = json.dumps(content.get("defaultPresetId", ""), **layout)  # type: ignore[arg-type] # same
+    assert kept_at_both_ends(before, after) >= len(before) - len(deleted) - deleted.count("\n") * 2

@@ -74,7 +74,7 @@ def test_a_default_that_is_there_makes_a_variable_dispensable() -> None:
     assert unset_variables("${A:-} ${B} ${EMPTY}", ENVIRONMENT) == ("B",)
 
 
-def test_the_second_spelling_of_broxy_is_told_of_what_is_spelt_like_a_variable() -> None:
+def test_the_second_spelling_of_broxy_is_reported_where_it_looks_like_a_variable() -> None:
     found = plain_braces("{TOKEN} {MISSING} ${USER} {TOKEN} {not a name} {id}", ENVIRONMENT)
     assert found == ("TOKEN", "MISSING")
 

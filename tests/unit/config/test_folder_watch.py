@@ -16,32 +16,32 @@ from tests.unit.config.load_files import write_json
 
 
 class Watch:
-    """Counts what a watch tells."""
+    """Counts the changes that a watch reports."""
 
     def __init__(self) -> None:
-        self.told = 0
-        self._news = anyio.Event()
+        self.count = 0
+        self._changed = anyio.Event()
 
     async def follow(self, folder: Path) -> None:
         async with aclosing(folder_changes(folder)) as watch:
             async for _ in watch:
-                self.told += 1
-                self._news.set()
+                self.count += 1
+                self._changed.set()
 
-    async def news(self) -> None:
-        """Wait until something more is told."""
+    async def next_change(self) -> None:
+        """Wait until another change is reported."""
         with anyio.fail_after(BOUND_S):
-            await self._news.wait()
-        self._news = anyio.Event()
+            await self._changed.wait()
+        self._changed = anyio.Event()
 
 
 @asynccontextmanager
 async def watching(folder: Path) -> AsyncIterator[Watch]:
-    """A watch that has told its first time."""
+    """Yield a watch that has reported once."""
     watch = Watch()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch.follow, folder)
-        await watch.news()
+        await watch.next_change()
         yield watch
         tasks.cancel_scope.cancel()
 
@@ -106,7 +106,7 @@ def _make_anew(folder: Path) -> None:
 
 def _exchange_the_folder(folder: Path) -> None:
     shutil.copytree(folder, folder.with_name("other"))
-    folder.rename(folder.with_name("gone"))
+    folder.rename(folder.with_name("deleted"))
     folder.with_name("other").rename(folder)
 
 
@@ -123,56 +123,56 @@ def _exchange_the_folder(folder: Path) -> None:
         _exchange_the_folder,
     ],
 )
-async def test_a_change_is_told(folder: Path, happens: Callable[[Path], None]) -> None:
+async def test_a_change_is_reported(folder: Path, happens: Callable[[Path], None]) -> None:
     async with watching(folder) as watch:
         happens(folder)
-        await watch.news()
+        await watch.next_change()
 
 
-async def test_a_change_behind_links_is_told(folder: Path) -> None:
+async def test_a_change_behind_links_is_reported(folder: Path) -> None:
     mount(folder)
     async with watching(folder) as watch:
         _swap_mount(folder)
-        await watch.news()
+        await watch.next_change()
 
 
 async def test_a_folder_that_comes_later_is_followed(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     async with watching(folder) as watch:
         _make_anew(folder)
-        await watch.news()
+        await watch.next_change()
         _change(folder)
-        await watch.news()
+        await watch.next_change()
 
 
 async def test_a_folder_that_goes_and_comes_back_is_followed(folder: Path) -> None:
     async with watching(folder) as watch:
         shutil.rmtree(folder)
-        await watch.news()
+        await watch.next_change()
         _make_anew(folder)
-        await watch.news()
+        await watch.next_change()
 
 
-async def test_a_folder_that_cannot_be_looked_at_does_not_end_the_watch(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_read_does_not_end_the_watch(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     folder.symlink_to("x" * 300)
     async with watching(folder) as watch:
         folder.unlink()
         _make_anew(folder)
-        await watch.news()
+        await watch.next_change()
 
 
-async def test_a_file_that_cannot_be_looked_at_does_not_end_the_watch(folder: Path) -> None:
+async def test_a_file_that_cannot_be_read_does_not_end_the_watch(folder: Path) -> None:
     (folder / "mcp.json").unlink()
     (folder / "mcp.json").symlink_to("mcp.json")
     async with watching(folder) as watch:
         (folder / "mcp.json").unlink()
         _change(folder)
-        await watch.news()
+        await watch.next_change()
 
 
-class Looks:
-    """A sleep that takes no time, and does something to the folder before chosen looks."""
+class Polls:
+    """A sleep that takes no time, and changes the folder before chosen polls."""
 
     def __init__(self, folder: Path, *, change_before: range) -> None:
         self._folder = folder
@@ -188,29 +188,29 @@ class Looks:
         await anyio.lowlevel.checkpoint()
 
 
-async def until_told(folder: Path, *, change_before: range) -> Looks:
-    """Look until the watch tells of the changes."""
-    looks = Looks(folder, change_before=change_before)
+async def until_reported(folder: Path, *, change_before: range) -> Polls:
+    """Poll until the watch reports the changes."""
+    polls = Polls(folder, change_before=change_before)
     with anyio.fail_after(BOUND_S):
-        async with aclosing(folder_changes(folder, sleep=looks.sleep)) as watch:
+        async with aclosing(folder_changes(folder, sleep=polls.sleep)) as watch:
             await anext(watch)
             await anext(watch)
-    return looks
+    return polls
 
 
-async def test_a_change_is_told_when_the_files_are_at_rest(folder: Path) -> None:
-    looks = await until_told(folder, change_before=range(4, 5))
-    assert looks.slept == 4 + QUIET_POLLS
+async def test_a_change_is_reported_when_the_files_are_at_rest(folder: Path) -> None:
+    polls = await until_reported(folder, change_before=range(4, 5))
+    assert polls.slept == 4 + QUIET_POLLS
 
 
-async def test_changes_in_quick_succession_are_told_together(folder: Path) -> None:
-    looks = await until_told(folder, change_before=range(1, 4))
-    assert looks.slept == 3 + QUIET_POLLS
+async def test_changes_in_quick_succession_are_reported_together(folder: Path) -> None:
+    polls = await until_reported(folder, change_before=range(1, 4))
+    assert polls.slept == 3 + QUIET_POLLS
 
 
-async def test_changes_without_end_are_told_within_700_ms(folder: Path) -> None:
-    looks = await until_told(folder, change_before=range(1, 100))
-    assert looks.slept_s == pytest.approx(0.7)
+async def test_changes_without_end_are_reported_within_700_ms(folder: Path) -> None:
+    polls = await until_reported(folder, change_before=range(1, 100))
+    assert polls.slept_s == pytest.approx(0.7)
 
 
 async def test_other_files_are_none_of_its_business(folder: Path) -> None:
@@ -220,5 +220,5 @@ async def test_other_files_are_none_of_its_business(folder: Path) -> None:
         write_json(folder, "mcp.json~", "x")
         write_json(folder, ".agents.json.new", "x")
         with anyio.move_on_after(2 * POLL_S + MAX_POLLS * SETTLE_S):
-            await watch.news()
-        assert watch.told == 1
+            await watch.next_change()
+        assert watch.count == 1

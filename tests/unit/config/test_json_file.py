@@ -13,7 +13,7 @@ from tests.unit.config.load_files import load, refused
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "problem"),
     [
         (b"", "is empty"),
         (b" \n", "is empty"),
@@ -35,8 +35,8 @@ from tests.unit.config.load_files import load, refused
     ],
     ids=lambda value: value[:24] if isinstance(value, bytes) else None,
 )
-def test_an_unusable_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
-    assert said in refused(tmp_path, content)["$"]
+def test_an_unusable_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    assert problem in refused(tmp_path, content)["$"]
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:

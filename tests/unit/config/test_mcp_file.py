@@ -140,7 +140,7 @@ def test_a_blank_default_preset_is_none(
     assert loaded.default_preset_id == taken
 
 
-def test_all_problems_of_a_file_are_told_together(tmp_path: Path) -> None:
+def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     content = {
         "mcpServers": {
             "a:b": {"command": "x"},
@@ -228,7 +228,7 @@ def test_a_disabled_server_may_lack_its_variables(tmp_path: Path) -> None:
     assert list(by_path(loaded.warnings)) == ["$.mcpServers.notes.url"]
 
 
-def test_odd_things_are_told_and_do_no_harm(tmp_path: Path) -> None:
+def test_oddities_are_reported_and_do_no_harm(tmp_path: Path) -> None:
     content = {
         "$schema": "./mcp.schema.json",
         "showTrayIcon": True,

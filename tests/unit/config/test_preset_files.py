@@ -79,7 +79,7 @@ def test_an_empty_list_is_not_the_same_as_none(tmp_path: Path) -> None:
     assert (preset.prompts, preset.resources) == ((), ())
 
 
-def test_all_problems_of_a_preset_are_told_together(tmp_path: Path) -> None:
+def test_all_problems_of_a_preset_are_reported_together(tmp_path: Path) -> None:
     content = {
         "name": " ",
         "tools": [{"serverId": "a"}, {"serverId": "", "toolName": "t", "enabled": "yes"}, "t"],
@@ -103,7 +103,7 @@ def test_an_id_that_is_not_the_files_is_refused(tmp_path: Path) -> None:
     assert problems["$.id"].startswith('is "other", and')
 
 
-def test_unknown_keys_of_a_preset_are_told(tmp_path: Path) -> None:
+def test_unknown_keys_of_a_preset_are_reported(tmp_path: Path) -> None:
     reference = {"serverId": "a", "toolName": "t", "enable": False}
     write_preset(tmp_path, "work", tools=[reference], icon="x", **{"$schema": "y"})
     loaded = load_preset(tmp_path, "work")
@@ -149,7 +149,7 @@ def test_presets_are_listed_by_creation_then_by_name(tmp_path: Path) -> None:
     assert listed[0] == PresetSummary(preset_id="early", name="Early")
 
 
-def test_broken_presets_are_told_and_the_others_listed(tmp_path: Path) -> None:
+def test_broken_presets_are_reported_and_the_others_listed(tmp_path: Path) -> None:
     write_preset(tmp_path, "good")
     write_json(tmp_path, "preset_broken.json", "{")
     write_json(tmp_path, "preset_other.json", {"id": "mine", "name": "x"})
@@ -191,22 +191,22 @@ def write_tools(folder: Path, *tools: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "whose"),
+    ("second", "owner"),
     [
         (("b", "x"), "what $.tools[0] goes by"),
         (("b", "a__x"), "what $.tools[0] goes by"),
         (("b", "local"), "a tool of the gateway"),
     ],
 )
-def test_a_bare_name_that_is_not_a_tools_alone_is_told_with_its_place(
-    tmp_path: Path, second: tuple[str, str], whose: str
+def test_a_bare_name_that_is_not_a_tools_alone_is_reported_with_its_place(
+    tmp_path: Path, second: tuple[str, str], owner: str
 ) -> None:
     write_tools(tmp_path, ("a", "x"), second)
     with pytest.raises(InvalidConfig) as caught:
         load_preset(tmp_path, "work", naming=BARE)
     ((path, message),) = by_path(caught.value.problems).items()
     assert path == "$.tools[1].toolName"
-    assert f'"{second[1]}" is also {whose}' in message
+    assert f'"{second[1]}" is also {owner}' in message
 
 
 def test_a_preset_whose_bare_names_are_not_unique_is_listed_as_a_problem(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.configuration import Json, make_agent, make_preset
-from tests.unit.config.config_folder import Looking
+from tests.unit.config.config_folder import LoadedFolder
 
 
-def test_a_look_that_finds_nothing_new_is_equal_to_the_one_before(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", client_ids=["x"], preset="work"), make_agent("b"))
+def test_loading_unchanged_files_again_gives_an_equal_configuration(tmp_path: Path) -> None:
+    it = LoadedFolder(tmp_path, make_agent("a", client_ids=["x"], preset="work"), make_agent("b"))
     before = it.now
-    assert it.look() == before
+    assert it.load() == before
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,19 @@ def test_a_look_that_finds_nothing_new_is_equal_to_the_one_before(tmp_path: Path
     ],
     ids=str,
 )
-def test_a_look_that_finds_another_profile_is_not_equal(tmp_path: Path, changed: Json) -> None:
-    it = Looking(tmp_path, make_agent("a"))
+def test_another_profile_makes_a_configuration_that_is_not_equal(
+    tmp_path: Path, changed: Json
+) -> None:
+    it = LoadedFolder(tmp_path, make_agent("a"))
     before = it.now
     it.write_agents(make_agent(**{"name": "a", **changed}))
     assert it.now != before
 
 
-def test_an_edit_of_an_agents_preset_makes_a_look_that_is_not_equal(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"))
+def test_an_edit_of_an_agents_preset_makes_a_configuration_that_is_not_equal(
+    tmp_path: Path,
+) -> None:
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     before = it.now
     it.write_preset(make_preset("work", tools=[("alpha", "drop")]))
     assert it.now != before
@@ -52,14 +56,14 @@ def many_agents() -> list[Json]:
 
 
 def test_200_agents_share_what_they_have_in_common(tmp_path: Path) -> None:
-    visibilities = Looking(tmp_path, *many_agents()).now.visibilities.values()
+    visibilities = LoadedFolder(tmp_path, *many_agents()).now.visibilities.values()
     scopes = {id(visibility.preset) for visibility in visibilities}
     assert (len(visibilities), len(set(map(id, visibilities))), len(scopes)) == (200, 22, 2)
 
 
 def test_what_did_not_change_stays_the_same_object(tmp_path: Path) -> None:
     agents = many_agents()
-    it = Looking(tmp_path, *agents)
+    it = LoadedFolder(tmp_path, *agents)
     before = it.now.visibilities
     it.write_agents(make_agent("agent-0", client_ids=[]), *agents[1:])
     after = it.now.visibilities
@@ -67,7 +71,7 @@ def test_what_did_not_change_stays_the_same_object(tmp_path: Path) -> None:
 
 
 def test_an_edited_preset_changes_only_its_agents(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"), make_agent("b", preset="play"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"), make_agent("b", preset="play"))
     before = it.now.visibilities
     it.write_preset(make_preset("work"))
     after = it.now.visibilities
@@ -75,15 +79,15 @@ def test_an_edited_preset_changes_only_its_agents(tmp_path: Path) -> None:
 
 
 def test_a_preset_whose_layout_alone_changed_stays_the_same_object(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     before = it.now.visibilities["a"]
     path = tmp_path / "preset_work.json"
     path.write_text(path.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
-    assert it.look().visibilities["a"] is before
+    assert it.load().visibilities["a"] is before
 
 
 def test_a_switch_of_the_active_preset_keeps_the_agents(tmp_path: Path) -> None:
-    it = Looking(tmp_path, make_agent("a", preset="work"))
+    it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
     loaded = it.files.choose("play", persist=False)
     with_preset = it.now.with_preset(loaded, persisted=False)
     assert (with_preset.preset.preset_id, with_preset.visibilities) == ("play", it.now.visibilities)

@@ -1,4 +1,4 @@
-"""Keys of other programs' files, and slips: what the reader is told, and how often."""
+"""Keys of other programs' files, and slips: what is reported, and how often."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from tests.unit.config.load_files import (
 HERE = "$.mcpServers.notes"
 
 
-def told(folder: Path, entry: dict[str, object]) -> dict[str, str]:
-    """Give what is told of an entry that is good but for its unknown keys."""
+def messages_of(folder: Path, entry: dict[str, object]) -> dict[str, str]:
+    """Return the messages about an entry that is good but for its unknown keys."""
     loaded = load(folder, {"mcpServers": {"notes": {"url": "http://h", **entry}}})
     assert "notes" in loaded.servers, loaded.invalid
     return by_path(loaded.warnings)
@@ -39,7 +39,7 @@ def told(folder: Path, entry: dict[str, object]) -> dict[str, str]:
 def test_a_key_of_a_server_that_others_spell_otherwise_names_ours(
     tmp_path: Path, key: str, ours: str
 ) -> None:
-    messages = told(tmp_path, {key: "x"})
+    messages = messages_of(tmp_path, {key: "x"})
     assert list(messages) == [f"{HERE}.{key}"]
     assert ours in messages[f"{HERE}.{key}"]
 
@@ -68,7 +68,7 @@ def test_servers_under_another_key_are_found_beside_the_error(tmp_path: Path) ->
     assert '"mcpServers"' in problems["$.mcp_servers"]
 
 
-def test_an_unknown_key_is_told_beside_the_error_that_it_made(tmp_path: Path) -> None:
+def test_an_unknown_key_is_reported_with_the_error_that_it_caused(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": {"comand": "npx"}}})
     assert problems[f"{HERE}.comand"] == '"comand" is no known key; did you mean "command"?'
     assert "is missing" in problems[f"{HERE}.url"]
@@ -81,14 +81,12 @@ def test_an_unknown_key_is_told_beside_the_error_that_it_made(tmp_path: Path) ->
         {"http_endpoint": "http://h/mcp", "transport_type": "http_stream"},
     ],
 )
-def test_an_entry_of_aurite_is_told_each_key_of_ours_once(
-    tmp_path: Path, entry: dict[str, object]
-) -> None:
+def test_an_entry_of_aurite_gets_each_hint_once(tmp_path: Path, entry: dict[str, object]) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": entry}})
     assert set(problems) == {f"{HERE}.url", *(f"{HERE}.{key}" for key in entry)}
 
 
-def test_a_misspelt_key_that_narrows_is_told_once(tmp_path: Path) -> None:
+def test_a_misspelt_key_that_narrows_is_reported_once(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": {"command": "x", "exlude": ["a"]}}})
     assert list(problems) == [f"{HERE}.exlude"]
     assert 'did you mean "exclude"?' in problems[f"{HERE}.exlude"]
@@ -96,10 +94,10 @@ def test_a_misspelt_key_that_narrows_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["autoApprove", "env_file", "description", "icon", "roots", "node"])
 def test_other_keys_are_warnings(tmp_path: Path, key: str) -> None:
-    assert list(told(tmp_path, {key: ["x"]})) == [f"{HERE}.{key}"]
+    assert list(messages_of(tmp_path, {key: ["x"]})) == [f"{HERE}.{key}"]
 
 
-def test_a_variable_in_plain_braces_is_told_once_for_all_places(tmp_path: Path) -> None:
+def test_a_variable_in_plain_braces_is_reported_once_for_all_places(tmp_path: Path) -> None:
     entry = {"url": "http://h", "headers": {"A": "Bearer {NOTES_TOKEN}", "B": "{NOTES_TOKEN}"}}
     messages = by_path(load(tmp_path, {"mcpServers": {"a": entry, "b": entry}}).warnings)
     assert messages == {
@@ -124,7 +122,7 @@ def test_five_agents_of_aurite_are_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_servers_of_an_agent_of_aurite_are_told_once(tmp_path: Path) -> None:
+def test_servers_of_an_agent_of_aurite_are_reported_once(tmp_path: Path) -> None:
     content = {"agents": [{"name": "a", "mcp_servers": ["notes"], "model": "x"}]}
     refusal = tried(lambda: load_as_agents(tmp_path, content))
     assert isinstance(refusal, InvalidConfig)
@@ -132,7 +130,7 @@ def test_servers_of_an_agent_of_aurite_are_told_once(tmp_path: Path) -> None:
     assert [path for path, it in problems.items() if "client_ids" in it] == ["$.agents[0]"]
 
 
-def test_unknown_keys_of_a_preset_are_told_beside_its_errors(tmp_path: Path) -> None:
+def test_unknown_keys_of_a_preset_are_reported_with_its_errors(tmp_path: Path) -> None:
     content = {"id": "work", "name": "Work", "tools": [{"serverID": "a", "toolName": "b"}]}
     refusal = tried(lambda: load_as_preset(tmp_path, content))
     assert isinstance(refusal, InvalidConfig)

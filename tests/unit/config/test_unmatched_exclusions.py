@@ -28,7 +28,7 @@ def warnings_of(
     found: Mapping[str, Snapshot] = BOTH,
     disabled: str | None = None,
 ) -> dict[str, str]:
-    """Give the messages by ``file: path``; one agent has ``entries``, mcp.json ``exclude``."""
+    """Return the messages by ``file: path``; one agent has ``entries``, mcp.json ``exclude``."""
     profile = AgentProfile(name="reader", exclude_components=entries)
     servers = {
         server_id: ServerConfig(
@@ -130,7 +130,7 @@ def test_what_may_be_of_a_server_that_was_not_discovered_is_not_reported(
 
 @TICKETS_UNKNOWN
 def test_what_only_a_discovered_server_can_have_is_reported(found: Mapping[str, Snapshot]) -> None:
-    exclude = {"notes": ["gone"], "tickets": ["close"]}
+    exclude = {"notes": ["deleted"], "tickets": ["close"]}
     messages = warnings_of("close", "notes:gone", exclude=exclude, found=found)
     assert list(messages) == [
         "agents.json: $.agents[1].exclude_components[1]",

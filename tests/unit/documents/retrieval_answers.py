@@ -59,7 +59,7 @@ def client_of(
     )
 
 
-async def ask(
+async def fetch_window(
     client: RetrievalClient, *, anchor: str = "c1", before: int = 1, after: int = 1
 ) -> tuple[RetrievedChunk, ...]:
     async with asyncio.timeout(BOUND_S):

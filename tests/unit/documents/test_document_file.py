@@ -107,7 +107,7 @@ def test_a_file_that_breaks_the_format_is_refused(write: Write, broken: object) 
         read_document(write(broken))
 
 
-def test_a_key_that_is_there_twice_is_told_by_its_place(tmp_path: Path) -> None:
+def test_a_key_that_is_there_twice_is_reported_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     twice = json.dumps(content(sections=[section()])).replace('"title"', '"title": "x", "title"')
     path.write_text(twice)

@@ -117,11 +117,11 @@ def test_a_page_without_text_keeps_its_number() -> None:
     assert imported(pdf_of([["a"], [], ["c"]])).pages == ("a", "", "c")
 
 
-def test_progress_is_told_for_each_page() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_for_each_page() -> None:
+    progress: list[tuple[int, int]] = []
     data = bytes(pdf_of(BOOK).output())
-    import_pdf(data, ORIGIN, lambda done, total: told.append((done, total)))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    import_pdf(data, ORIGIN, lambda done, total: progress.append((done, total)))
+    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_pdf_without_any_text_is_refused() -> None:

@@ -229,7 +229,7 @@ async def test_a_build_for_a_replaced_document_is_not_kept(
     assert f"1 indexes, 0 building, {3 + INDEX_BYTES} of" in repr(cache)
 
 
-async def test_the_index_used_longest_ago_makes_room(
+async def test_the_index_used_longest_ago_is_evicted(
     make_cache: Callable[..., IndexCache], builder: Builder
 ) -> None:
     a, b, c = (make_document(doc_id=name, pages=("x" * 100,)) for name in "abc")
@@ -267,7 +267,7 @@ async def test_builds_are_counted_and_failures_are_not(
     assert metrics.registry.get_sample_value("mcp_proxy_search_index_builds_total") == 1
 
 
-async def test_a_build_not_begun_when_the_cache_closes_tells_its_caller(
+async def test_the_caller_of_a_build_not_begun_when_the_cache_closes_gets_an_error(
     make_cache: Callable[..., IndexCache], builder: Builder
 ) -> None:
     cache = make_cache()

@@ -10,7 +10,14 @@ import pytest
 from mcp_tools_proxy.documents.retrieval.retrieval_client import MAX_BODY_BYTES
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
-from tests.unit.documents.retrieval_answers import Parts, answer, ask, chunk, client_of, raw
+from tests.unit.documents.retrieval_answers import (
+    Parts,
+    answer,
+    chunk,
+    client_of,
+    fetch_window,
+    raw,
+)
 
 pytestmark = pytest.mark.requirement("T-03")
 
@@ -33,7 +40,7 @@ BAD_BODIES = {
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
 async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes) -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(raw(body)))
+        await fetch_window(client_of(raw(body)))
 
 
 @pytest.mark.parametrize(
@@ -56,12 +63,12 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
 )
 async def test_a_chunk_of_the_wrong_shape_is_unavailable(change: dict[str, object]) -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer(chunk(0), chunk(1) | change)), anchor="c0")
+        await fetch_window(client_of(answer(chunk(0), chunk(1) | change)), anchor="c0")
 
 
 async def test_a_chunk_without_an_id_is_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer({"chunk_index": 1, "page": 1, "text": ""})))
+        await fetch_window(client_of(answer({"chunk_index": 1, "page": 1, "text": ""})))
 
 
 @pytest.mark.parametrize(
@@ -78,34 +85,34 @@ async def test_a_chunk_without_an_id_is_unavailable() -> None:
 async def test_what_a_chunk_lacks_is_left_out_and_whole_floats_are_integers(
     sent: dict[str, object], page: int | None, chunk_index: int | None, text: str
 ) -> None:
-    (read,) = await ask(client_of(answer({"chunk_id": "c1"} | sent)))
+    (read,) = await fetch_window(client_of(answer({"chunk_id": "c1"} | sent)))
     assert read == RetrievedChunk(chunk_id="c1", page=page, chunk_index=chunk_index, text=text)
     assert type(read.page) in {int, type(None)}
 
 
 async def test_chunks_are_ordered_by_their_index() -> None:
-    read = await ask(client_of(answer(chunk(2), chunk(0), chunk(1, chunk_index=1.0))))
+    read = await fetch_window(client_of(answer(chunk(2), chunk(0), chunk(1, chunk_index=1.0))))
     assert [part.chunk_id for part in read] == ["c0", "c1", "c2"]
 
 
 async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() -> None:
-    read = await ask(client_of(answer(chunk(2), chunk(0, chunk_index=None), chunk(1))))
+    read = await fetch_window(client_of(answer(chunk(2), chunk(0, chunk_index=None), chunk(1))))
     assert [part.chunk_id for part in read] == ["c2", "c0", "c1"]
 
 
 async def test_more_chunks_than_asked_for_are_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer(chunk(0), chunk(1))), before=0, after=0)
+        await fetch_window(client_of(answer(chunk(0), chunk(1))), before=0, after=0)
 
 
 async def test_a_window_without_its_anchor_is_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer(chunk(0), chunk(2))))
+        await fetch_window(client_of(answer(chunk(0), chunk(2))))
 
 
 async def test_a_chunk_that_comes_twice_is_unavailable() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer(chunk(1), chunk(1, chunk_index=2))))
+        await fetch_window(client_of(answer(chunk(1), chunk(1, chunk_index=2))))
 
 
 class Endless(httpx.AsyncByteStream):
@@ -127,7 +134,7 @@ class Endless(httpx.AsyncByteStream):
 async def endless_answer(status: int = 200) -> Endless:
     body = Endless()
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(lambda _: httpx.Response(status, stream=body)))
+        await fetch_window(client_of(lambda _: httpx.Response(status, stream=body)))
     return body
 
 
@@ -145,11 +152,11 @@ async def test_an_answer_that_is_too_large_is_closed() -> None:
 
 async def test_an_answer_of_exactly_8_mib_is_read() -> None:
     content = json.dumps({"chunks": [chunk(1)]}).encode().ljust(MAX_BODY_BYTES)
-    assert await ask(client_of(raw(content)))
+    assert await fetch_window(client_of(raw(content)))
 
 
 async def test_a_compressed_answer_is_refused() -> None:
     bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
     response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=Parts(bomb))
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(lambda _: response))
+        await fetch_window(client_of(lambda _: response))

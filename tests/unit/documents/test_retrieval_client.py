@@ -22,10 +22,10 @@ from tests.unit.documents.retrieval_answers import (
     Handler,
     Parts,
     answer,
-    ask,
     chunk,
     client_of,
     failing,
+    fetch_window,
     in_turn,
     raw,
 )
@@ -40,7 +40,7 @@ async def sent_by(token: str | None) -> httpx.Request:
         seen.append(request)
         return answer(chunk(1))(request)
 
-    await ask(client_of(record, token=token), before=2, after=0)
+    await fetch_window(client_of(record, token=token), before=2, after=0)
     return seen[0]
 
 
@@ -73,23 +73,23 @@ async def test_the_trace_id_is_a_header_too() -> None:
 
 
 async def test_a_window_gives_the_chunks() -> None:
-    chunks = await ask(client_of(answer(chunk(1, page=3, text="Привет"))))
+    chunks = await fetch_window(client_of(answer(chunk(1, page=3, text="Привет"))))
     assert chunks == (RetrievedChunk(chunk_id="c1", page=3, chunk_index=1, text="Привет"),)
 
 
 async def test_chunks_come_back_ordered_by_their_index() -> None:
-    chunks = await ask(client_of(answer(chunk(2), chunk(0), chunk(1))))
+    chunks = await fetch_window(client_of(answer(chunk(2), chunk(0), chunk(1))))
     assert [found.chunk_index for found in chunks] == [0, 1, 2]
 
 
 async def test_unknown_keys_of_an_answer_are_ignored() -> None:
-    assert await ask(client_of(answer(chunk(1, score=0.5), took_ms=3)))
+    assert await fetch_window(client_of(answer(chunk(1, score=0.5), took_ms=3)))
 
 
 async def test_without_a_url_the_client_is_not_configured() -> None:
     client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
     with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
-        await ask(client)
+        await fetch_window(client)
 
 
 async def test_a_client_without_a_url_says_so() -> None:
@@ -101,7 +101,7 @@ async def test_a_client_without_a_url_has_nothing_to_close() -> None:
     client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
     await client.aclose()
     with pytest.raises(RetrievalNotConfigured):
-        await ask(client)
+        await fetch_window(client)
 
 
 class ClosingTransport(httpx.MockTransport):
@@ -126,48 +126,48 @@ async def test_a_closed_client_has_closed_its_connections() -> None:
 @pytest.mark.parametrize("handler", [raw(b"nope", 404), answer()], ids=["404", "no chunks"])
 async def test_an_unknown_chunk_is_not_found(handler: Handler) -> None:
     with pytest.raises(ChunkNotFound):
-        await ask(client_of(handler))
+        await fetch_window(client_of(handler))
 
 
 async def test_a_403_is_access_denied() -> None:
     with pytest.raises(AccessDenied):
-        await ask(client_of(raw(b"", 403)))
+        await fetch_window(client_of(raw(b"", 403)))
 
 
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 401, 405, 409, 418, 429, 500, 503])
 async def test_any_other_status_is_unavailable(status: int) -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(answer(chunk(1), status=status)))
+        await fetch_window(client_of(answer(chunk(1), status=status)))
 
 
 async def test_a_redirect_is_not_followed() -> None:
     moved = httpx.Response(307, headers={"Location": "http://elsewhere.test/"})
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(in_turn(lambda _: moved)))
+        await fetch_window(client_of(in_turn(lambda _: moved)))
 
 
 @pytest.mark.parametrize(
     "error", [httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError]
 )
 async def test_a_connection_error_is_retried_once(error: type[httpx.HTTPError]) -> None:
-    assert await ask(client_of(in_turn(failing(error), answer(chunk(1)))))
+    assert await fetch_window(client_of(in_turn(failing(error), answer(chunk(1)))))
 
 
 async def test_a_second_connection_error_is_unavailable() -> None:
     broken = failing(httpx.ConnectError)
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(in_turn(broken, broken)))
+        await fetch_window(client_of(in_turn(broken, broken)))
 
 
 async def test_an_error_status_is_not_retried() -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(in_turn(raw(b"", 503))))
+        await fetch_window(client_of(in_turn(raw(b"", 503))))
 
 
 async def test_an_answer_that_breaks_off_is_not_retried() -> None:
     body = Parts(b'{"chunks"', httpx.ReadError("reset"))
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(in_turn(lambda _: httpx.Response(200, stream=body))))
+        await fetch_window(client_of(in_turn(lambda _: httpx.Response(200, stream=body))))
 
 
 def transport_errors(base: type[httpx.HTTPError]) -> Iterator[type[httpx.HTTPError]]:
@@ -180,7 +180,7 @@ def transport_errors(base: type[httpx.HTTPError]) -> Iterator[type[httpx.HTTPErr
 @pytest.mark.parametrize("error", [*transport_errors(httpx.HTTPError)], ids=lambda e: e.__name__)
 async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
     with pytest.raises(RetrievalUnavailable):
-        await ask(client_of(failing(error)))
+        await fetch_window(client_of(failing(error)))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
 )
 async def test_a_message_never_holds_address_token_or_remote_text(handler: Handler) -> None:
     with pytest.raises(RetrievalUnavailable) as caught:
-        await ask(client_of(handler))
+        await fetch_window(client_of(handler))
     assert not any(word in caught.value.message for word in ("internal.test", TOKEN, "http://"))
 
 
@@ -208,7 +208,7 @@ async def test_a_message_never_holds_address_token_or_remote_text(handler: Handl
 )
 async def test_a_request_is_counted_by_its_code(handler: Handler, code: str) -> None:
     metrics = Metrics()
-    await asyncio.gather(ask(client_of(handler, metrics=metrics)), return_exceptions=True)
+    await asyncio.gather(fetch_window(client_of(handler, metrics=metrics)), return_exceptions=True)
     counted = metrics.registry.get_sample_value(
         "mcp_proxy_retrieval_requests_total", {"code": code}
     )
@@ -217,7 +217,9 @@ async def test_a_request_is_counted_by_its_code(handler: Handler, code: str) -> 
 
 async def test_a_request_is_timed_even_when_it_fails() -> None:
     metrics = Metrics()
-    await asyncio.gather(ask(client_of(raw(b"", 500), metrics=metrics)), return_exceptions=True)
+    await asyncio.gather(
+        fetch_window(client_of(raw(b"", 500), metrics=metrics)), return_exceptions=True
+    )
     assert metrics.registry.get_sample_value("mcp_proxy_retrieval_seconds_count") == 1
 
 
@@ -232,14 +234,14 @@ async def test_the_last_call_failed_only_when_retrieval_did_not_serve(
     status: int, state: str
 ) -> None:
     client = client_of(raw(b"", status))
-    await asyncio.gather(ask(client), return_exceptions=True)
+    await asyncio.gather(fetch_window(client), return_exceptions=True)
     assert client.last_call == state
 
 
 async def test_a_good_call_after_a_failed_one_is_ok() -> None:
     client = client_of(in_turn(raw(b"", 500), answer(chunk(1))))
-    await asyncio.gather(ask(client), return_exceptions=True)
-    await ask(client)
+    await asyncio.gather(fetch_window(client), return_exceptions=True)
+    await fetch_window(client)
     assert client.last_call == "ok"
 
 

@@ -11,7 +11,7 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
-from tests.unit.documents.retrieval_answers import ask
+from tests.unit.documents.retrieval_answers import fetch_window
 
 pytestmark = pytest.mark.requirement("T-03")
 
@@ -66,7 +66,7 @@ async def running(serve: Serve) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def asking(url: str, *, timeout_s: float = 0.3) -> AsyncIterator[RetrievalClient]:
+async def client_of_url(url: str, *, timeout_s: float = 0.3) -> AsyncIterator[RetrievalClient]:
     client = RetrievalClient(url=url, token=None, timeout_s=timeout_s, metrics=Metrics())
     try:
         yield client
@@ -88,7 +88,7 @@ async def hung_up(reader: asyncio.StreamReader, *, within_s: float) -> bool:
         return False
 
 
-def saying(*parts: bytes) -> Serve:
+def sending(*parts: bytes) -> Serve:
     """Read a request, send the parts, close."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,86 +128,96 @@ BAD_SERVERS = {
     "hangs": hang,
     "drips its head": dripping(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000),
     "drips its body": dripping(GOOD.replace(b"\r\n\r\n", b"\r\n\r\n" + b" " * 1000)),
-    "closes at once": saying(),
-    "closes within the head": saying(b"HTTP/1.1 200 OK\r\nContent-"),
-    "closes within the body": saying(GOOD[:-10]),
-    "sends garbage": saying(b"\x00\x01garbage\xff\r\n\r\n"),
-    "sends 10 MB": saying(
+    "closes at once": sending(),
+    "closes within the head": sending(b"HTTP/1.1 200 OK\r\nContent-"),
+    "closes within the body": sending(GOOD[:-10]),
+    "sends garbage": sending(b"\x00\x01garbage\xff\r\n\r\n"),
+    "sends 10 MB": sending(
         b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n", *[b" " * 100_000] * 100
     ),
-    "sends a broken chunk": saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-    "sends an endless head": saying(b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"x" * 9999 + b"\r\n"] * 99),
+    "sends a broken chunk": sending(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    "sends an endless head": sending(
+        b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"x" * 9999 + b"\r\n"] * 99
+    ),
 }
 
 
 @pytest.mark.parametrize("serve", BAD_SERVERS.values(), ids=BAD_SERVERS.keys())
 async def test_a_server_that_misbehaves_is_unavailable(serve: Serve) -> None:
-    async with running(serve) as server, asking(server.url) as client:
+    async with running(serve) as server, client_of_url(server.url) as client:
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await fetch_window(client)
 
 
 @pytest.mark.parametrize("name", ["hangs", "drips its head", "drips its body"])
 async def test_a_slow_server_is_given_up_at_the_deadline(name: str) -> None:
     serve = BAD_SERVERS[name]
     clock = asyncio.get_running_loop().time
-    async with running(serve) as server, asking(server.url) as client:
+    async with running(serve) as server, client_of_url(server.url) as client:
         begun = clock()
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await fetch_window(client)
         assert 0.29 <= clock() - begun < 4
 
 
 async def test_a_port_without_a_server_is_unavailable() -> None:
     async with running(hang) as server:
         url = server.url
-    async with asking(url) as client:
+    async with client_of_url(url) as client:
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await fetch_window(client)
 
 
 async def test_a_host_without_an_address_is_unavailable() -> None:
-    async with asking("http://nobody.invalid/") as client:
+    async with client_of_url("http://nobody.invalid/") as client:
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await fetch_window(client)
 
 
 async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
     async with (
-        running(saying(GOOD)) as server,
-        asking(server.url.replace("http:", "https:")) as client,
+        running(sending(GOOD)) as server,
+        client_of_url(server.url.replace("http:", "https:")) as client,
     ):
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await fetch_window(client)
 
 
 async def test_two_calls_share_one_connection() -> None:
-    async with running(keep_alive) as server, asking(server.url, timeout_s=BOUND_S) as client:
-        await ask(client)
-        await ask(client)
+    async with (
+        running(keep_alive) as server,
+        client_of_url(server.url, timeout_s=BOUND_S) as client,
+    ):
+        await fetch_window(client)
+        await fetch_window(client)
         assert server.connections == 1
 
 
 async def test_a_connection_closed_after_each_answer_costs_no_call() -> None:
-    async with running(saying(GOOD)) as server, asking(server.url, timeout_s=BOUND_S) as client:
+    async with (
+        running(sending(GOOD)) as server,
+        client_of_url(server.url, timeout_s=BOUND_S) as client,
+    ):
         for _ in range(20):
-            assert await ask(client)
+            assert await fetch_window(client)
 
 
 async def test_a_kept_connection_that_dies_under_the_next_request_costs_no_call() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await saying(GOOD)(reader, writer)
+        await sending(GOOD)(reader, writer)
         await reader.read(1)  # the next request arrives, and only then the connection closes
 
-    async with running(serve) as server, asking(server.url, timeout_s=BOUND_S) as client:
-        await ask(client)
-        assert await ask(client)
+    async with running(serve) as server, client_of_url(server.url, timeout_s=BOUND_S) as client:
+        await fetch_window(client)
+        assert await fetch_window(client)
 
 
 @pytest.mark.parametrize("calls", [200, 800], ids=["as-many", "more"])
 async def test_hanging_calls_end_whether_they_have_a_connection_or_wait_for_one(calls: int) -> None:
-    async with running(hang) as server, asking(server.url, timeout_s=1.0) as client:
-        ends = await asyncio.gather(*[ask(client) for _ in range(calls)], return_exceptions=True)
+    async with running(hang) as server, client_of_url(server.url, timeout_s=1.0) as client:
+        ends = await asyncio.gather(
+            *[fetch_window(client) for _ in range(calls)], return_exceptions=True
+        )
     assert {type(end) for end in ends} == {RetrievalUnavailable}
 
 
@@ -217,10 +227,10 @@ async def test_after_a_storm_of_hanging_calls_the_pool_serves_again() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await (hang if hanging else keep_alive)(reader, writer)
 
-    async with running(serve) as server, asking(server.url, timeout_s=5.0) as client:
-        await asyncio.gather(*[ask(client) for _ in range(300)], return_exceptions=True)
+    async with running(serve) as server, client_of_url(server.url, timeout_s=5.0) as client:
+        await asyncio.gather(*[fetch_window(client) for _ in range(300)], return_exceptions=True)
         hanging = False
-        assert await ask(client)
+        assert await fetch_window(client)
 
 
 async def step(times: int) -> None:
@@ -231,20 +241,23 @@ async def step(times: int) -> None:
 async def cancelled_after(client: RetrievalClient, steps: int) -> bool:
     """Ask, cancel the asking task after so many turns of the event loop; False if it was done."""
     async with asyncio.TaskGroup() as tasks:
-        asking_task = tasks.create_task(ask(client))
+        pending_call = tasks.create_task(fetch_window(client))
         await step(steps)
-        asking_task.cancel()
-    return asking_task.cancelled()
+        pending_call.cancel()
+    return pending_call.cancelled()
 
 
 async def test_cancelling_a_call_passes_through() -> None:
-    async with running(hang) as server, asking(server.url, timeout_s=BOUND_S) as client:
+    async with running(hang) as server, client_of_url(server.url, timeout_s=BOUND_S) as client:
         assert await cancelled_after(client, 50)
 
 
 async def test_a_call_cancelled_at_any_step_gives_its_connection_back() -> None:
-    async with running(keep_alive) as server, asking(server.url, timeout_s=BOUND_S) as client:
+    async with (
+        running(keep_alive) as server,
+        client_of_url(server.url, timeout_s=BOUND_S) as client,
+    ):
         for round_ in range(320):
             await cancelled_after(client, round_ % 32)
-        await ask(client)
+        await fetch_window(client)
         await server.wait_closed(but=1)

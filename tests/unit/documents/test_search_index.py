@@ -25,7 +25,7 @@ def filler(words: int) -> str:
 
 @pytest.mark.requirement("T-07")
 @pytest.mark.parametrize(
-    ("written", "asked"),
+    ("written", "query"),
     [
         ("configuration", "configuring"),
         ("configured", "configuring"),
@@ -35,12 +35,12 @@ def filler(words: int) -> str:
         ("каталогов", "КАТАЛОГ"),
     ],
 )
-def test_a_word_is_found_by_another_of_its_forms(written: str, asked: str) -> None:
-    assert [hit.page for hit in search("nothing", f"before {written} after", query=asked)] == [2]
+def test_a_word_is_found_by_another_of_its_forms(written: str, query: str) -> None:
+    assert [hit.page for hit in search("nothing", f"before {written} after", query=query)] == [2]
 
 
 @pytest.mark.parametrize(
-    ("written", "asked"),
+    ("written", "query"),
     [
         ("LDAP", "ldap"),
         ("ёлка", "елка"),
@@ -51,8 +51,8 @@ def test_a_word_is_found_by_another_of_its_forms(written: str, asked: str) -> No
         ("conﬁgure", "configure"),
     ],
 )
-def test_case_and_accents_do_not_matter(written: str, asked: str) -> None:
-    assert len(search(f"before {written} after", query=asked)) == 1
+def test_case_and_accents_do_not_matter(written: str, query: str) -> None:
+    assert len(search(f"before {written} after", query=query)) == 1
 
 
 @pytest.mark.requirement("T-07")
@@ -196,7 +196,7 @@ def test_a_search_over_any_bound_is_not_quick(bound: str, monkeypatch: pytest.Mo
     assert not build_index(document).is_quick("one")
 
 
-def test_its_repr_tells_its_size() -> None:
+def test_its_repr_has_its_size() -> None:
     shown = repr(build_index(make_document(doc_id="guide", pages=("one", "два"))))
     assert shown == "<SearchIndex 'guide': 2 chunks, 9 bytes of text>"
 

@@ -37,7 +37,7 @@ def test_a_snippet_of_russian_text_holds_its_match() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "asked"),
+    ("written", "query"),
     [
         ("configurations", "configured"),
         ("СЕРВЕРОВ", "сервер"),
@@ -66,9 +66,9 @@ def test_a_snippet_of_russian_text_holds_its_match() -> None:
         ("x̄", "x"),
     ],
 )
-def test_a_snippet_shows_the_form_that_matched(written: str, asked: str) -> None:
+def test_a_snippet_shows_the_form_that_matched(written: str, query: str) -> None:
     page = f"{filler(50)} {written} {filler(50)}"
-    assert unicodedata.normalize("NFC", written) in snippet_of(page, query=asked)
+    assert unicodedata.normalize("NFC", written) in snippet_of(page, query=query)
 
 
 @given(word=st.from_regex(r"[A-Za-zА-Яа-яЁё0-9]{1,12}", fullmatch=True))

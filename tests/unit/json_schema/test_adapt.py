@@ -97,7 +97,7 @@ class TestVendors:
         assert schema == {**whole, "properties": {"a": {}}}
         assert "is left out" in warning
 
-    def test_a_required_argument_without_a_name_is_told_of(self) -> None:
+    def test_a_required_argument_without_a_name_is_reported(self) -> None:
         whole = {"type": "object", "properties": {"a b": {}, "c": {}}, "required": ["a b", "c"]}
         schema, warning = relaxed(whole)
         assert schema["required"] == ["c"]
@@ -166,7 +166,7 @@ def test_what_changes_make_too_deep_is_shown_as_any_object() -> None:
     assert "nested too deeply" in warning
 
 
-def test_of_many_changes_the_first_are_told_and_how_many_more_there_are() -> None:
+def test_of_many_changes_the_first_are_named_and_the_others_counted() -> None:
     properties = {f"a{i}": {"pattern": "(?=a)"} for i in range(MAX_WARNINGS + 3)}
     warnings = adapt_schema({"type": "object", "properties": properties}, OPENAI).warnings
     assert len(warnings) == MAX_WARNINGS + 1

@@ -33,7 +33,7 @@ ARGUMENT_NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,64}$")
 
 
 def nodes_of(node: Any) -> Iterator[Any]:
-    """Give each schema in a schema of 2020-12."""
+    """Yield each schema in a schema of 2020-12."""
     yield node
     for key, value in node.items() if isinstance(node, Mapping) else ():
         inner: Iterable[Any] = ()
@@ -48,7 +48,7 @@ def nodes_of(node: Any) -> Iterator[Any]:
 
 
 def refusals_of(schema: Schema, rules: SchemaRules) -> list[str]:
-    """Say what an API would refuse, as its messages state its rules; apart from the product."""
+    """Return what an API would refuse, as its messages state its rules; apart from the product."""
     found = []
     nodes = list(nodes_of(schema))
     if schema.get("type") != "object":
@@ -163,7 +163,7 @@ def compiled(schema: Mapping[str, Any]) -> Validator:
 def accepts_no_less(
     result: AdaptedSchema, original: Validator, rules: SchemaRules, arguments: list[Schema]
 ) -> bool:
-    """Tell whether what is shown accepts the arguments that the original does.
+    """Return whether what is shown accepts the arguments that the original does.
 
     Without a warning it has to accept no others.
     """

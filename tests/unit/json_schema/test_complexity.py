@@ -39,7 +39,7 @@ FILTER: Json = {
 
 
 def doubling(levels: int, keyword: str = "anyOf") -> Json:
-    """Make definitions of which each refers twice to the one before."""
+    """Build definitions of which each refers twice to the one before."""
     definitions: Json = {"d0": {"required": ["never"]}}
     for level in range(1, levels + 1):
         before = {"$ref": f"#/$defs/d{level - 1}"}
@@ -131,7 +131,7 @@ def test_deep_arguments_of_a_schema_that_doubles_are_refused_at_once() -> None:
         check(nested(40, {"wrong": 1}))
 
 
-def test_arguments_of_a_recursive_schema_are_checked_and_told_of_as_deep_as_people_go() -> None:
+def test_arguments_of_a_recursive_schema_are_checked_and_explained_at_usual_depths() -> None:
     check = compile_check(FILTER)
     good: Json = {"equals": "x"}
     for _ in range(6):

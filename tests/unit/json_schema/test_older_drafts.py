@@ -30,7 +30,7 @@ class TestOlderDrafts:
         whole = {"$schema": DRAFT_7, **with_argument({"items": {}, "additionalItems": False})}
         assert argument(shown(whole)) == {"items": {}}
 
-    def test_dependencies_are_told_apart(self) -> None:
+    def test_dependencies_on_names_and_on_schemas_are_separated(self) -> None:
         whole = with_argument({"dependencies": {"x": ["y"], "z": {"required": ["w"]}}})
         expected = {
             "dependentRequired": {"x": ["y"]},
@@ -117,8 +117,8 @@ class TestReferences:
         places = {"x/y": {"type": "string"}, "x y": {"type": "integer"}, "x_y": {"type": "null"}}
         references = [{"$ref": f"#/$defs/{name}"} for name in ("x~1y", "x%20y", "x_y")]
         whole = shown(with_argument({"prefixItems": references}, **{"$defs": places}))
-        told = [whole["$defs"][r["$ref"][8:]] for r in argument(whole)["prefixItems"]]
-        assert told == list(places.values())
+        targets = [whole["$defs"][r["$ref"][8:]] for r in argument(whole)["prefixItems"]]
+        assert targets == list(places.values())
 
     def test_a_lone_dynamic_reference_becomes_a_plain_one(self) -> None:
         whole = with_argument({"$dynamicRef": "#x"}, **{"$defs": {"y": {"$dynamicAnchor": "x"}}})

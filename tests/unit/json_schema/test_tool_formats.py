@@ -69,7 +69,7 @@ def test_a_schema_that_needs_nothing_is_not_copied() -> None:
     assert definition_of(spec, ToolFormat.ANTHROPIC).definition["input_schema"] is spec.input_schema
 
 
-def test_a_description_too_long_for_openai_is_cut_and_told_of() -> None:
+def test_a_description_too_long_for_openai_is_cut_with_a_warning() -> None:
     definition = definition_of(
         make_spec("я" * (OPENAI_MAX_DESCRIPTION_CHARS + 1)), ToolFormat.OPENAI
     )
@@ -109,9 +109,14 @@ def description_of(schema: JsonObject, description: str = "Look up.") -> object:
     return shown["description"]
 
 
-def test_a_condition_that_an_api_cannot_be_told_is_told_to_the_model_in_the_description() -> None:
-    told = 'The arguments also have to match: {"anyOf":[{"required":["id"]},{"required":["name"]}]}'
-    assert (description_of(EITHER), description_of(EITHER, "")) == (f"Look up.\n\n{told}", told)
+def test_a_condition_that_an_api_refuses_is_in_the_description() -> None:
+    condition = (
+        'The arguments also have to match: {"anyOf":[{"required":["id"]},{"required":["name"]}]}'
+    )
+    assert (description_of(EITHER), description_of(EITHER, "")) == (
+        f"Look up.\n\n{condition}",
+        condition,
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,11 +126,13 @@ def test_a_condition_that_an_api_cannot_be_told_is_told_to_the_model_in_the_desc
         [{"$ref": "#/$defs/a"}, {"required": ["id"]}],
     ],
 )
-def test_a_condition_that_is_long_or_refers_elsewhere_is_not_told(choice: object) -> None:
+def test_a_condition_that_is_long_or_refers_elsewhere_is_not_in_the_description(
+    choice: object,
+) -> None:
     definitions = {"a": {"required": ["name"]}}
     assert description_of({**EITHER, "anyOf": choice, "$defs": definitions}) == "Look up."
 
 
-def test_a_condition_that_could_be_joined_is_not_told() -> None:
+def test_a_condition_that_could_be_joined_is_not_in_the_description() -> None:
     schema = {"type": "object", "allOf": [{"required": ["id"]}, {"properties": {"id": {}}}]}
     assert description_of(schema) == "Look up."

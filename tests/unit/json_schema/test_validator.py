@@ -78,16 +78,16 @@ def test_an_argument_that_is_not_declared_is_named() -> None:
         ({"additionalProperties": False}, "nothing is allowed here"),
     ],
 )
-def test_rules_about_names_are_told(schema: dict[str, Any], message: str) -> None:
+def test_rules_about_names_are_explained(schema: dict[str, Any], message: str) -> None:
     assert message in refusal(schema, {"b": 1}).message
 
 
-def test_five_problems_are_told_and_the_others_counted() -> None:
+def test_five_problems_are_listed_and_the_others_counted() -> None:
     error = refusal(of(a={"items": {"type": "string"}}), {"a": list(range(8))})
     assert (error.message.count("arguments.a."), error.message[-12:]) == (5, "; and 3 more")
 
 
-def test_of_problems_without_number_the_first_is_told() -> None:
+def test_of_very_many_problems_the_first_is_named() -> None:
     error = refusal(of(a={"items": {"type": "string"}}), {"a": [1] * 200_000})
     assert error.message == 'arguments.a.0: is not of type "string"'
 

@@ -94,7 +94,7 @@ def test_a_resource_that_is_hit_is_hit_as_a_uri_too(
 
 @st.composite
 def respelt(draw: st.DrawFn) -> tuple[str, str]:
-    """Give a URI and another spelling of it."""
+    """Draw a URI and another spelling of it."""
     uri = "raw://" + draw(st.text(st.sampled_from("abC1é%~_-/ "), min_size=1, max_size=12))
     uri = uri.replace("%", "%25")
     steps: list[Callable[[str], str]] = [

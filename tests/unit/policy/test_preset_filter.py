@@ -99,7 +99,7 @@ def test_a_tool_that_is_not_offered_is_missing_and_nothing_else_changes(referenc
 
 
 @pytest.mark.requirement("P-07")
-def test_missing_prompts_and_resources_are_told_too() -> None:
+def test_missing_prompts_and_resources_are_listed_too() -> None:
     preset = make_preset(prompts=["s1/nope", "down/p"], resources=["s1/u3", "s2/u/{x}"])
     view = filter_capabilities(BOTH, preset)
     assert missing(view) == ["prompt s1/nope", "prompt down/p", "resource s1/u3"]
@@ -236,10 +236,10 @@ presets = st.builds(
 def test_exactly_the_referenced_tools_that_are_offered_are_let_through(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
-    asked = {(ref.server_id, ref.name) for ref in preset.tools if ref.enabled}
+    named = {(ref.server_id, ref.name) for ref in preset.tools if ref.enabled}
     offered = {(server_id, name) for server_id, it in snapshots.items() for name in it.tools}
     view = filter_capabilities(snapshots, preset)
-    assert {(route.server_id, route.name) for route in view.tools.values()} == asked & offered
+    assert {(route.server_id, route.name) for route in view.tools.values()} == named & offered
 
 
 @pytest.mark.requirement("P-11", "P-12")
@@ -248,8 +248,8 @@ def test_nothing_outside_a_list_or_the_scope_is_let_through(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     view = filter_capabilities(snapshots, preset)
-    asked = [*preset.tools, *(preset.prompts or ()), *(preset.resources or ())]
-    scope = {ref.server_id for ref in asked if ref.enabled}
+    named = [*preset.tools, *(preset.prompts or ()), *(preset.resources or ())]
+    scope = {ref.server_id for ref in named if ref.enabled}
     for routes, listed in (
         (view.prompts, preset.prompts),
         (view.resources, preset.resources),
@@ -267,13 +267,13 @@ def test_every_reference_is_let_through_shadowed_or_missing(
     snapshots: dict[str, Snapshot], preset: Preset
 ) -> None:
     view = filter_capabilities(snapshots, preset)
-    told = {(it.server_id, it.name) for it in view.missing}
-    told |= {(it.server_id, it.name) for it in view.shadowed}
-    told |= {(route.server_id, route.name) for route in view.tools.values()}
+    accounted_for = {(it.server_id, it.name) for it in view.missing}
+    accounted_for |= {(it.server_id, it.name) for it in view.shadowed}
+    accounted_for |= {(route.server_id, route.name) for route in view.tools.values()}
     for routes in (view.prompts, view.resources, view.templates):
-        told |= {(route.server_id, route.name) for route, *_ in routes.values()}
-    asked = [*preset.tools, *(preset.prompts or ()), *(preset.resources or ())]
-    assert {(ref.server_id, ref.name) for ref in asked if ref.enabled} <= told
+        accounted_for |= {(route.server_id, route.name) for route, *_ in routes.values()}
+    named = [*preset.tools, *(preset.prompts or ()), *(preset.resources or ())]
+    assert {(ref.server_id, ref.name) for ref in named if ref.enabled} <= accounted_for
 
 
 @pytest.mark.requirement("P-03")

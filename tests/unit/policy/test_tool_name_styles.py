@@ -56,7 +56,7 @@ def test_names_of_one_enabled_tool_each_are_taken(tools: tuple[str, ...]) -> Non
         (("a/drop all", f"b/{HASHED}"), NameConflict(place=1, name=HASHED, other=0)),
     ],
 )
-def test_a_name_that_something_else_has_is_told_with_its_place(
+def test_a_name_that_something_else_has_is_reported_with_its_place(
     tools: tuple[str, ...], clash: NameConflict
 ) -> None:
     assert [*BARE.conflicts(refs(*tools))] == [clash]

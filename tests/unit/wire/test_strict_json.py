@@ -88,7 +88,7 @@ def test_values_are_counted_exactly_whatever_strings_hold(given: Written) -> Non
         ('{"a": [[]], "b": {}, "c": 1, "b": 2, "a": 3}', ("b",)),
     ],
 )
-def test_a_repeated_key_is_told_by_its_place(text: str, place: tuple[str | int, ...]) -> None:
+def test_a_repeated_key_is_reported_with_its_place(text: str, place: tuple[str | int, ...]) -> None:
     with pytest.raises(RepeatedKey) as caught:
         parse_strict(text.encode())
     assert caught.value.place == place
