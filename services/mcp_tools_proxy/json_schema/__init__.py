@@ -1,1 +1,1 @@
-"""JSON Schema: validating arguments, bounding the cost of it, adapting schemas for model APIs."""
+"""JSON Schema, pure: validating arguments, what that may cost, schemas for model APIs."""
