@@ -115,6 +115,9 @@ async def test_a_chunk_that_comes_twice_is_unavailable() -> None:
         await fetch_window(client_of(answer(chunk(1), chunk(1, chunk_index=2))))
 
 
+GOOD = json.dumps({"chunks": [chunk(1)]}).encode()
+
+
 class Endless(httpx.AsyncByteStream):
     """A body without end that counts what was read of it, in bytes."""
 
@@ -151,12 +154,12 @@ async def test_an_answer_that_is_too_large_is_closed() -> None:
 
 
 async def test_an_answer_of_exactly_8_mib_is_read() -> None:
-    content = json.dumps({"chunks": [chunk(1)]}).encode().ljust(MAX_BODY_BYTES)
-    assert await fetch_window(client_of(raw(content)))
+    assert await fetch_window(client_of(raw(GOOD.ljust(MAX_BODY_BYTES))))
 
 
-async def test_a_compressed_answer_is_refused() -> None:
-    bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
-    response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=Parts(bomb))
+@pytest.mark.parametrize("content", [GOOD, b" " * (MAX_BODY_BYTES + 1)], ids=["good", "bomb"])
+async def test_a_compressed_answer_is_refused(content: bytes) -> None:
+    body = Parts(gzip.compress(content))
+    response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=body)
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(lambda _: response))
