@@ -88,7 +88,11 @@ async def test_a_domain_error_is_a_failed_outcome() -> None:
 
 async def test_an_unknown_exception_is_an_internal_error() -> None:
     outcome = await Fixture(FakeTool(run=raising(RuntimeError("secret")))).execute()
-    assert code_of(outcome) == "INTERNAL_ERROR"
+    assert isinstance(outcome, Failed)
+    assert outcome.error.as_json == {
+        "code": "INTERNAL_ERROR",
+        "message": "internal error; the log has the trace_id",
+    }
 
 
 async def test_an_unknown_exception_is_logged_with_its_trace_id() -> None:
