@@ -137,4 +137,4 @@ async def test_simultaneous_first_searches_build_one_index(service: Service) -> 
 @given(query=st.text(min_size=1, max_size=200))
 async def test_no_query_breaks_the_search(service: Service, query: str) -> None:
     code = await service.code("doc_local_search", {"doc_id": "d", "query": query})
-    assert code in {"OK", "INVALID_ARGUMENTS", "CONTENT_BLOCKED"}
+    assert code == ("OK" if query.strip() else "INVALID_ARGUMENTS")
