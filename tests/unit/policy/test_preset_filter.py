@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Missing, Preset, Reference
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Route, Shadowed, View
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities, without_excluded
 from tests.support.builders import make_preset, make_snapshot
 
 S1 = make_snapshot(tools=["t1", "t2"], prompts=["p1"], resources=["u1", "u2"], by="s1")
@@ -290,3 +292,17 @@ def test_adding_disabled_references_changes_nothing(
         resources=None if preset.resources is None else off + preset.resources,
     )
     assert filter_capabilities(snapshots, wider) == filter_capabilities(snapshots, preset)
+
+
+def test_an_excluded_item_of_any_kind_is_not_offered() -> None:
+    items: Mapping[str, JsonObject] = {"x": {"name": "x"}, "y": {"name": "y"}}
+    offered = Snapshot(
+        tools=items,
+        prompts=items,
+        resources=items,
+        templates=items,
+        need_task=frozenset({"x", "y"}),
+    )
+    left = without_excluded(offered, "s1", Exclusions(["s1:x"]))
+    kinds = (left.tools, left.prompts, left.resources, left.templates, left.need_task)
+    assert [set(kind) for kind in kinds] == [{"y"}] * 5
