@@ -252,6 +252,29 @@ async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(
     ) == (["facade_to_downstream.request", last], ["a"], {"trace-1"}, False)
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (answering({**TEXT, "isError": True}), "TOOL_FAILED"),
+        (failing_with(JsonRpcError(-32603, "boom")), "TOOL_FAILED"),
+        (answering({"content": [1] * 60_000}), "RESULT_TOO_LARGE"),
+        (failing_with(ConnectionFailure("cut off")), "SERVER_UNAVAILABLE"),
+        (failing_with(ZeroDivisionError("a defect")), "INTERNAL_ERROR"),
+    ],
+)
+async def test_a_failed_call_is_counted_under_the_code_of_its_error(
+    answer: Answer, code: str
+) -> None:
+    server = FakeServer(tool("add"))
+    server.answers["tools/call"] = answer
+    async with offered(server) as (components, servers):
+        with suppress(ProxyError, ZeroDivisionError):
+            await use(components.tools[0])
+        labels = {"server": "notes", "kind": "tool", "code": code}
+        sample = servers.metrics.registry.get_sample_value
+        assert sample("mcp_proxy_server_calls_total", labels) == 1
+
+
 async def test_a_cancelled_call_is_counted_as_such() -> None:
     server = FakeServer(tool("add"))
     server.answers["tools/call"] = hang

@@ -56,7 +56,7 @@ async def send_with_rounds(
             call, resume_key, request.send_relayed, session.metrics
         )
     if call.input_responses is not None:
-        params |= _response_fields(call.input_responses)
+        params.update(_response_fields(call.input_responses))
     return await request.send_relayed(call.client)
 
 
