@@ -36,9 +36,9 @@ from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.access import Access
-from mcp_tools_proxy.registry.hidden_items import HiddenItems
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.table import drop_name_conflicts
+from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -273,7 +273,7 @@ class Reloader:
             access=access,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
-            hidden_items=HiddenItems(snapshots=snapshots, need_task=view.need_task),
+            unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
         )
         self._holder.replace(registry)
         self._config = wanted

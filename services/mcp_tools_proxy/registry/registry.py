@@ -17,21 +17,15 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
-from mcp_tools_proxy.policy.visibility import NO_SCOPE, Denial, PresetScope
+from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
-from mcp_tools_proxy.registry.hidden_items import NOTHING_HIDDEN, HiddenItems
-from mcp_tools_proxy.registry.lookup_errors import (
-    ambiguous,
-    not_allowed,
-    not_found,
-    not_in_preset,
-    tenant_required,
-)
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
+from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.table import HasSpec, ItemT, Table, Viewer
+from mcp_tools_proxy.registry.table import HasSpec, ItemT, Table
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
+from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +41,11 @@ class Registry:
     prompts: Table[Prompt]
     resources: Table[Resource]
     templates: Table[ResourceTemplate]
-    template_resolver: TemplateResolver
+    resolver: NameResolver
     listings: McpListings
     access: Access = UNRESTRICTED
     pending_offers: PendingOffers = field(default_factory=PendingOffers)
-    hidden_items: HiddenItems = NOTHING_HIDDEN
+    unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
 
     @classmethod
     def build(
@@ -64,7 +58,7 @@ class Registry:
         access: Access = UNRESTRICTED,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         scope: PresetScope = NO_SCOPE,
-        hidden_items: HiddenItems = NOTHING_HIDDEN,
+        unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
@@ -87,18 +81,27 @@ class Registry:
         prompt_table = Table(prompts, names_of=_qualified, bare_name_allowed=bare_name_allowed)
         resource_table = Table(resources, names_of=_qualified, bare_name_allowed=bare_name_allowed)
         template_table = Table(templates, names_of=_qualified)
+        listings = McpListings.of(
+            tool_table, prompt_table, resource_table, template_table, tool_names
+        )
         return cls(
             tools=tool_table,
-            tool_lists=ToolLists(tool_table, hidden_items),
+            tool_lists=ToolLists(tool_table, unlisted_offers),
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,
-            template_resolver=TemplateResolver(template_table, access.exclude),
-            listings=McpListings.of(
-                tool_table, prompt_table, resource_table, template_table, tool_names
+            resolver=NameResolver(
+                tools=tool_table,
+                prompts=prompt_table,
+                resources=resource_table,
+                templates=template_table,
+                template_resolver=TemplateResolver(template_table, access.exclude),
+                listings=listings,
+                unlisted_offers=unlisted_offers,
             ),
+            listings=listings,
             access=access,
-            hidden_items=hidden_items,
+            unlisted_offers=unlisted_offers,
             pending_offers=PendingOffers(
                 scope=scope,
                 exclude=access.exclude,
@@ -111,28 +114,23 @@ class Registry:
         return f"<Registry tools={len(self.tools)} agents={len(self.access.agents or ())}>"
 
     def resolve(self, call: Call) -> Component:
-        """Return the component that the call names: looked up, never parsed (contract §6).
+        """Return the component that the call names; see ``NameResolver``.
 
-        - A tool is found by its name, else its alias, else its bare name; the last for agents, and
-          for every caller if MCP lists show bare names.
-        - A prompt or resource is found by ``server_id:name``, else its bare name.
-        - Any other URI is resolved through a template that matches it.
-
-        Nothing outside the tables is ever looked up (F-14). Raises AgentNotFound, AgentRequired,
-        AmbiguousName, and for each kind its errors for not allowed and not found.
+        Raises AgentNotFound, AgentRequired, AmbiguousName, and for each kind its errors for not
+        allowed and not found.
         """
         viewer = self.access.viewer_for(call.caller)
         match call.kind:
             case Kind.TOOL:
-                return self._tool(call.name, viewer)
+                return self.resolver.tool(call.name, viewer)
             case Kind.PROMPT:
-                return self._prompt(call.name, viewer)
+                return self.resolver.prompt(call.name, viewer)
             case Kind.RESOURCE:
-                return self._resource(call.name, viewer)
+                return self.resolver.resource(call.name, viewer)
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""
-        return self._resource(call.name, self.access.viewer_for(call.caller))
+        return self.resolver.resource(call.name, self.access.viewer_for(call.caller))
 
     def completion(self, call: Call) -> Component:
         """Return the completion of arguments for the prompt or resource template of the call.
@@ -141,14 +139,8 @@ class Registry:
         """
         viewer = self.access.viewer_for(call.caller)
         if call.kind is Kind.PROMPT:
-            return self._prompt(call.name, viewer).completion
-        template = _only(self.templates.find(call.name, viewer), call.name)
-        if template is not None:
-            return template.completion
-        denial = self.templates.denial(call.name, viewer)
-        self._check_denied(Kind.RESOURCE, denial, call.name, viewer)
-        names = self.listings.templates.names_for(viewer)
-        raise self._not_found(Kind.RESOURCE, call.name, names)
+            return self.resolver.prompt(call.name, viewer).completion
+        return self.resolver.template(call.name, viewer).completion
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``caller`` may call.
@@ -210,57 +202,6 @@ class Registry:
             return None
         return found[0].spec.input_schema if len(found) == 1 else None
 
-    def _tool(self, name: str, viewer: Viewer) -> Tool:
-        tool = _only(self.tools.find(name, viewer), name)
-        if tool is not None:
-            return tool
-        self._check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
-        server_id, _, tool_name = name.partition(":")
-        if not (server_id and tool_name):
-            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.visible_to(viewer)))
-        if viewer.agent is not None:
-            raise not_allowed(Kind.TOOL, name, viewer.agent, None)
-        raise not_in_preset(name)
-
-    def _prompt(self, name: str, viewer: Viewer) -> Prompt:
-        prompt = _only(self.prompts.find(name, viewer), name)
-        if prompt is not None:
-            return prompt
-        self._check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
-        raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
-
-    def _resource(self, uri: str, viewer: Viewer) -> Resource:
-        found = self.resources.find(uri, viewer) or self.template_resolver.find(uri, viewer)
-        resource = _only(found, uri)
-        if resource is not None:
-            return resource
-        self._check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
-        raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
-
-    def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
-        """Return what denies a URI to ``viewer``: an exclusion, or a denial of its resource."""
-        if viewer.visibility.excluded.matches_uri(None, uri):
-            return Denial.EXCLUDED
-        denial = self.resources.denial(uri, viewer)
-        return denial or self.template_resolver.denial(uri, viewer)
-
-    def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
-        return not_found(kind, name, visible, reason=self.hidden_items.reason(kind, name))
-
-    def _check_denied(self, kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
-        """Raise NotAllowed for a denial, and for any name that the agent's profile excludes.
-
-        So an excluded name is refused in the same way, whether or not some server offers it.
-        """
-        if denial is Denial.TENANT:
-            raise tenant_required(kind, name)
-        if viewer.agent is None:
-            return
-        if denial is None and viewer.visibility.excluded.matches(kind, None, name):
-            denial = Denial.EXCLUDED
-        if denial is not None:
-            raise not_allowed(kind, name, viewer.agent, denial)
-
 
 class RegistryHolder:
     """Holds the current registry. A call reads ``current`` once and finishes on that registry."""
@@ -299,10 +240,3 @@ class RegistryHolder:
 def _qualified(item: ItemT) -> tuple[str, ...]:
     spec = item.spec
     return (qualified_name(spec.server_id or "", spec.bare_name),)
-
-
-def _only(found: Sequence[ItemT], name: str) -> ItemT | None:
-    """Return the one item found for a name, None if there is none. Raises AmbiguousName."""
-    if len(found) > 1:
-        raise ambiguous(name, [qualified_name(it.spec.server_id or "", name) for it in found])
-    return found[0] if found else None

@@ -18,9 +18,9 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     definition_of,
     list_warnings,
 )
-from mcp_tools_proxy.registry.hidden_items import NEEDS_TASK, NOTHING_HIDDEN, HiddenItems
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.table import Table, Viewer
+from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of
 from mcp_tools_proxy.wire.text import quote
@@ -133,9 +133,11 @@ class ToolList:
 class ToolLists:
     """The lists of one registry's tools, in every format."""
 
-    def __init__(self, table: Table[Tool], hidden_items: HiddenItems = NOTHING_HIDDEN) -> None:
+    def __init__(
+        self, table: Table[Tool], unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
+    ) -> None:
         self._table = table
-        self._hidden_items = hidden_items
+        self._unlisted_offers = unlisted_offers
         self._serialized = {it: SerializedTools(table.items, it) for it in ToolFormat}
 
     async def list_for(
@@ -147,7 +149,7 @@ class ToolLists:
         separated by commas.
         """
         serialized = self._serialized[tool_format]
-        need_task = self._hidden_items.warnings(viewer)
+        need_task = self._unlisted_offers.warnings(viewer)
         if names is None:
             mask = self._table.visibility_mask(viewer)
             if mask not in serialized.etags:

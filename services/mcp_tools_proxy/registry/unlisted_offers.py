@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
-from mcp_tools_proxy.registry.lookup_errors import OUTSIDE_THE_VIEW
+from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
 from mcp_tools_proxy.registry.table import Viewer
 
 NEEDS_TASK = (
@@ -16,7 +16,7 @@ NEEDS_TASK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HiddenItems:
+class UnlistedOffers:
     """What the servers offer in all, to explain why an item is not in the registry.
 
     ``need_task`` has server id and name of each tool that the preset allows and that can only be
@@ -33,7 +33,7 @@ class HiddenItems:
             for server_id, snapshot in self.snapshots.items()
             for spelling in _spellings(server_id, name)
         )
-        return OUTSIDE_THE_VIEW if offered else None
+        return OUTSIDE_THE_PRESET if offered else None
 
     def warnings(self, viewer: Viewer) -> Mapping[str, frozenset[str]]:
         """Return all names of each task-only tool that ``viewer`` may see, by qualified name."""
@@ -46,7 +46,7 @@ class HiddenItems:
         }
 
 
-NOTHING_HIDDEN = HiddenItems()
+NOTHING_UNLISTED = UnlistedOffers()
 
 
 def _spellings(server_id: str, name: str) -> Iterator[str]:

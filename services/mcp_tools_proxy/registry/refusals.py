@@ -1,4 +1,4 @@
-"""Errors for a name that does not resolve: not found, not allowed, or ambiguous (A-09, A-11).
+"""Refuses names that a caller may not use, or that do not resolve (A-09, A-11).
 
 Tools, prompts and resources get the same wording. A message has only the name that the caller
 sent, the caller's agent and names that the caller may use, so it reveals no hidden item. Which part
@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.table import Viewer
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
@@ -28,13 +29,28 @@ EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_i
 MAX_CANDIDATES = 5
 """How many candidates a message names; ``details`` has them all."""
 
-OUTSIDE_THE_VIEW = "not visible under the active preset"
+OUTSIDE_THE_PRESET = "not visible under the active preset"
 
 _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
     Kind.TOOL: ToolNotAllowed,
     Kind.PROMPT: PromptNotAllowed,
     Kind.RESOURCE: ResourceNotAllowed,
 }
+
+
+def check_denied(kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
+    """Raise NotAllowed for a denial, and for any name that the agent's profile excludes.
+
+    So an excluded name is refused in the same way, whether or not some server offers it.
+    """
+    if denial is Denial.TENANT:
+        raise tenant_required(kind, name)
+    if viewer.agent is None:
+        return
+    if denial is None and viewer.visibility.excluded.matches(kind, None, name):
+        denial = Denial.EXCLUDED
+    if denial is not None:
+        raise not_allowed(kind, name, viewer.agent, denial)
 
 
 def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
@@ -46,7 +62,7 @@ def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> Not
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
         f"use one that its list of {kind.value}s shows",
-        reason=OUTSIDE_THE_VIEW if denial is None else f"the agent's {denial.value}",
+        reason=OUTSIDE_THE_PRESET if denial is None else f"the agent's {denial.value}",
     )
 
 
@@ -60,11 +76,11 @@ def tenant_required(kind: Kind, name: str) -> NotAllowed:
 
 
 def not_in_preset(name: str) -> ToolNotAllowed:
-    """Build the error for a qualified tool name outside the view, existing or not (contract §6)."""
+    """Build the error for a qualified tool name outside the preset, or of no tool (contract §6)."""
     return ToolNotAllowed(
         f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
         "server does not offer it; use one that list_available_tools shows",
-        reason=OUTSIDE_THE_VIEW,
+        reason=OUTSIDE_THE_PRESET,
     )
 
 
