@@ -64,8 +64,8 @@ async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
             watching.subscribe(caller, await watching.snapshot(caller), told[agent].put)
         holder.replace(seen_by_agents("a", "b"))
         assert await told["writer"].get() == {ListKind.TOOLS}
-        holder.replace(seen_by_agents("a"))
-        assert await told["writer"].get() == {ListKind.TOOLS}
+        for _ in range(5):  # more turns than another delivery of the same comparison takes
+            await asyncio.sleep(0)
         assert told["reader"].empty()
 
 

@@ -73,6 +73,13 @@ def test_another_window_length_is_another_counter() -> None:
     assert not keys(budgets(window_s=60), "a", "b") & keys(budgets(window_s=30), "a", "b")
 
 
+def test_another_limit_is_another_counter() -> None:
+    """Whoever lowers a limit would otherwise refuse calls by what the higher one admitted."""
+    assert not keys(budgets(10, 10, tenant=10), "a", "b") & keys(
+        budgets(20, 20, tenant=20), "a", "b"
+    )
+
+
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(ValueError, match="0 switches it off"):
         budgets(calls=-1)

@@ -1,0 +1,18 @@
+"""Names in one table: a unique name never means another item."""
+
+import pytest
+
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
+from tests.support.fakes import FakeTool
+
+OWN = FakeTool(name="a:x", server_id="a")
+IMPOSTOR = FakeTool(name="b:a:x", server_id="b")
+TABLE = Table([OWN, IMPOSTOR], names_of=lambda tool: (tool.spec.name,), first_shadows=False)
+
+
+@pytest.mark.requirement("A-19")
+def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
+    only_b = Viewer("reader", Visibility(client_ids=frozenset({"b"})))
+    assert (TABLE.find("a:x", WITHOUT_AGENT), TABLE.find("a:x", only_b)) == ((OWN,), ())
+    assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)
