@@ -1,4 +1,4 @@
-"""The MCP server that every transport serves: the SDK's, with our methods under it, both eras."""
+"""The MCP server behind every transport: our methods, under the SDK's server or without it."""
 
 import asyncio
 from typing import Any
@@ -60,8 +60,10 @@ log = structlog.get_logger()
 class GatewayMcpServer(Server[Any]):
     """Serves what a caller may list and use; ``caller_of`` returns the caller of a request.
 
-    The SDK does handshakes, eras, sessions and framing. Our methods run as its only middleware, on
-    the raw request: the SDK's models would drop the fields that they do not know.
+    Stateless requests (see stateless.py) call ``handle``, ``discover`` and ``listen`` directly. The
+    sessions of older eras, stdio and legacy HTTP+SSE are served by the SDK, which does handshakes
+    and framing. Our methods run as its only middleware, on the raw request: the SDK's models would
+    drop the fields that they do not know.
     """
 
     def __init__(

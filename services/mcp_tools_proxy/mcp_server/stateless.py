@@ -62,9 +62,10 @@ def request_id_of(content: object) -> RequestId | None:
 
 
 def wants_stream(content: object) -> bool:
-    """Return whether messages may come before the result of a request, which its ``_meta`` says.
+    """Return whether messages may come before the result of a request.
 
-    Its response has to be an event stream then, not one JSON body.
+    They may for LISTEN, and where ``_meta`` wants progress or log messages. The response has to be
+    an event stream then, not one JSON body.
     """
     if not isinstance(content, dict):
         return False

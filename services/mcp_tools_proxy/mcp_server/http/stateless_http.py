@@ -1,7 +1,7 @@
 """Streamable HTTP of MCP 2026-07-28: each message is one POST, and no session is kept.
 
-The response is one JSON body if it is the only message, else an event stream: a request's ``_meta``
-decides, as it says whether the client wants progress or log messages.
+The response is one JSON body if it is the only message, else an event stream: that depends on the
+method and on ``_meta``, see ``wants_stream``.
 """
 
 from collections.abc import Awaitable, Callable
