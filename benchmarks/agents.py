@@ -195,7 +195,7 @@ def _service(bench: Bench, name: str, documents: Sequence[str] = ()) -> Iterator
 
 
 def _configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
-    """Let each agent use all servers and the second preset, but for ten tools of its own."""
+    """Write a configuration: all servers and the second preset, less ten tools for each agent."""
     tools = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
     entries = {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
     references: list[Reference] = [
@@ -223,14 +223,14 @@ def _names() -> Sequence[str]:
 
 
 def _bodies(bodies: Sequence[str], *, agent: bool) -> Iterator[str]:
-    """Give as many bodies as there are agents, each with another agent or all with none."""
+    """Yield as many bodies as there are agents, each with another agent or all with none."""
     for body, name in zip(cycle(bodies), _names(), strict=False):
         added = {"agent": name} if agent else {}
         yield json.dumps(json.loads(body) | added, separators=(",", ":"))
 
 
 def _report_calls(rounds: Mapping[tuple[str, bool], Sequence[Measured]]) -> Result:
-    """Tell the medians, and the median of what each round's two measurements are to each other."""
+    """Print the medians, and the median of what each round's two measurements are to each other."""
     result = Result(
         f"A call that names one of {AGENTS} agents",
         ("call", "agent", "CPU ms/call", "p50 ms", "p99 ms"),

@@ -89,18 +89,18 @@ class Bench:
         self.errors = 0
 
     def say(self, text: str) -> None:
-        """Tell how far the run is."""
+        """Print how far the run is."""
         print(text, file=sys.stderr, flush=True)
 
     def folder(self, name: str, *doc_ids: str) -> Path:
-        """Make a documents folder that holds those documents."""
+        """Build a documents folder that holds those documents."""
         folder = self.workdir / name
         folder.mkdir()
         self.corpus.write(folder, *doc_ids)
         return folder
 
     def begin(self, job: Job) -> None:
-        """Give the load generator a job; ``finish`` has to follow."""
+        """Send the load generator a job; ``finish`` has to follow."""
         self._load.begin(job)
 
     def finish(self) -> Outcome:
@@ -137,7 +137,7 @@ class Bench:
         return outcome
 
     def open_pairs(self, server: Server, pairs: int) -> None:
-        """Bring the limiter to that many live (tenant, document) pairs besides the measured one."""
+        """Add to the limiter that many live (tenant, document) pairs besides the measured one."""
         bodies = list(pair_batches(pairs - 1))
         if bodies:
             job = Job(
@@ -159,13 +159,13 @@ def open_bench(workdir: Path, sizes: Sizes) -> Iterator[Bench]:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """Give the value that ``percent`` of the values do not exceed."""
+    """Return the value that ``percent`` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def medians(rounds: list[Measured]) -> Measured:
-    """Give the median of each quantity, and all errors."""
+    """Return the median of each quantity, and all errors."""
     return Measured(
         cpu_ms=statistics.median(r.cpu_ms for r in rounds),
         p50_ms=statistics.median(r.p50_ms for r in rounds),

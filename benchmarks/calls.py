@@ -113,7 +113,7 @@ def measure_search(bench: Bench) -> Result:
 def _compare(
     bench: Bench, name: str, bodies: list[str], calls: int, *, engine: Engine | None = None
 ) -> Comparison:
-    """Let the candidates take turns."""
+    """Measure the candidates by turns."""
     with ExitStack() as stack:
         servers = _start(bench, name, bodies, stack)
         answer_bytes = len(servers[ASGI].ask(EXECUTE, bodies[0]))

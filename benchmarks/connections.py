@@ -131,7 +131,7 @@ def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
 
 
 def _asked(body: str) -> Callable[[Server], contextlib.AbstractContextManager[None]]:
-    """Make what asks a request, whatever it is answered."""
+    """Build a function that sends a request, whatever the response is."""
 
     @contextmanager
     def asked(server: Server) -> Iterator[None]:

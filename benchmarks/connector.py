@@ -89,7 +89,7 @@ _Rounds = Mapping[tuple[_Turn, int], list[tuple[Measured, Measured]]]
 
 
 def measure_connector(bench: Bench) -> Result:
-    """Let both take turns, with the same messages and answers; a turn is warmed up before."""
+    """Measure both by turns, with the same messages and answers; a turn is warmed up before."""
     with ExitStack() as stack:
         turns = _start(bench, stack)
         rounds: _Rounds = {(turn, at_once): [] for turn in turns for at_once in AT_ONCE}
@@ -128,13 +128,13 @@ def _settings(port: int, level: str) -> Mapping[str, str]:
 
 
 def _answers(service: Server) -> Sequence[object]:
-    """Give what the gateway says over HTTP of each section."""
+    """Return what the gateway says over HTTP of each section."""
     way = Way(server=service)
     return [read_section(way, section)["structuredContent"] for section in SECTIONS]
 
 
 def _report(rounds: _Rounds, title: str) -> Result:
-    """Tell the medians, and the median of what each round's two measurements are to each other."""
+    """Print the medians, and the median of what each round's two measurements are to each other."""
     result = Result(title, HEADER)
     for (turn, at_once), measured in rounds.items():
         cpu = statistics.median(ours.cpu_ms / http.cpu_ms for ours, http in measured)

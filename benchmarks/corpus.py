@@ -45,7 +45,7 @@ class Corpus:
         return sum(len(page.encode()) for page in self.pages)
 
     def document(self, doc_id: str) -> dict[str, object]:
-        """Make the document of that id: the corpus's pages in an order of its own."""
+        """Build the document of that id: the corpus's pages in an order of its own."""
         pages = list(self.pages)
         random.Random(f"{_SEED} {doc_id}").shuffle(pages)  # noqa: S311 - not for secrets
         return {
@@ -66,7 +66,7 @@ class Corpus:
 
 
 def make_corpus(pages: int) -> Corpus:
-    """Make up pages, English and Russian by turns, and queries of one to four words in either."""
+    """Invent pages, English and Russian by turns, and queries of one to four words in either."""
     chance = random.Random(_SEED)  # noqa: S311 - not for secrets
     vocabularies = [_vocabulary(chance, *_ENGLISH), _vocabulary(chance, *_RUSSIAN)]
     texts = tuple(_page(chance, vocabularies[number % 2]) for number in range(pages))
@@ -80,7 +80,7 @@ def make_corpus(pages: int) -> Corpus:
 def _vocabulary(
     chance: random.Random, consonants: str, vowels: str, endings: tuple[str, ...]
 ) -> list[str]:
-    """Give word forms, the most frequent first."""
+    """Return word forms, the most frequent first."""
     heads, hearts = consonants.split(), vowels.split()
     stems: dict[str, None] = {}
     while len(stems) < _STEMS:

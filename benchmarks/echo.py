@@ -39,7 +39,7 @@ class Answers:
     tools: int = 0
 
     def to(self, message: bytes) -> bytes | None:
-        """Give the answer's JSON in one line, or None for a notification."""
+        """Return the answer's JSON in one line, or None for a notification."""
         asked = json.loads(message)
         if "id" not in asked:
             return None

@@ -43,7 +43,7 @@ class Engine:
         self._index.reload()
 
     def query_cpu_ms(self, queries: Sequence[str]) -> float:
-        """Give this thread's mean CPU time for a query and the snippets of its hits."""
+        """Return this thread's mean CPU time for a query and the snippets of its hits."""
         started = time.thread_time()
         for query in queries:
             self._search(query)

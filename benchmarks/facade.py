@@ -42,7 +42,7 @@ _Rounds = Mapping[_Key, list[tuple[Measured, Measured]]]
 
 
 def measure_facade(bench: Bench) -> Result:
-    """Let both take turns, each warmed up before its turn; all that a call leaves behind is on."""
+    """Measure both by turns, each warmed up before its turn; all logging and metrics are on."""
     calls = bench.sizes.relay_calls
     with ExitStack() as stack:
         pairs, answer_bytes = _start(bench, stack)
@@ -83,7 +83,7 @@ def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[str, _Pair], int]:
 
 
 def read_section(way: Way, section_id: str) -> dict[str, object]:
-    """Give the result that a server gives for one section."""
+    """Return the result that a server gives for one section."""
     params = {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section_id}}
     return way.ask("tools/call", params, SECTION_TOOL)
 
@@ -94,7 +94,7 @@ def _measured(bench: Bench, way: Way, connections: int, calls: int) -> Measured:
 
 
 def section_job(way: Way, connections: int, calls: int) -> Job:
-    """Make the job of so many calls."""
+    """Build the job of so many calls."""
     bodies = section_messages(way, DOC_ID)
     return Job(
         port=way.server.port,
@@ -109,7 +109,7 @@ def section_job(way: Way, connections: int, calls: int) -> Job:
 
 
 def _report(rounds: _Rounds, title: str) -> Result:
-    """Tell the medians, and the median of what each round's two measurements are to each other."""
+    """Print the medians, and the median of what each round's two measurements are to each other."""
     result = Result(title, HEADER)
     for (name, connections), measured in rounds.items():
         ratio = statistics.median(ours.cpu_ms / sdk.cpu_ms for ours, sdk in measured)

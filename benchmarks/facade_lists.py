@@ -20,7 +20,7 @@ _Rounds = Mapping[tuple[str, str], list[Measured]]
 
 
 def measure_facade_lists(bench: Bench) -> Result:
-    """Let both take turns; the first round warms up."""
+    """Measure both by turns; the first round warms up."""
     with ExitStack() as stack:
         ways, size = _start(bench, stack)
         rounds: _Rounds = {key: [] for key in ways}
@@ -75,7 +75,7 @@ def _job(way: Way, calls: int) -> Job:
 
 
 def _report(rounds: _Rounds, title: str) -> Result:
-    """Tell the medians, and the median of what each round's two measurements are to each other."""
+    """Print the medians, and the median of what each round's two measurements are to each other."""
     result = Result(title, ("candidate", "CPU ms", "p50 ms", "p99 ms"))
     for (era, who), measured in rounds.items():
         found = medians(measured)

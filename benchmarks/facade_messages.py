@@ -44,7 +44,7 @@ class Way:
     session: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self, method: str, name: str = "") -> dict[str, str]:
-        """Give the headers of a request."""
+        """Return the headers of a request."""
         sent = {
             "accept": _EVENTS if self.modern or self.events else _JSON,
             "mcp-protocol-version": MODERN if self.modern else LEGACY,
@@ -57,13 +57,13 @@ class Way:
         return sent
 
     def message(self, method: str, params: Mapping[str, object], number: int = 1) -> str:
-        """Make the body of a request."""
+        """Build the body of a request."""
         meta = {"_meta": _ENVELOPE} if self.modern else {}
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **meta}}
         return json.dumps(message, separators=(",", ":"))
 
     def ask(self, method: str, params: Mapping[str, object], name: str = "") -> dict[str, object]:
-        """Give the result of a request that is answered with JSON."""
+        """Return the result of a request that is answered with JSON."""
         _, body = _post(self, self.headers(method, name), self.message(method, params))
         result: dict[str, object] = json.loads(body)["result"]
         return result
@@ -98,7 +98,7 @@ def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Wa
 
 
 def opening_messages(way: Way) -> tuple[str, str]:
-    """Give the request that begins a session of the older era, and the notification after it."""
+    """Return the request that begins a session of the older era, and the notification after it."""
     notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
     return way.message("initialize", _INITIALIZE), notice
 
@@ -116,7 +116,7 @@ def section_messages(way: Way, doc_id: str) -> Sequence[str]:
 
 
 def _post(way: Way, headers: Mapping[str, str], body: str) -> tuple[str | None, bytes]:
-    """Give the id of the session and the body of the answer."""
+    """Return the id of the session and the body of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", way.server.port, timeout=ASK_LIMIT_S)
     with contextlib.closing(connection):
         sent = {**headers, "content-type": "application/json"}

@@ -33,7 +33,7 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def sdk_server(tools: list[Any], sections: Mapping[str, Any]) -> Server[Any]:
-    """Make a server that lists ``tools``; a call gives the section of its ``section_id``."""
+    """Build a server that lists ``tools``; a call gives the section of its ``section_id``."""
     models = [Tool.model_validate(tool) for tool in tools]
     schemas = {tool.name: tool.input_schema for tool in models}
 

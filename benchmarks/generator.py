@@ -19,7 +19,7 @@ class Generator:
         self._process = process
 
     def begin(self, job: Job | RemoteJob) -> None:
-        """Give it a job; ``finish`` has to follow."""
+        """Send it a job; ``finish`` has to follow."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")
         self._process.stdin.flush()

@@ -142,7 +142,7 @@ def _flooded(service: Server, headers: Mapping[str, str]) -> Iterator[_Flood]:
 
 @contextlib.contextmanager
 def _pipe(*, read: bool) -> Iterator[int]:
-    """Give the end of a small pipe to write to; somebody reads the other, or nobody."""
+    """Yield the end of a small pipe to write to; somebody reads the other, or nobody."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     reader = threading.Thread(target=_drain, args=(reading,), daemon=True)
@@ -175,7 +175,7 @@ def _job(service: Server, headers: dict[str, str], calls: int) -> Job:
 
 
 def _bad(mode: Mode) -> Mapping[str, str]:
-    """Give a token that looks like a good one up to its last characters."""
+    """Return a token that looks like a good one up to its last characters."""
     good = mode.headers["authorization"]
     return {"authorization": good[:-8] + good[-8:].swapcase()[::-1]}
 

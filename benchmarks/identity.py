@@ -85,7 +85,7 @@ def _services(bench: Bench, modes: Mapping[str, Mode]) -> Iterator[Mapping[str, 
 
 
 def token_mode(workdir: Path) -> Mode:
-    """Make a token among many."""
+    """Build a token among many."""
     file = workdir / "tokens.jsonl"
     lines = []
     for _ in range(OTHER_TOKENS):

@@ -48,7 +48,7 @@ def measure_indexing(bench: Bench) -> Result:
 
 
 def _index(bench: Bench, server: Server, doc_id: str) -> Indexing:
-    """Have the service index a document: its first search waits for that."""
+    """Search a document for the first time, which waits for its index."""
     body = search_calls(doc_id, bench.corpus)[0]
     started, cpu_started = time.perf_counter(), server.cpu_s()
     server.ask(EXECUTE, body)
@@ -69,7 +69,7 @@ def _index_under_load(bench: Bench, server: Server, doc_id: str, rounds: _Rounds
 
 
 def _between(outcome: Outcome, started: float, ended: float) -> list[float]:
-    """Give the times of the calls that ran in part within that stretch."""
+    """Return the times of the calls that ran in part within that stretch."""
     calls = zip(outcome.starts, outcome.times, strict=True)
     return [took for begun, took in calls if begun < ended and begun + took > started]
 

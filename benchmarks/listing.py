@@ -105,7 +105,7 @@ def _measure(bench: Bench, name: str, service: Server, job: Job, body: str) -> _
 
 
 def dumps_ms(tools: object) -> float:
-    """Give this thread's CPU time for json.dumps, in milliseconds."""
+    """Return this thread's CPU time for json.dumps, in milliseconds."""
     started = time.thread_time()
     for _ in range(_DUMPS):
         json.dumps(tools)

@@ -30,7 +30,7 @@ def measure_memory(bench: Bench) -> Result:
 
 
 def call_without_document() -> str:
-    """Make a call that needs no document."""
+    """Build a call that needs no document."""
     return call("list_available_tools")
 
 

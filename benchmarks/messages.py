@@ -22,7 +22,7 @@ _TENANTS_OF_PAIRS = 50
 
 
 def call(tool_name: str, **arguments: object) -> str:
-    """Make the body of one call."""
+    """Build the body of one call."""
     return _json(
         {
             "tool_name": tool_name,
@@ -34,7 +34,7 @@ def call(tool_name: str, **arguments: object) -> str:
 
 
 def tools_call(name: str, **arguments: object) -> str:
-    """Make the MCP message that calls a tool."""
+    """Build the MCP message that calls a tool."""
     params = {"name": name, "arguments": arguments}
     return _json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 

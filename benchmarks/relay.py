@@ -64,7 +64,7 @@ _Key = tuple[str, int]
 
 
 def measure_relay(bench: Bench) -> Result:
-    """Let the candidates take turns; everything that the service does on a call is on.
+    """Measure the candidates by turns; everything that the service does on a call is on.
 
     Each is warmed up before each of its turns: four of them are one process, so that the first of
     the four would warm up for the others.

@@ -78,7 +78,7 @@ class _Link:
         await self._socket.send_frame(frame, WSMsgType.TEXT)
 
     async def ask(self, session: str, request: bytes) -> Any:
-        """Give what arrives next in a session. Raises ConnectionError."""
+        """Return what arrives next in a session. Raises ConnectionError."""
         answer = self._waiting[session] = asyncio.get_running_loop().create_future()
         await self.say(session, request)
         return await answer
@@ -134,7 +134,7 @@ class _Backend:
         self._dialled = asyncio.Event()
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """Take a gateway's handshake, and read what it sends."""
+        """Answer a gateway's handshake, and read what it sends."""
         socket = web.WebSocketResponse(
             protocols=("mcp",), max_msg_size=0, compress=False, decode_text=False
         )

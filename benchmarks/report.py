@@ -89,5 +89,5 @@ def facts() -> str:
 
 
 def load_average() -> str:
-    """Give the machine's load of the last minute."""
+    """Return the machine's load of the last minute."""
     return f"{getloadavg()[0]:.2f}"

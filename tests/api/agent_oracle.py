@@ -66,7 +66,7 @@ def excludes(entries: list[str], item: Item) -> bool:
 
 
 def may_use(active: Json, agent: Json | None) -> list[Item]:
-    """Give what the files leave to an agent, or without one to anybody."""
+    """Return what the files leave to an agent, or without one to anybody."""
     left = [item for item in OFFERS if lets_through(active, item)]
     left = [item for item in left if not excludes(EXCLUDE.get(item[1], []), item)]
     if agent is None:

@@ -43,7 +43,7 @@ class Spelt(NamedTuple):
 
 
 def spellings(item: Item) -> Iterator[Spelt]:
-    """Give every way to use an item."""
+    """Yield every way to use an item."""
     kind, server, name = item
     asked = ITEM_7 if kind == "template" else name
     for entry in (
@@ -56,7 +56,7 @@ def spellings(item: Item) -> Iterator[Spelt]:
 
 
 def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -> str:
-    """Say what using ``item`` under this spelling has to give."""
+    """Return what using ``item`` under this spelling has to give."""
     kind, server, name = item
     owners = [s for k, s, n in usable if (k, n) == (kind, name)]
     if kind == "template" and agent and ITEM_7 in agent.get("exclude_components", []):
@@ -79,7 +79,7 @@ def first_of_each(usable: list[Item], active: Json) -> list[Item]:
 
 
 def names_of(usable: list[Item]) -> dict[str, set[str]]:
-    """Give the names that each list has to show: with the server where the bare one is shared."""
+    """Return the names that each list has to show: with the server where the bare one is shared."""
     names: dict[str, set[str]] = {field: set() for field in Listed._fields}
     bare = [(kind, name) for kind, _, name in usable]
     for kind, server, name in usable:

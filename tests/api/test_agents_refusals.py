@@ -61,7 +61,7 @@ WRONG_NAMES = [
 
 
 def told(envelope: Mapping[str, Any], said: str) -> str:
-    """Give all that an answer says beyond what the caller ``said``."""
+    """Return all that an answer says beyond what the caller ``said``."""
     return json.dumps(envelope["error"]).replace(said, "")
 
 

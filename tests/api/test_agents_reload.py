@@ -32,12 +32,12 @@ CLOSED = make_agent(client_ids=[])
 
 
 def narrow(tool: str = "alpha") -> Json:
-    """Make a preset that lets one tool of server a through."""
+    """Build a preset that lets one tool of server a through."""
     return make_preset("narrow", tools=[("a", tool)], prompts=[], resources=[])
 
 
 def sees(service: Service, expected: Listed) -> Callable[[], Awaitable[bool]]:
-    """Give a condition for ``eventually``: the agent's lists are these."""
+    """Return a condition for ``eventually``: the agent's lists are these."""
 
     async def condition() -> bool:
         return await listed(service, "reader") == expected
@@ -46,7 +46,7 @@ def sees(service: Service, expected: Listed) -> Callable[[], Awaitable[bool]]:
 
 
 def gone(service: Service, word: str) -> Callable[[], Awaitable[bool]]:
-    """Give a condition for ``eventually``: no list of the agent has this word."""
+    """Return a condition for ``eventually``: no list of the agent has this word."""
 
     async def condition() -> bool:
         return word not in str(await listed(service, "reader"))
@@ -55,7 +55,7 @@ def gone(service: Service, word: str) -> Callable[[], Awaitable[bool]]:
 
 
 def answers(service: Service, expected: str, **top_level: str) -> Callable[[], Awaitable[bool]]:
-    """Give a condition for ``eventually``: a document tool answers so."""
+    """Return a condition for ``eventually``: a document tool answers so."""
 
     async def condition() -> bool:
         return await service.code(DOCUMENT_TOOL, DOC_1, **top_level) == expected

@@ -22,7 +22,7 @@ async def called(service: Service, name: str, agent: str | None = None) -> Ok | 
 
 
 async def offered(service: Service, agent: str | None = None) -> object:
-    """Give what list_available_tools lists for no tenant."""
+    """Return what list_available_tools lists for no tenant."""
     outcome = await called(service, "list_available_tools", agent)
     assert isinstance(outcome, Ok)
     return outcome.result["tools"]

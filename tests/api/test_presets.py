@@ -22,7 +22,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 
 def config_of(server: RawServer) -> Config:
-    """Give two presets, of which ``work`` is the default; it names a tool in vain."""
+    """Return two presets, of which ``work`` is the default; it names a tool in vain."""
     return Config(
         servers={"s1": server.entry},
         presets=[

@@ -33,7 +33,7 @@ def refused(lines: Lines) -> dict[str, Any]:
 
 
 def token_id() -> str:
-    """Give the id of the one token in the file."""
+    """Return the id of the one token in the file."""
     (entry,) = read_lines(TOKENS_FILE.read_bytes()).entries
     return entry.id
 

@@ -111,7 +111,7 @@ async def test_a_server_that_went_down_is_stale_and_still_listed(server: RawServ
 
 
 async def line(service: Service, name: str) -> Envelope:
-    """Give one line of the readiness report, which has to be 200 whatever is wrong."""
+    """Return one line of the readiness report, which has to be 200 whatever is wrong."""
     response = await service.http.get(READY)
     assert response.status_code == 200, response.text
     shown: Envelope = response.json()["checks"][name]

@@ -73,7 +73,7 @@ def with_document(arguments: dict[str, object], tool_name: str, doc_id: str) -> 
 
 
 def without_what_was_asked(text: str, arguments: dict[str, object]) -> str:
-    """Take out what the caller said itself: an answer may repeat it."""
+    """Remove what the caller said itself: an answer may repeat it."""
     return text.replace(str(arguments.get("section_id", "\0")), "")
 
 

@@ -26,7 +26,7 @@ LOOKBEHIND: Json = {
 
 
 def preset_of(*tools: str) -> Json:
-    """Give a preset of these tools of server ``a``."""
+    """Return a preset of these tools of server ``a``."""
     return make_preset(tools=[("a", name) for name in tools])
 
 

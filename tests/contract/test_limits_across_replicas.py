@@ -51,7 +51,7 @@ def replica_of(server: RedisServer) -> subprocess.Popen[str]:
 
 
 def race(server: RedisServer) -> list[list[str]]:
-    """Let two cold processes call at once; give the calls that passed, and where they counted."""
+    """Call from two cold processes at once; return what passed, and where it counted."""
     replicas = [replica_of(server) for _ in range(2)]
     for replica in replicas:
         assert replica.stdout is not None

@@ -91,7 +91,7 @@ class StdioProgram:
         os.close(null)
 
     def log(self) -> str:
-        """Give what it wrote to stderr."""
+        """Return what it wrote to stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def _read(self) -> None:

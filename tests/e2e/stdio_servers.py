@@ -7,6 +7,6 @@ from tests.support.configuration import Json
 
 
 def writing_its_pid(entry: Json, file: Path) -> Json:
-    """Have a server write its process id before it starts."""
+    """Build an entry of a server that writes its process id before it starts."""
     command = shlex.join([entry["command"], *entry["args"]])
     return {**entry, "command": "/bin/sh", "args": ["-c", f"echo $$ > {file}; exec {command}"]}

@@ -27,7 +27,7 @@ def write(folder: Path, *agents: Json, exclude: list[str] | None = None, **more:
 
 
 def rows(out: str, title: str) -> list[list[str]]:
-    """Give the words of each row of a table."""
+    """Return the words of each row of a table."""
     _, _, after = out.partition(title)
     _, _, *lines = after.partition("\n\n")[0].splitlines()
     return [line.split() for line in lines]

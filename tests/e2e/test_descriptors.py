@@ -31,7 +31,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Tell whether the other side has not closed; nothing is asked, so nothing is answered."""
+    """Return whether the other side has not closed; nothing is asked, so nothing is answered."""
     connection.setblocking(False)
     try:
         return connection.recv(1) != b""

@@ -28,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 def rss_bytes(program: Program) -> int:
-    """Give the memory that the program has resident."""
+    """Return the memory that the program has resident."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
@@ -68,7 +68,7 @@ def test_requests_sent_ahead_without_end_cost_no_memory(program: Program, connec
 
 
 def trailers_to(method: str, path: str, body: object) -> bytes:
-    """Make a request that names a tenant after its body only."""
+    """Build a request that names a tenant after its body only."""
     content = json.dumps(body).encode()
     head = CHUNKED.format(method=method, path=path).encode()
     trailers = b"X-Tenant-Id: tenant_1\r\nX-User-Id: u\r\n\r\n"

@@ -10,7 +10,7 @@ PIPE_BYTES = 4096
 
 @contextmanager
 def unread_pipe() -> Iterator[int]:
-    """Give the end to write to; nobody reads the other one while this is open."""
+    """Yield the end to write to; nobody reads the other one while this is open."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     try:

@@ -22,7 +22,7 @@ class Handler:
 
 
 async def turns(number: int = 5) -> None:
-    """Let all other tasks run until they wait for each other."""
+    """Run all other tasks until they wait for each other."""
     for _ in range(number):
         await asyncio.sleep(0)
 

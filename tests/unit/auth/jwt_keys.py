@@ -25,7 +25,7 @@ class Keys:
     def __init__(self, *keys: SigningKey) -> None:
         self.keys = keys_of(*keys)
         self.next: KeySet | None = None
-        self.looks = 0
+        self.refreshes = 0
 
     async def load(self) -> None:
         return
@@ -34,7 +34,7 @@ class Keys:
         return
 
     async def refresh(self) -> None:
-        self.looks += 1
+        self.refreshes += 1
         self.keys = self.next or self.keys
 
     def state(self) -> Mapping[str, object]:

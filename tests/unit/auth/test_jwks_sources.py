@@ -24,15 +24,15 @@ Answer = httpx.Response | Exception
 
 
 class Issuer:
-    """Answers as it is told, and counts how often it is asked."""
+    """Answers as scripted, and counts its requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self.asked = 0
+        self.requests = 0
         self.hangs = False
 
     async def __call__(self, _request: httpx.Request) -> httpx.Response:
-        self.asked += 1
+        self.requests += 1
         if self.hangs:
             await asyncio.Event().wait()
         if isinstance(self.answer, Exception):
@@ -81,7 +81,7 @@ async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> No
     await keys.refresh()
     clock.now = MIN_REFRESH_GAP_S - 1
     await keys.refresh()
-    assert issuer.asked == 1
+    assert issuer.requests == 1
 
 
 async def test_a_new_key_is_found_when_time_has_passed() -> None:
@@ -99,7 +99,7 @@ async def test_who_asks_at_the_same_time_shares_one_look() -> None:
     async with anyio.create_task_group() as group:
         for _ in range(20):
             group.start_soon(keys.refresh)
-    assert issuer.asked == 1
+    assert issuer.requests == 1
 
 
 BAD: dict[str, Answer] = {
@@ -120,7 +120,7 @@ async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> No
     issuer.answer, clock.now = answer, MIN_REFRESH_GAP_S
     await keys.refresh()
     kept = keys.keys.find("old", "EdDSA") is not None
-    assert (keys.state()["status"], kept, issuer.asked) == ("degraded", True, 2)
+    assert (keys.state()["status"], kept, issuer.requests) == ("degraded", True, 2)
 
 
 async def test_a_url_that_does_not_answer_is_given_up() -> None:

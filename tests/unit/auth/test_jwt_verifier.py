@@ -183,7 +183,7 @@ async def test_a_refusal_shows_nothing_of_the_token() -> None:
 async def test_an_unknown_key_is_looked_for_once() -> None:
     source = Keys(KEY)
     await refusal(checking(source), OTHER.sign())
-    assert source.looks == 1
+    assert source.refreshes == 1
 
 
 async def test_a_key_that_came_since_is_found() -> None:
@@ -195,7 +195,7 @@ async def test_a_key_that_came_since_is_found() -> None:
 async def test_a_known_key_needs_no_look() -> None:
     source = Keys(KEY)
     await checking(source).verify(KEY.sign())
-    assert source.looks == 0
+    assert source.refreshes == 0
 
 
 async def test_without_any_keys_the_token_is_not_to_blame() -> None:

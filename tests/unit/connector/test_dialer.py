@@ -120,7 +120,7 @@ async def dialling(
 
 
 async def pauses_after(*steps: Step, retry_max_s: float = 1.5) -> list[float]:
-    """Give the pauses after each of the steps, in seconds."""
+    """Return the pauses after each of the steps, in seconds."""
     with capture_logs() as lines:
         async with dialling(*steps, retry_max_s=retry_max_s) as (_, backend):
             await backend.dialled(len(steps) + 1)
@@ -223,7 +223,7 @@ async def test_one_reason_is_one_warning_and_another_reason_one_more() -> None:
 
 
 async def settled() -> None:
-    """Let the dialer take in what the last dial came to."""
+    """Wait until the dialer has handled what the last dial came to."""
     for _ in range(10):
         await asyncio.sleep(0)
 

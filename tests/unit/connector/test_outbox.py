@@ -36,7 +36,7 @@ class Wire:
 
 @asynccontextmanager
 async def draining(outbox: Outbox, wire: Wire) -> AsyncIterator[None]:
-    """Have a link meanwhile, which ends with a frame on its way perhaps."""
+    """Keep a link meanwhile, which ends with a frame on its way perhaps."""
     async with asyncio.TaskGroup() as tasks:
         draining = tasks.create_task(outbox.drain(wire.send))
         try:
@@ -46,7 +46,7 @@ async def draining(outbox: Outbox, wire: Wire) -> AsyncIterator[None]:
 
 
 async def break_on_the_first(outbox: Outbox) -> None:
-    """Have a link that takes nothing, and ends."""
+    """Open a link that takes nothing, and ends."""
     wire = Wire(lets=0)
     async with draining(outbox, wire), bounded("a frame is begun"):
         await wire.waits.wait()

@@ -85,5 +85,5 @@ def test_no_backend_keeps_the_gateway_away_for_ever() -> None:
 def test_what_a_backend_asks_for_shortens_no_pause(
     kind: FaultKind, number: int, random: float, retry_after_s: float
 ) -> None:
-    asked = pause(kind, number, random=random, retry_after_s=retry_after_s)
-    assert asked >= pause(kind, number, random=random)
+    pause_s = pause(kind, number, random=random, retry_after_s=retry_after_s)
+    assert pause_s >= pause(kind, number, random=random)

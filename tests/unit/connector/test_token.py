@@ -37,7 +37,7 @@ def write(file: Path, content: bytes) -> None:
 
 
 def point(link: Path, name: str) -> None:
-    """Have a link lead to another file of its folder, in one step."""
+    """Point a link to another file of its folder, in one step."""
     draft = link.with_name("draft")
     draft.symlink_to(name)
     draft.replace(link)

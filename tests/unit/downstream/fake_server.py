@@ -78,7 +78,7 @@ class FakeServer:
         return self.links[-1]
 
     def calls(self, method: str = "tools/call") -> list[Mapping[str, Any]]:
-        return [params for asked, params in self.requests if asked == method]
+        return [params for requested, params in self.requests if requested == method]
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self.requests.append((method, params))

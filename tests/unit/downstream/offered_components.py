@@ -15,7 +15,7 @@ from tests.unit.downstream.fake_servers import Fleet
 
 
 def view_of(fleet: Fleet) -> View:
-    """Let everything through that the servers offer."""
+    """Pass everything through that the servers offer."""
     routes: dict[str, Any] = {}
     for server_id, snapshot in fleet.pool.snapshots.items():
         for kind in ("tools", "prompts", "resources", "templates"):

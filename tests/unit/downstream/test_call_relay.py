@@ -31,8 +31,8 @@ async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, o
 
 
 @asynccontextmanager
-async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
-    """Let ``client`` hear of a request that runs."""
+async def relaying_to(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
+    """Relay what concerns a running request to ``client``."""
     async with (
         call_relay(client, "u") as relay,
         asyncio.timeout(timeout_s) as timeout,
@@ -43,7 +43,7 @@ async def heard_by(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator
 
 async def test_a_call_waits_for_its_client_ten_minutes_and_no_more() -> None:
     async def wait() -> None:
-        async with heard_by(client) as relay:
+        async with relaying_to(client) as relay:
             await asyncio.sleep(10)
             await relay.on_request(*FORM)
 
@@ -58,21 +58,21 @@ async def test_the_time_that_is_left_runs_on_after_the_last_answer() -> None:
         await asyncio.sleep(100)
         return {}
 
-    async def ask_and_wait() -> None:
-        async with heard_by(FakeClient(slow), timeout_s=30) as relay:
+    async def request_and_wait() -> None:
+        async with relaying_to(FakeClient(slow), timeout_s=30) as relay:
             await asyncio.sleep(10)
             await asyncio.gather(relay.on_request(*FORM), relay.on_request(*FORM))
             await asyncio.Event().wait()
 
     began = clock()
     with pytest.raises(TimeoutError):
-        await ask_and_wait()
+        await request_and_wait()
     assert round(clock() - began) == 130
 
 
 async def test_a_call_asks_a_hundred_questions_in_all() -> None:
     client = FakeClient({"action": "accept"})
-    async with heard_by(client) as relay:
+    async with relaying_to(client) as relay:
         for _ in range(MAX_CLIENT_REQUESTS_PER_CALL):
             await relay.on_request(*FORM)
         with pytest.raises(ClientRequestFailed, match="too many questions"):
@@ -82,7 +82,7 @@ async def test_a_call_asks_a_hundred_questions_in_all() -> None:
 
 async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
     client = FakeClient()
-    async with heard_by(client) as relay:
+    async with relaying_to(client) as relay:
         for number in range(MAX_PENDING_NOTIFICATIONS + 10):
             relay.on_log({**LINE, "data": number}, 10)
     assert [params["data"] for _, params in client.notes] == list(range(MAX_PENDING_NOTIFICATIONS))
@@ -90,7 +90,7 @@ async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
 
 async def test_a_notification_over_the_limit_is_dropped() -> None:
     client = FakeClient()
-    async with heard_by(client) as relay:
+    async with relaying_to(client) as relay:
         relay.on_log(LINE, MAX_NOTIFICATION_BYTES + 1)
         relay.on_progress({"progress": 1}, MAX_NOTIFICATION_BYTES + 1)
         relay.on_log(LINE, MAX_NOTIFICATION_BYTES)
@@ -99,7 +99,7 @@ async def test_a_notification_over_the_limit_is_dropped() -> None:
 
 async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
     client = FakeClient()
-    async with heard_by(client) as relay:
+    async with relaying_to(client) as relay:
         for _ in range(MAX_PENDING_NOTIFICATIONS):
             relay.on_log(LINE, 10)
         relay.on_progress({"progress": 1}, 10)
@@ -120,7 +120,7 @@ async def test_nothing_is_heard_when_the_request_is_over() -> None:
 
 async def test_the_error_of_a_request_leaves_as_itself() -> None:
     with pytest.raises(KeyError):
-        async with heard_by(FakeClient()):
+        async with relaying_to(FakeClient()):
             raise KeyError
 
 
@@ -153,7 +153,7 @@ async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() 
 
 async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
     calls, client = InFlight(), FakeClient()
-    async with heard_by(client) as relay:
+    async with relaying_to(client) as relay:
         calls.begin(relay, "tools/call")
         calls.begin(None, "tools/call")
         calls.dispatch_notification(LOG_MESSAGE, LINE, 10, calls.sole_relay())
@@ -164,7 +164,7 @@ async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> N
     now = 0.0
     calls = InFlight(lambda: now)
     found = []
-    async with heard_by(FakeClient()) as relay:
+    async with relaying_to(FakeClient()) as relay:
         calls.end(calls.begin(None, "tools/list"))
         calls.end(calls.begin(relay, "tools/call"))
         begun = calls.begin(relay, "tools/call")

@@ -51,8 +51,8 @@ async def test_a_server_that_takes_too_long_is_not_said_to_have_broken_off() -> 
 
 
 @contextmanager
-def answering_nobody() -> Iterator[int]:
-    """Give a port where connecting neither succeeds nor fails, like that of a host that is gone."""
+def unanswering_port() -> Iterator[int]:
+    """Yield a port where connecting neither succeeds nor fails, as on a host that is down."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -67,7 +67,7 @@ def answering_nobody() -> Iterator[int]:
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
     web = HttpClients(connect_s=0.2)
-    with answering_nobody() as port:
+    with unanswering_port() as port:
         url = f"{scheme}://127.0.0.1:{port}/mcp"
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(HTTP_ERRORS) as caught:

@@ -32,7 +32,7 @@ def calling(tenant_id: str = "tenant_1") -> Call:
     return replace(make_call(tenant_id=tenant_id), client=client)
 
 
-class Asking:
+class FakeRequest:
     """A request that asks once, and gives the answer."""
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ async def sending(suspended: SuspendedCalls, send: SendRequest, tenant_id: str =
 async def resuming(suspended: SuspendedCalls, input_responses: InputResponses) -> Any:
     """Send the call again, with what its client answered."""
     call = replace(calling(), input_responses=input_responses)
-    return await suspended.send(call, TERMS, Asking().run, ServerMetrics(Metrics(), "notes"))
+    return await suspended.send(call, TERMS, FakeRequest().run, ServerMetrics(Metrics(), "notes"))
 
 
 @asynccontextmanager
-async def parking() -> AsyncIterator[SuspendedCalls]:
+async def suspended_calls() -> AsyncIterator[SuspendedCalls]:
     found = SuspendedCalls()
     async with asyncio.TaskGroup() as tasks:
         found.open(tasks)
@@ -66,9 +66,9 @@ async def parking() -> AsyncIterator[SuspendedCalls]:
 
 
 async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
-    asking, other = Asking(), Asking()
-    async with parking() as suspended:
-        first = await sending(suspended, asking.run)
+    first_request, other = FakeRequest(), FakeRequest()
+    async with suspended_calls() as suspended:
+        first = await sending(suspended, first_request.run)
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         second = await sending(suspended, other.run)
         input_responses = InputResponses(responses={}, state=first["requestState"])
@@ -77,15 +77,15 @@ async def test_a_call_whose_client_does_not_come_back_is_given_up() -> None:
         answers = {key: {"action": "accept"} for key in second["inputRequests"]}
         input_responses = InputResponses(responses=answers, state=second["requestState"])
         result = await resuming(suspended, input_responses)
-    assert (asking.cancelled, result) == (1, {"answer": {"action": "accept"}})
+    assert (first_request.cancelled, result) == (1, {"answer": {"action": "accept"}})
 
 
 async def test_each_time_that_a_call_waits_for_its_client_is_counted() -> None:
     metrics = Metrics()
-    async with parking() as suspended:
+    async with suspended_calls() as suspended:
         of_server = ServerMetrics(metrics, "notes")
-        asked = await suspended.send(calling(), TERMS, Asking().run, of_server)
-        input_responses = InputResponses(responses={}, state=asked["requestState"])
+        result = await suspended.send(calling(), TERMS, FakeRequest().run, of_server)
+        input_responses = InputResponses(responses={}, state=result["requestState"])
         again = await resuming(suspended, input_responses)
         answers: dict[str, object] = {key: {"action": "accept"} for key in again["inputRequests"]}
         input_responses = InputResponses(responses=answers, state=again["requestState"])
@@ -95,8 +95,8 @@ async def test_each_time_that_a_call_waits_for_its_client_is_counted() -> None:
 
 
 async def test_a_handle_cannot_be_guessed() -> None:
-    async with parking() as suspended:
-        handles = {(await sending(suspended, Asking().run))["requestState"] for _ in "ab"}
+    async with suspended_calls() as suspended:
+        handles = {(await sending(suspended, FakeRequest().run))["requestState"] for _ in "ab"}
         assert {len(handle) for handle in handles} == {len(STATE_PREFIX) + 43}
         assert len(handles) == 2
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
@@ -105,24 +105,24 @@ async def test_a_handle_cannot_be_guessed() -> None:
 
 
 async def test_a_tenant_suspends_its_share_of_calls_and_others_theirs() -> None:
-    async with parking() as suspended:
+    async with suspended_calls() as suspended:
         for _ in range(MAX_SUSPENDED_PER_TENANT):
-            await sending(suspended, Asking().run)
+            await sending(suspended, FakeRequest().run)
         with pytest.raises(ClientRequestFailed, match="too many calls wait"):
-            await sending(suspended, Asking().run)
-        assert "requestState" in await sending(suspended, Asking().run, "tenant_2")
+            await sending(suspended, FakeRequest().run)
+        assert "requestState" in await sending(suspended, FakeRequest().run, "tenant_2")
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):
             await resuming(suspended, InputResponses(responses={}))
 
 
 async def test_answers_that_are_none_are_asked_for_again() -> None:
-    async with parking() as suspended:
-        asked = await sending(suspended, Asking().run)
-        responses: dict[str, object] = dict.fromkeys(asked["inputRequests"], "no object")
-        input_responses = InputResponses(responses=responses, state=asked["requestState"])
+    async with suspended_calls() as suspended:
+        result = await sending(suspended, FakeRequest().run)
+        responses: dict[str, object] = dict.fromkeys(result["inputRequests"], "no object")
+        input_responses = InputResponses(responses=responses, state=result["requestState"])
         again = await resuming(suspended, input_responses)
-        assert again["inputRequests"] == asked["inputRequests"]
+        assert again["inputRequests"] == result["inputRequests"]
         await asyncio.sleep(MAX_CLIENT_WAIT_S + 1)
         with pytest.raises(ToolFailed):
             await resuming(suspended, InputResponses(responses={}))
@@ -136,7 +136,7 @@ async def test_who_waits_when_the_service_stops_is_told_so() -> None:
     waiting: list[asyncio.Future[dict[str, Any]]] = []
 
     async def serve() -> None:
-        async with parking() as suspended:
+        async with suspended_calls() as suspended:
             waiting.append(asyncio.ensure_future(sending(suspended, hang)))
             await asyncio.Event().wait()
 

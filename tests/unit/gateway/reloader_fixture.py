@@ -76,7 +76,7 @@ class Reloading:
         return [name for name in listed if name != LOCAL.spec.name]
 
     def code(self, name: str, kind: Kind = Kind.TOOL) -> str:
-        """Look a name up: its error's code, or "OK"."""
+        """Return what looking a name up gives: its error's code, or "OK"."""
         try:
             self.holder.current.resolve(make_call(name, kind=kind))
         except ProxyError as error:

@@ -24,7 +24,7 @@ SNAPSHOTS = {
 
 
 def agents_of(**profiles: Sequence[str]) -> Agents:
-    """Make profiles with nothing but excluded names."""
+    """Build profiles with nothing but excluded names."""
     return Agents(
         profiles={
             name: AgentProfile(name=name, exclude_components=tuple(entries))
@@ -39,7 +39,7 @@ def registry_of(
     client_ids: Sequence[str] | None = None,
     exclude: Mapping[str, Sequence[str]] | None = None,
 ) -> Registry:
-    """Make a registry of servers ``a`` and ``b`` that offer the same, and of a local tool.
+    """Build a registry of servers ``a`` and ``b`` that offer the same, and of a local tool.
 
     Server ``a`` has a template ``n://{rest}``, too.
     """

@@ -220,11 +220,11 @@ async def test_calls_in_flight_are_counted() -> None:
     seen: list[int] = []
     fixture: Fixture
 
-    async def look(_: Call) -> Result:
+    async def inspect(_: Call) -> Result:
         seen.append(fixture.lifecycle.in_flight)
         return Result(value={}, tokens=0)
 
-    fixture = Fixture(FakeTool(run=look))
+    fixture = Fixture(FakeTool(run=inspect))
     await fixture.execute()
     assert [*seen, fixture.lifecycle.in_flight] == [1, 0]
 

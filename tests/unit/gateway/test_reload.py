@@ -196,9 +196,9 @@ async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> No
     with capture_logs() as lines:
         await it.reloader.load()
         await it.rebuild()
-    told = [line for line in lines if line["event"] == "preset.missing"]
+    logged = [line for line in lines if line["event"] == "preset.missing"]
     assert [
-        (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in told
+        (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in logged
     ] == [
         ("warning", "alpha", ["no", "nor"], "the server does not offer it"),
         ("warning", "typo", ["x"], "mcp.json has no enabled server of this id"),
@@ -250,10 +250,10 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
         it.pool.offers["beta"] = beta
         await it.rebuild()
         await it.rebuild()
-    told = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
+    logged = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
     offered = 'nothing offered by the servers that were discovered: "alpha"; "beta"'
     reason = f'"seerch" matches {offered}'
-    assert (before, told) == (0, [("$.agents[0].exclude_components[0]", reason)])
+    assert (before, logged) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
 async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
@@ -265,8 +265,8 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
         await it.rebuild()
         write(folder / "agents.json", {"agents": []})
         await it.reloader.load()
-    told = [line for line in lines if line["event"] == "agents.active"]
-    assert [(line["agents"], line["agent_required"]) for line in told] == [(1, True), (0, False)]
+    logged = [line for line in lines if line["event"] == "agents.active"]
+    assert [(line["agents"], line["agent_required"]) for line in logged] == [(1, True), (0, False)]
 
 
 async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:

@@ -26,7 +26,7 @@ def reading(uri: str = "u://1", **caller: str) -> Call:
 
 
 class Fixture:
-    """The resource ``u://1``, and how often its listener was told."""
+    """The resource ``u://1``, and how often its listener was notified."""
 
     def __init__(self) -> None:
         self.resource = FakeResource("u://1")
@@ -37,10 +37,10 @@ class Fixture:
             first_attempts=FirstAttempts(self.holder, FakePool()),
             lifecycle=self.lifecycle,
         )
-        self.told = 0
+        self.notified = 0
 
-    def tell(self) -> None:
-        self.told += 1
+    def notify(self) -> None:
+        self.notified += 1
 
     def update(self) -> None:
         """Do what its server does when it changes."""
@@ -50,22 +50,22 @@ class Fixture:
 
 async def test_a_listener_is_told_until_it_leaves() -> None:
     fixture = Fixture()
-    leave = await fixture.subscriptions.subscribe(reading(), fixture.tell)
+    leave = await fixture.subscriptions.subscribe(reading(), fixture.notify)
     fixture.update()
     leave()
     fixture.update()
-    assert fixture.told == 1
+    assert fixture.notified == 1
 
 
 async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_it() -> None:
     fixture = Fixture()
-    await fixture.subscriptions.subscribe(reading(), fixture.tell)
+    await fixture.subscriptions.subscribe(reading(), fixture.notify)
     fixture.holder.replace(registry_of())
     fixture.update()
-    hidden = fixture.told
+    hidden = fixture.notified
     fixture.holder.replace(registry_of(fixture.resource))
     fixture.update()
-    assert (hidden, fixture.told) == (0, 1)
+    assert (hidden, fixture.notified) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_i
 async def test_what_cannot_be_read_cannot_be_subscribed_to(call: Call, code: str) -> None:
     fixture = Fixture()
     with pytest.raises(ProxyError) as caught:
-        await fixture.subscriptions.subscribe(call, fixture.tell)
+        await fixture.subscriptions.subscribe(call, fixture.notify)
     assert (caught.value.code, fixture.resource.listeners) == (code, [])
 
 
@@ -84,4 +84,4 @@ async def test_nothing_is_subscribed_to_once_the_process_stops() -> None:
     fixture = Fixture()
     fixture.lifecycle.phase = Phase.STOPPING
     with pytest.raises(ShuttingDown):
-        await fixture.subscriptions.subscribe(reading(), fixture.tell)
+        await fixture.subscriptions.subscribe(reading(), fixture.notify)

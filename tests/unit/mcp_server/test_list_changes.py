@@ -1,4 +1,4 @@
-"""Who is told of a change of what they see."""
+"""Who is notified of a change of what they see."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -22,11 +22,11 @@ ONE, TWO = (Registry.build([FakeTool(name=name)]) for name in ("one", "two"))
 
 @asynccontextmanager
 async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
-    telling = Delivery()
-    watching = ListChangeMonitor(holder, telling)
+    delivery = Delivery()
+    monitor = ListChangeMonitor(holder, delivery)
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(it.run()) for it in (telling, watching)]
-        yield watching
+        running = [tasks.create_task(it.run()) for it in (delivery, monitor)]
+        yield monitor
         for task in running:
             task.cancel()
 
@@ -34,16 +34,16 @@ async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
 @pytest.mark.parametrize("after", ["looking", "joining"])
 async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> None:
     holder = RegistryHolder(ONE)
-    told = asyncio.Queue[frozenset[ListKind]]()
-    async with watched(holder) as watching:
-        seen = await watching.snapshot(make_caller())
+    changes = asyncio.Queue[frozenset[ListKind]]()
+    async with watched(holder) as monitor:
+        seen = await monitor.snapshot(make_caller())
         if after == "looking":
             holder.replace(TWO)
             await asyncio.sleep(0)  # the watchers of then are compared
-        watching.subscribe(make_caller(), seen, told.put)
+        monitor.subscribe(make_caller(), seen, changes.put)
         if after == "joining":
             holder.replace(TWO)
-        assert await told.get() == {ListKind.TOOLS}
+        assert await changes.get() == {ListKind.TOOLS}
 
 
 def seen_by_agents(*tools: str) -> Registry:
@@ -56,17 +56,17 @@ def seen_by_agents(*tools: str) -> Registry:
 @pytest.mark.parametrize("first", ["reader", "writer"])
 async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
     holder = RegistryHolder(seen_by_agents("a"))
-    told: dict[str, asyncio.Queue[frozenset[ListKind]]] = {}
-    async with watched(holder) as watching:
+    changes: dict[str, asyncio.Queue[frozenset[ListKind]]] = {}
+    async with watched(holder) as monitor:
         for agent in (first, *({"reader", "writer"} - {first})):
             caller = make_caller(agent=agent)
-            told[agent] = asyncio.Queue()
-            watching.subscribe(caller, await watching.snapshot(caller), told[agent].put)
+            changes[agent] = asyncio.Queue()
+            monitor.subscribe(caller, await monitor.snapshot(caller), changes[agent].put)
         holder.replace(seen_by_agents("a", "b"))
-        assert await told["writer"].get() == {ListKind.TOOLS}
+        assert await changes["writer"].get() == {ListKind.TOOLS}
         for _ in range(5):  # more turns than another delivery of the same comparison takes
             await asyncio.sleep(0)
-        assert told["reader"].empty()
+        assert changes["reader"].empty()
 
 
 class Slow:

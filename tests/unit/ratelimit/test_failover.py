@@ -23,7 +23,7 @@ BUDGETS = Budgets(
 
 
 class ScriptedStorage(MemoryStorage):
-    """A shared store in memory that counts what is asked of it, and fails or hangs when told."""
+    """A shared store in memory that counts its attempts, and fails or hangs on demand."""
 
     add_many = CountingStorage.add_many
     consume_call = CountingStorage.consume_call
@@ -136,10 +136,10 @@ async def test_a_hanging_store_leaves_the_limits_to_this_process(rig: Rig) -> No
 async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     admission = await rig.limiter.admit("a", "b")
-    asked = rig.storage.attempts
+    attempts = rig.storage.attempts
     await rig.limiter.charge(admission, 5)
     await rig.passed(10)
-    assert rig.storage.attempts == asked
+    assert rig.storage.attempts == attempts
 
 
 async def test_calls_that_queued_for_a_store_are_not_sent_to_it_once_it_is_down(rig: Rig) -> None:
@@ -159,9 +159,9 @@ async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig)
     admission = await rig.limiter.admit("a", "b")
     rig.storage.hangs = True
     spent = type(admission)(budgets=admission.budgets, wait_left_s=0.0)
-    asked = rig.storage.attempts
+    attempts = rig.storage.attempts
     await rig.limiter.charge(spent, 5)
-    assert rig.storage.attempts == asked
+    assert rig.storage.attempts == attempts
 
 
 async def test_an_admission_has_at_most_the_whole_wait_left(rig: Rig) -> None:
@@ -241,10 +241,10 @@ async def test_calls_are_counted_in_the_store_again_after_it_returned(rig: Rig) 
         rig.storage.failure = None
         rig.sleeper.wake()
         await until_up(rig.limiter, up=True)
-        asked = rig.storage.attempts
+        attempts = rig.storage.attempts
         await rig.limiter.admit("a", "b")
         watch.cancel()
-    assert rig.storage.attempts > asked
+    assert rig.storage.attempts > attempts
 
 
 async def test_a_store_that_stays_down_is_probed_at_intervals_of_a_second(rig: Rig) -> None:

@@ -43,7 +43,7 @@ def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None 
 
 
 async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int:
-    """Make all calls at the same time; give how many were admitted."""
+    """Send all calls at the same time; return how many were admitted."""
     outcomes = await asyncio.gather(
         *(limit.admit(tenant, scope) for tenant, scope in calls), return_exceptions=True
     )

@@ -88,15 +88,15 @@ def outcomes(
 ) -> dict[tuple[Kind, str], Item | str]:
     """Resolve every spelling of ``names`` and of URIS."""
     registry = case.registry
-    asked = [(Kind.RESOURCE, uri) for uri in URIS]
-    asked += [(kind, name) for kind in (Kind.TOOL, Kind.PROMPT) for name in names]
-    full = [(kind, f"{server}:{name}") for kind, name in asked for server in SERVERS]
+    names_used = [(Kind.RESOURCE, uri) for uri in URIS]
+    names_used += [(kind, name) for kind in (Kind.TOOL, Kind.PROMPT) for name in names]
+    full = [(kind, f"{server}:{name}") for kind, name in names_used for server in SERVERS]
     aliases = [(Kind.TOOL, alias_of(server, name)) for server in SERVERS for name in names]
-    return {it: outcome(registry, *it, agent) for it in (*asked, *full, *aliases)}
+    return {it: outcome(registry, *it, agent) for it in (*names_used, *full, *aliases)}
 
 
 def cases(names: tuple[str, ...]) -> st.SearchStrategy[Case]:
-    """Give cases whose servers name what is theirs with ``names``."""
+    """Return cases whose servers name what is theirs with ``names``."""
     lists = st.lists(st.sampled_from(names), unique=True, max_size=3)
     uris = st.lists(st.sampled_from(URIS), unique=True)
     templates = st.lists(st.sampled_from(TEMPLATES), unique=True, max_size=2)
@@ -122,7 +122,7 @@ some_servers = st.lists(st.sampled_from(SERVERS), min_size=1, unique=True).map(t
 
 
 def presets(names: tuple[str, ...]) -> st.SearchStrategy[Preset]:
-    """Give presets; most tools are named, and most other kinds are open."""
+    """Return presets; most tools are named, and most other kinds are open."""
     every = [Reference(server_id=server, name=name) for server in SERVERS for name in names]
     other = [
         Reference(server_id=server, name=it) for server in SERVERS for it in (*URIS, *TEMPLATES)
@@ -141,7 +141,7 @@ def presets(names: tuple[str, ...]) -> st.SearchStrategy[Preset]:
 
 
 def entries(names: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
-    """Give entries of an exclude: names in every spelling."""
+    """Return entries of an exclude: names in every spelling."""
     spelt = [*names, *URIS, *TEMPLATES]
     spelt += [f"{server}:{name}" for server in SERVERS for name in spelt]
     spelt += [f"{kind.value}:{name}" for kind in Kind for name in spelt]

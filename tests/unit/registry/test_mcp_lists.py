@@ -37,7 +37,7 @@ def registry_of(
     style: ToolNameStyle = ToolNameStyle.SERVER,
     servers: Sequence[str] = ("a", "b"),
 ) -> Registry:
-    """Make a registry of tools, with two prompts, resources and templates of the same name."""
+    """Build a registry of tools, with two prompts, resources and templates of the same name."""
     return Registry.build(
         tools,
         prompts=[FakePrompt("hello", server_id=it) for it in "ab"],

@@ -59,7 +59,7 @@ def templates_listed(registry: Registry, agent: str | None) -> list[str]:
 
 
 def offered(case: Case) -> list[Item]:
-    """Give everything that the servers offer, but for templates."""
+    """Return everything that the servers offer, but for templates."""
     return [
         (kind, server_id, name)
         for server_id, it in case.snapshots.items()
@@ -119,7 +119,7 @@ def fewer(preset: Preset) -> Preset:
 
 @st.composite
 def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
-    """Give a case, and the same with one more filter."""
+    """Draw a case, and the same with one more filter."""
     case = draw(cases(names))
     match draw(st.sampled_from(["client_ids", "exclude_components", "preset", "exclude"])):
         case "client_ids":
@@ -140,12 +140,12 @@ def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
 
 
 def usable(case: Case, agent: str | None) -> set[Item]:
-    """Give all that any spelling leads to; of a resource or template, the URI that is read."""
+    """Return all that any spelling leads to; of a resource or template, the URI that is read."""
     found: set[Item] = set()
-    for (kind, asked), it in outcomes(case, agent, ALL_NAMES).items():
+    for (kind, spelling), it in outcomes(case, agent, ALL_NAMES).items():
         if not isinstance(it, str):
             _, server_id, name = it
-            uri = asked.removeprefix(f"{server_id}:")
+            uri = spelling.removeprefix(f"{server_id}:")
             found.add((kind, server_id, uri if kind is Kind.RESOURCE else name))
     return found
 

@@ -34,7 +34,7 @@ class Service:
         self.size = 0
         self.reads_bodies = True
         self.waits_for_disconnect = False
-        self.waiting, self.gone, self.stop_waiting = (asyncio.Event() for _ in range(3))
+        self.waiting, self.disconnected, self.stop_waiting = (asyncio.Event() for _ in range(3))
         self.disconnects = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +76,7 @@ class Service:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.disconnects += 1
-        self.gone.set()
+        self.disconnected.set()
         return True
 
 

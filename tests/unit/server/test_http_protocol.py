@@ -112,19 +112,19 @@ async def test_a_request_answered_before_its_body_came_leaves_an_idle_connection
 
 
 def padded_head(size: int) -> bytes:
-    """Make a request of nothing but a head of that many bytes."""
+    """Build a request of nothing but a head of that many bytes."""
     return b"GET / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n" % (
         b"a" * (size - len(GET) - len(b"X: \r\n"))
     )
 
 
 def padded_trailers(size: int) -> bytes:
-    """Make a request whose trailers, with the blank line behind, have that many bytes."""
+    """Build a request whose trailers, with the blank line behind, have that many bytes."""
     return CHUNKED + b"2\r\n12\r\n0\r\nX: %b\r\n\r\n" % (b"a" * (size - len(b"X: \r\n\r\n")))
 
 
 def padded_chunk_line(size: int) -> bytes:
-    """Make a request with a chunk whose line has that many bytes."""
+    """Build a request with a chunk whose line has that many bytes."""
     return CHUNKED + b"2;x=%b\r\n12\r\n0\r\n\r\n" % (b"a" * (size - len(b"2;x=\r\n")))
 
 

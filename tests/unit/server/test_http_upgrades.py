@@ -14,7 +14,7 @@ UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Setting
 
 
 def upgrading(head: bytes, protocol: bytes = UPGRADE) -> bytes:
-    """Have a request ask for another protocol as well."""
+    """Add to a request that it wants another protocol as well."""
     line, rest = head.split(b"\r\n", 1)
     return b"%b\r\n%b%b" % (line, protocol, rest)
 
@@ -89,8 +89,8 @@ async def test_headers_are_counted_before_their_end() -> None:
 
 
 @asynccontextmanager
-async def asked(behind: bytes) -> AsyncIterator[Connected]:
-    """Ask what never ends, send ``behind`` it, and wait until the first is being served."""
+async def request_in_progress(behind: bytes) -> AsyncIterator[Connected]:
+    """Send a request that never ends and ``behind`` it, wait until the first is served."""
 
     class AttentiveProtocol(BoundedProtocol):
         poll_s = 0.05
@@ -119,17 +119,17 @@ async def asked(behind: bytes) -> AsyncIterator[Connected]:
 async def test_a_client_that_leaves_is_missed_whatever_it_sent_ahead(
     behind: bytes, how: str
 ) -> None:
-    async with asked(behind) as it:
+    async with request_in_progress(behind) as it:
         getattr(it.writer.transport, how)()
         async with asyncio.timeout(BOUND_S):
-            await it.service.gone.wait()
+            await it.service.disconnected.wait()
             while it.server.server_state.connections:  # noqa: ASYNC110 - uvicorn tells nobody
                 await asyncio.sleep(0.01)
     assert it.service.disconnects == 1
 
 
 async def test_a_client_that_sends_ahead_and_stays_is_answered() -> None:
-    async with asked(GET * 3) as it:
+    async with request_in_progress(GET * 3) as it:
         await asyncio.sleep(0.2)  # some looks
         it.service.stop_waiting.set()
         await it.answers(4)

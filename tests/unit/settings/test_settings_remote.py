@@ -15,7 +15,7 @@ def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
 
 
 def problem(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> str:
-    """Give the line that these settings stop the start with."""
+    """Return the line that these settings stop the start with."""
     put(monkeypatch, settings)
     with pytest.raises(SettingsError) as caught:
         load_settings()

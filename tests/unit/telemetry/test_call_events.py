@@ -31,8 +31,8 @@ PROMPT = FakePrompt("hello", server_id="notes", arguments=("who",)).spec
 TEMPLATE = FakeTemplate("u://", server_id="notes").spec
 
 
-class Told:
-    """A telemetry, and what it told."""
+class LoggedCalls:
+    """A telemetry, and what it logged."""
 
     def __init__(self, stream: io.StringIO) -> None:
         self._stream = stream
@@ -52,20 +52,20 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def logged() -> Iterator[LoggedCalls]:
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     stream = io.StringIO()
     configure_logging("debug", stream)
-    yield Told(stream)
+    yield LoggedCalls(stream)
     structlog.reset_defaults()
     root.handlers, root.level = handlers, level
 
 
 @pytest.mark.requirement("F-20")
-def test_a_call_that_enters_is_told_with_the_names_of_its_arguments(told: Told) -> None:
-    told.telemetry.log_start(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
-    line = told.line
+def test_a_call_that_enters_is_logged_with_the_names_of_its_arguments(logged: LoggedCalls) -> None:
+    logged.telemetry.log_start(make_call("notes__find", {"query": "secret", "x": 1}), TOOL)
+    line = logged.line
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
         "llm_to_facade.request",
         "debug",
@@ -82,9 +82,9 @@ def test_a_call_that_enters_is_told_with_the_names_of_its_arguments(told: Told) 
 
 
 @pytest.mark.requirement("F-20", "F-23")
-def test_an_answered_call_ends_with_sizes_and_names(told: Told) -> None:
-    told.end(make_call("notes:find", {"query": "secret", "doc_id": "d"}), TOOL, OK)
-    line = told.line
+def test_an_answered_call_ends_with_sizes_and_names(logged: LoggedCalls) -> None:
+    logged.end(make_call("notes:find", {"query": "secret", "doc_id": "d"}), TOOL, OK)
+    line = logged.line
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
         "facade_to_llm.response",
         "info",
@@ -116,10 +116,10 @@ def test_an_answered_call_ends_with_sizes_and_names(told: Told) -> None:
     ids=["failed", "crashed", "cancelled"],
 )
 def test_a_call_that_fails_ends_with_its_code(
-    told: Told, outcome: Outcome | None, level: str, code: str
+    logged: LoggedCalls, outcome: Outcome | None, level: str, code: str
 ) -> None:
-    told.end(make_call("notes:find"), TOOL, outcome)
-    line = told.line
+    logged.end(make_call("notes:find"), TOOL, outcome)
+    line = logged.line
     assert (line["event"], line["level"], line["payload"]["code"], "secret" in str(line)) == (
         "facade_to_llm.error",
         level,
@@ -129,10 +129,10 @@ def test_a_call_that_fails_ends_with_its_code(
 
 
 @pytest.mark.requirement("F-09", "F-22")
-def test_a_tool_that_the_preset_refuses_is_told_with_the_reason(told: Told) -> None:
+def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: LoggedCalls) -> None:
     refusal = ToolNotAllowed("no", reason="not visible under the active preset")
-    told.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=refusal))
-    line = told.line
+    logged.end(make_call("notes:drop", {"q": "x"}), None, Failed(error=refusal))
+    line = logged.line
     assert (line["event"], line["level"], line["payload"]) == (
         "proxy.tool.denied",
         "warn",
@@ -147,9 +147,9 @@ def test_a_tool_that_the_preset_refuses_is_told_with_the_reason(told: Told) -> N
     )
 
 
-def test_a_name_that_is_no_tools_stays_a_local_call(told: Told) -> None:
-    told.end(make_call("nope"), None, Failed(error=ToolNotFound("no")))
-    assert (told.line["event"], told.line["payload"]["tool"]) == ("tool.call", "nope")
+def test_a_name_that_is_no_tools_stays_a_local_call(logged: LoggedCalls) -> None:
+    logged.end(make_call("nope"), None, Failed(error=ToolNotFound("no")))
+    assert (logged.line["event"], logged.line["payload"]["tool"]) == ("tool.call", "nope")
 
 
 @pytest.mark.parametrize(
@@ -169,22 +169,22 @@ def test_a_name_that_is_no_tools_stays_a_local_call(told: Told) -> None:
     ids=["prompt", "template"],
 )
 def test_prompts_and_resources_are_told_alike(
-    told: Told, call: Call, spec: ComponentSpec, target: dict[str, object]
+    logged: LoggedCalls, call: Call, spec: ComponentSpec, target: dict[str, object]
 ) -> None:
-    told.end(call, spec, OK)
-    payload = told.line["payload"]
+    logged.end(call, spec, OK)
+    payload = logged.line["payload"]
     assert ({key: payload[key] for key in target}, "secret" in str(payload)) == (target, False)
 
 
-def test_the_agent_is_told_where_there_is_one(told: Told) -> None:
-    told.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
-    assert told.line["payload"]["agent"] == "a" * 128
+def test_the_agent_is_logged_where_there_is_one(logged: LoggedCalls) -> None:
+    logged.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
+    assert logged.line["payload"]["agent"] == "a" * 128
 
 
-def test_an_unknown_prompt_has_no_known_server(told: Told) -> None:
-    told.end(make_call("nope", kind=Kind.PROMPT), None, Failed(error=PromptNotFound("no")))
-    payload = told.line["payload"]
-    assert (told.line["event"], payload["promptName"], payload["targetServerId"]) == (
+def test_an_unknown_prompt_has_no_known_server(logged: LoggedCalls) -> None:
+    logged.end(make_call("nope", kind=Kind.PROMPT), None, Failed(error=PromptNotFound("no")))
+    payload = logged.line["payload"]
+    assert (logged.line["event"], payload["promptName"], payload["targetServerId"]) == (
         "facade_to_llm.error",
         "nope",
         "unknown",
@@ -202,9 +202,9 @@ def test_an_unknown_prompt_has_no_known_server(told: Told) -> None:
     ],
 )
 def test_the_label_of_a_call_is_one_of_few(
-    told: Told, kind: Kind, spec: ComponentSpec | None, label: str
+    logged: LoggedCalls, kind: Kind, spec: ComponentSpec | None, label: str
 ) -> None:
-    told.end(make_call("any thing", kind=kind), spec, OK)
+    logged.end(make_call("any thing", kind=kind), spec, OK)
     assert f'mcp_proxy_calls_total{{code="OK",tool="{label}"}} 1.0' in (
-        told.metrics.exposition().decode()
+        logged.metrics.exposition().decode()
     )

@@ -21,7 +21,7 @@ PIPE_BYTES = 4096
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Make the smallest pipe there is."""
+    """Build the smallest pipe there is."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     yield reading, writing
@@ -65,9 +65,9 @@ def test_what_nobody_reads_is_dropped_and_told_once_at_either_end(pipe: tuple[in
     assert not writer.begin_flush().is_set()
     lines = read_until(reading, b"log.resumed")
     kept = [it["number"] for it in lines if "number" in it]
-    told = [(it["event"], it["level"]) for it in lines if "number" not in it]
+    notices = [(it["event"], it["level"]) for it in lines if "number" not in it]
     (resumed,) = [it["payload"] for it in lines if it["event"] == "log.resumed"]
-    assert told == [("log.dropping", "warn"), ("log.resumed", "warn")]
+    assert notices == [("log.dropping", "warn"), ("log.resumed", "warn")]
     assert kept == list(range(len(kept)))
     assert resumed == {"dropped_lines": 2000 - len(kept)} == {"dropped_lines": writer.dropped}
     writer.write(b'{"event":"after"}\n')

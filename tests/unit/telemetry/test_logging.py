@@ -147,14 +147,14 @@ def test_a_traceback_stays_inside_its_line(stream: io.StringIO) -> None:
 
 
 def test_a_reader_who_has_gone_stops_nothing() -> None:
-    class Gone(io.StringIO):
+    class ClosedStream(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     try:
-        configure_logging("info", Gone())
+        configure_logging("info", ClosedStream())
         structlog.get_logger().info("unheard")
         logging.getLogger("uvicorn.error").info("unheard")
     finally:
