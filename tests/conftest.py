@@ -75,9 +75,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(autouse=True)
-def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the developer's own environment, .env and documents out of the tests."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True, scope="session")
+def no_settings_of_the_environment() -> None:
+    """Keep the developer's own settings out of the tests."""
     for name in OF_SETTINGS & os.environ.keys():  # noqa: TID251 - to be taken out of it
-        monkeypatch.delenv(name)
+        del os.environ[name]  # noqa: TID251 - this process runs tests only
+
+
+@pytest.fixture(autouse=True)
+def own_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the developer's .env, configuration and documents out of the tests."""
+    monkeypatch.chdir(tmp_path)

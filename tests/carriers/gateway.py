@@ -1,7 +1,8 @@
 """The gateway in front of one raw server, reached over the carrier that a test is run for."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, chdir
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,23 +33,24 @@ CARRIERS = [
 ]
 
 
-def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
-    """Run a test over each of the carriers."""
+def params_of(carriers: list[Carrier]) -> list[Any]:
+    """Build the pytest parameters for carriers."""
     words = {MODERN: "modern", LEGACY: "legacy"}
-    return pytest.mark.parametrize(
-        "carrier",
-        [
-            pytest.param(
-                it,
-                id=f"{it.name}-{words[it.era]}",
-                marks=[pytest.mark.e2e] if it.name == "stdio" else [],
-            )
-            for it in carriers
-        ],
-    )
+    return [
+        pytest.param(
+            it,
+            id=f"{it.name}-{words[it.era]}",
+            marks=[pytest.mark.e2e] if it.name == "stdio" else [],
+        )
+        for it in carriers
+    ]
 
 
-every_carrier = over(CARRIERS)
+def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
+    """Run a test over some of the carriers."""
+    return pytest.mark.parametrize("carrier", params_of(carriers))
+
+
 modern_carriers = over([it for it in CARRIERS if it.era == MODERN])
 legacy_carriers = over([it for it in CARRIERS if it.era == LEGACY])
 legacy_duplex_carriers = over([it for it in CARRIERS if it.era == LEGACY and it.name != "http"])
@@ -96,13 +98,15 @@ async def gateway_over(
     """
     async with running_raw(**raw) as server, AsyncExitStack() as stack:
         config = Config(servers={"s1": server.entry}, presets=[preset_of(tools, **(preset or {}))])
+        # absolute: a gateway that several tests share outlives the folder of each
+        options: dict[str, Any] = {"config": config, "config_dir": CONFIG_DIR.resolve()}
         era = carrier.era
         if carrier.name == "connector":
-            backend = (await stack.enter_async_context(linked(config=config))).backend
+            backend = (await stack.enter_async_context(linked(**options))).backend
         elif carrier.name == "stdio":
             config.write(CONFIG_DIR)
         else:
-            served = await stack.enter_async_context(serving(config=config))
+            served = await stack.enter_async_context(serving(**options))
 
         async def connect(**capabilities: Any) -> McpClient:
             if carrier.name == "connector":
@@ -117,3 +121,13 @@ async def gateway_over(
             return await stack.enter_async_context(client)
 
         yield Gateway(server, connect)
+
+
+@asynccontextmanager
+async def shared_client(
+    carrier: Carrier, folder: Path, *tools: str, **raw: Any
+) -> AsyncIterator[McpClient]:
+    """Connect one client for the tests of a module, none of which changes anything."""
+    with chdir(folder):
+        async with gateway_over(carrier, *tools, **raw) as gateway:
+            yield await gateway.connect()

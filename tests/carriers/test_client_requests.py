@@ -6,7 +6,6 @@ from typing import Any
 from tests.carriers.clients import McpClient, call_of
 from tests.carriers.gateway import (
     Carrier,
-    every_carrier,
     gateway_over,
     legacy_carriers,
     legacy_duplex_carriers,
@@ -75,7 +74,6 @@ async def test_answers_that_no_call_waits_for_are_the_client_s_error(carrier: Ca
     assert (error["code"], "make the call again" in error["message"]) == (-32602, True)
 
 
-@every_carrier
 async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: Carrier) -> None:
     async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
         client = await gateway.connect()
@@ -84,7 +82,6 @@ async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: C
     assert codes == [-32601, -32601]
 
 
-@every_carrier
 async def test_what_a_client_did_not_declare_fails_the_call_of_a_server_that_requires_it(
     carrier: Carrier,
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.carriers.clients import McpClient
-from tests.carriers.gateway import Carrier, every_carrier, gateway_over, modern_carriers
+from tests.carriers.gateway import Carrier, gateway_over, modern_carriers
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
 from tests.support.service import eventually
@@ -37,7 +37,6 @@ async def downstream_tools(client: McpClient) -> list[str]:
     return [tool["name"] for tool in tools if ":" in tool["name"]]
 
 
-@every_carrier
 @pytest.mark.requirement("W-19", "P-20", "P-21", "P-22", "F-12")
 async def test_an_edited_preset_is_notified_and_listed_on_the_same_connection(
     carrier: Carrier,
@@ -52,7 +51,6 @@ async def test_an_edited_preset_is_notified_and_listed_on_the_same_connection(
             assert (await client.result("prompts/list"))["prompts"] == []
 
 
-@every_carrier
 @pytest.mark.requirement("W-19")
 async def test_only_the_lists_that_changed_are_notified(carrier: Carrier) -> None:
     """Were more notified of the first change, that would arrive before what the second one is."""
@@ -66,7 +64,6 @@ async def test_only_the_lists_that_changed_are_notified(carrier: Carrier) -> Non
             assert await kinds(changes, "prompts") == ["prompts"]
 
 
-@every_carrier
 @pytest.mark.requirement("W-19")
 async def test_what_a_server_adds_to_the_view_is_notified(carrier: Carrier) -> None:
     async with gateway_over(carrier, "late", only=("whoami",)) as gateway:

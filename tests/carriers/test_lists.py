@@ -1,11 +1,14 @@
 """What a client lists: the active preset's items, as their servers described them."""
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.carriers.gateway import CARRIERS, Carrier, every_carrier, gateway_over
+from tests.carriers.clients import McpClient
+from tests.carriers.gateway import Carrier, gateway_over, shared_client
 from tests.support.configuration import Json
+from tests.support.mcp_endpoint import LEGACY, MODERN
 from tests.support.relay_samples import EXTRA, LISTS
 from tests.support.seed_002 import SEED
 
@@ -14,84 +17,90 @@ SEED_DESCRIPTORS = {kind: items[0] for kind, items in SEED.items()}
 SEED_DESCRIPTORS["tools"] = SEED_DESCRIPTORS["tools"] | {"name": "s1:search"}
 
 
-async def lists_over(carrier: Carrier, *tools: str, extra: Json) -> dict[str, list[Json]]:
-    """Return the items of each list, by its kind."""
-    async with gateway_over(carrier, *tools, extra=extra) as gateway:
-        client = await gateway.connect()
-        return {kind: (await client.result(METHOD_OF[kind]))[kind] for kind in METHOD_OF}
+Lists = dict[str, list[Json]]
+ODD_RESOURCE = {"name": "odd", "uri": "odd/{id}"}
+ITEMS = {kind: [*EXTRA[kind], *SEED[kind]] for kind in EXTRA}
+ITEMS["resources"].append(ODD_RESOURCE)
 
 
-@every_carrier
+@pytest.fixture(scope="module")
+async def client(
+    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[McpClient]:
+    """The preset names one tool twice."""
+    folder = tmp_path_factory.mktemp("gateway")
+    tools = ("rich", "rich", "search", "sleep")
+    async with shared_client(carrier, folder, *tools, extra=ITEMS) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+async def listed(client: McpClient) -> Lists:
+    """The items of each list, by its kind."""
+    return {kind: (await client.result(METHOD_OF[kind]))[kind] for kind in METHOD_OF}
+
+
 @pytest.mark.requirement("W-07", "W-08")
-async def test_a_descriptor_is_listed_whole_as_its_server_sent_it(carrier: Carrier) -> None:
-    listed = await lists_over(carrier, "rich", extra=EXTRA)
-    described = dict(LISTS.values())
-    assert {kind: [it for it in listed[kind] if it == described[kind]] for kind in described} == {
-        kind: [descriptor] for kind, descriptor in described.items()
-    }
+async def test_a_descriptor_is_listed_whole_as_its_server_sent_it(listed: Lists) -> None:
+    for kind, descriptor in LISTS.values():
+        assert descriptor in listed[kind]
 
 
-@every_carrier
 @pytest.mark.requirement("F-11")
-async def test_each_item_of_the_view_is_listed_once(carrier: Carrier) -> None:
-    """The preset names the tool twice."""
-    listed = await lists_over(carrier, "rich", "rich", extra=EXTRA)
+async def test_each_item_of_the_view_is_listed_once(listed: Lists) -> None:
     for items in listed.values():
         keys = [item.get("uri") or item.get("uriTemplate") or item["name"] for item in items]
         assert len(keys) == len(set(keys))
 
 
-@every_carrier
 @pytest.mark.requirement("W-08", "W-09", "W-10")
 async def test_what_seed_002_lists_is_listed_with_each_field_in_mcp_s_spelling(
-    carrier: Carrier,
+    listed: Lists,
 ) -> None:
-    listed = await lists_over(carrier, "search", extra=SEED)
     for kind, descriptor in SEED_DESCRIPTORS.items():
         assert descriptor in listed[kind]
     assert "docs/{id}" not in [it["uri"] for it in listed["resources"]]
 
 
-@every_carrier
 @pytest.mark.requirement("W-10")
 async def test_a_resource_whose_server_lists_it_with_parameters_is_a_template(
-    carrier: Carrier,
+    listed: Lists,
 ) -> None:
-    listed = await lists_over(carrier, extra={"resources": [{"name": "doc", "uri": "docs/{id}"}]})
-    assert {"uriTemplate": "docs/{id}", "name": "doc"} in listed["resourceTemplates"]
-    assert [it["name"] for it in listed["resources"]] == ["text"]
+    assert {"uriTemplate": "odd/{id}", "name": "odd"} in listed["resourceTemplates"]
+    assert [it["name"] for it in listed["resources"]] == ["text", "rich", "page"]
 
 
-@every_carrier
 @pytest.mark.requirement("W-06", "W-11")
-async def test_only_what_the_preset_names_is_listed_and_can_be_called(carrier: Carrier) -> None:
-    async with gateway_over(carrier, "sleep") as gateway:
-        client = await gateway.connect()
-        tools = {it["name"]: it for it in (await client.result("tools/list"))["tools"]}
-        prompts = {it["name"]: it for it in (await client.result("prompts/list"))["prompts"]}
-        refused = await client.call("echo", {"text": "x"})
-    assert [name for name in tools if ":" in name] == ["s1:whoami", "s1:sleep"]
+async def test_only_what_the_preset_names_is_listed_and_can_be_called(
+    client: McpClient, listed: Lists
+) -> None:
+    tools = {it["name"]: it for it in listed["tools"]}
+    prompts = {it["name"]: it for it in listed["prompts"]}
+    refused = await client.call("echo", {"text": "x"})
+    assert {name for name in tools if ":" in name} == {
+        "s1:whoami",
+        "s1:rich",
+        "s1:search",
+        "s1:sleep",
+    }
     assert "read_doc_metadata" in tools
     assert tools["s1:sleep"]["inputSchema"]["required"] == ["seconds"]
     assert prompts["greet"]["arguments"] == [{"name": "name", "required": True}]
-    assert (refused["isError"], gateway.server.script.calls["echo"]) == (True, 0)
+    assert (refused["isError"], refused.get("structuredContent")) == (True, None)
 
 
-@every_carrier
-async def test_an_argument_is_completed_by_the_prompt_s_server(carrier: Carrier) -> None:
+async def test_an_argument_is_completed_by_the_prompt_s_server(client: McpClient) -> None:
     reference = {"type": "ref/prompt", "name": "greet"}
     params = {"ref": reference, "argument": {"name": "name", "value": "é"}}
-    async with gateway_over(carrier) as gateway:
-        result = await (await gateway.connect()).result("completion/complete", params)
+    result = await client.result("completion/complete", params)
     (received,) = result["completion"]["values"]
     assert json.loads(received) == params
 
 
-async def test_every_carrier_lists_the_same_tools_in_the_same_order() -> None:
-    """Whatever the era: results differ in their envelope only."""
-    lists = [
-        (await lists_over(carrier, "echo", "sleep", extra={}))["tools"]
-        for carrier in CARRIERS
-        if carrier.name != "stdio"
-    ]
-    assert lists == [lists[0]] * len(lists)
+async def test_modern_and_legacy_clients_list_the_same_tools() -> None:
+    lists = []
+    for carrier in (Carrier("connector", MODERN), Carrier("connector", LEGACY)):
+        async with gateway_over(carrier, "echo", "sleep") as gateway:
+            lists.append(await (await gateway.connect()).result("tools/list"))
+    modern, legacy = lists
+    assert modern["tools"] == legacy["tools"]

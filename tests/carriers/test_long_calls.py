@@ -7,14 +7,12 @@ import pytest
 from tests.carriers.clients import call_of, cancelled
 from tests.carriers.gateway import (
     Carrier,
-    every_carrier,
     gateway_over,
     legacy_carriers,
     server_eras,
 )
 
 
-@every_carrier
 @server_eras
 async def test_a_call_that_its_client_cancels_is_cancelled_at_the_server(
     carrier: Carrier, server_era: str
@@ -28,7 +26,6 @@ async def test_a_call_that_its_client_cancels_is_cancelled_at_the_server(
         assert gateway.server.script.running_count == 0
 
 
-@every_carrier
 async def test_cancelling_a_call_ends_no_call_of_another_client(carrier: Carrier) -> None:
     """Over carriers of sessions both calls have the same request id."""
     async with gateway_over(carrier, "hang", "sleep") as gateway, asyncio.TaskGroup() as tasks:
@@ -45,7 +42,6 @@ async def test_cancelling_a_call_ends_no_call_of_another_client(carrier: Carrier
 
 
 @pytest.mark.requirement("W-04")
-@every_carrier
 async def test_a_call_that_takes_long_delays_no_other_call(carrier: Carrier) -> None:
     async with gateway_over(carrier, "hang", "echo") as gateway:
         client = await gateway.connect()

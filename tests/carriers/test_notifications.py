@@ -3,7 +3,6 @@
 from tests.carriers.clients import McpClient
 from tests.carriers.gateway import (
     Carrier,
-    every_carrier,
     gateway_over,
     legacy_carriers,
     modern_carriers,
@@ -28,7 +27,6 @@ async def levels_received(client: McpClient, level: str | None) -> list[str]:
     return [it["params"]["level"] for it in lines]
 
 
-@every_carrier
 @server_eras
 async def test_progress_arrives_under_the_client_s_own_token_before_the_result(
     carrier: Carrier, server_era: str
@@ -80,7 +78,6 @@ LEVELS_MODERN: dict[str | None, list[str]] = {
 }
 
 
-@every_carrier
 async def test_what_a_call_sends_arrives_in_order_and_before_its_result(carrier: Carrier) -> None:
     count = 50  # more than 64 that wait for a slow client are dropped
     lines = [

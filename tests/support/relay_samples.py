@@ -35,7 +35,7 @@ RICH_RESOURCE = {
     "_meta": {"com.example/tag": 1},
 }
 RICH_TEMPLATE = {"uriTemplate": "rich://{+path}", "name": "rich", "annotations": {"priority": 1}}
-EXTRA = {
+EXTRA: dict[str, list[Json]] = {
     "tools": [RICH_TOOL],
     "prompts": [RICH_PROMPT],
     "resources": [RICH_RESOURCE],
