@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from mcp_tools_proxy.server.http_protocol import (
     MAX_HEAD_BYTES,
@@ -168,6 +169,19 @@ async def test_it_is_counted_alike_however_it_arrives(
             if number:
                 await it.answers(number)
         assert OK not in await it.rest()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET / HTTP/1.1\r\nHost: x\r\nX: ", CHUNKED + b"5;x=", CHUNKED + b"0\r\nX: "],
+    ids=["head", "chunk line", "trailers"],
+)
+async def test_what_goes_on_beyond_the_limit_is_refused_before_its_end(begun: bytes) -> None:
+    with capture_logs() as lines:
+        async with connected() as it:
+            it.writer.write(begun + b"a" * (MAX_HEAD_BYTES + 1))
+            assert await it.reader.read() == b""
+    assert ["too large" in line["reason"] for line in lines] == [True]
 
 
 async def test_a_body_of_small_chunks_is_put_together() -> None:

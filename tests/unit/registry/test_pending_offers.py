@@ -1,0 +1,37 @@
+"""What a server may offer that was not connected to yet: by preset, exclusions and profile."""
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.registry.pending_offers import PendingOffers
+from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Viewer
+from tests.support.builders import make_preset
+
+OFFERS = PendingOffers(
+    scope=PresetScope.of(make_preset(tools=["s1/a", "s1/excluded", "s2/a"])),
+    exclude={"s1": Exclusions(["excluded"])},
+    servers=("s1", "s2"),
+)
+ONLY_S2 = Viewer("reader", Visibility(client_ids=frozenset({"s2"})))
+
+
+@pytest.mark.parametrize(
+    ("server_id", "name", "viewer", "may"),
+    [
+        ("s1", "s1:a", WITHOUT_AGENT, True),
+        ("s1", "s1__a", WITHOUT_AGENT, True),
+        ("s1", "s1:b", WITHOUT_AGENT, False),
+        ("s1", "s2:a", WITHOUT_AGENT, False),
+        ("s1", "s1:excluded", WITHOUT_AGENT, False),
+        ("s1", "a", WITHOUT_AGENT, False),
+        ("s1", "s1:a", ONLY_S2, False),
+        ("s2", "s2:a", ONLY_S2, True),
+        ("s2", "a", ONLY_S2, True),
+    ],
+)
+def test_a_call_waits_for_a_server_only_if_its_name_may_be_allowed_there(
+    server_id: str, name: str, viewer: Viewer, may: bool
+) -> None:
+    assert OFFERS.may_offer(server_id, Kind.TOOL, name, viewer) is may
