@@ -34,23 +34,23 @@ from tests.support.service import Service
 
 
 class Spelt(NamedTuple):
-    """A way to use an item; ``asked`` is what its server has to be asked for."""
+    """A way to use an item; ``target`` is what its server should get."""
 
     entry: str
     name: str
-    asked: str
+    target: str
     bare: bool
 
 
 def spellings(item: Item) -> Iterator[Spelt]:
     """Yield every way to use an item."""
     kind, server, name = item
-    asked = ITEM_7 if kind == "template" else name
+    target = ITEM_7 if kind == "template" else name
     for entry in (
         ("execute", "batch") if kind == "tool" else (kind.replace("template", "resource"),)
     ):
-        yield Spelt(entry, f"{server}:{asked}", asked, bare=False)
-        yield Spelt(entry, asked, asked, bare=True)
+        yield Spelt(entry, f"{server}:{target}", target, bare=False)
+        yield Spelt(entry, target, target, bare=True)
         if kind == "tool":
             yield Spelt(entry, f"{server}__{name}", name, bare=False)
 
@@ -62,10 +62,10 @@ def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -
     if kind == "template" and agent and ITEM_7 in agent.get("exclude_components", []):
         owners = []
     if not spelt.bare:
-        return f"{spelt.asked} of {server}" if server in owners else "refused"
+        return f"{spelt.target} of {server}" if server in owners else "refused"
     if not owners or (agent is None and kind == "tool"):
         return "refused"
-    return f"{spelt.asked} of {owners[0]}" if len(owners) == 1 else "ambiguous"
+    return f"{spelt.target} of {owners[0]}" if len(owners) == 1 else "ambiguous"
 
 
 def first_of_each(usable: list[Item], active: Json) -> list[Item]:

@@ -79,7 +79,7 @@ async def test_an_agent_of_no_server_keeps_the_document_tools() -> None:
 
 @pytest.mark.requirement("A-05", "A-06", "A-15", "A-18")
 @pytest.mark.parametrize(
-    ("excluded", "gone"),
+    ("excluded", "less"),
     [
         ([], []),
         (["nowhere", "tool:nowhere", "x:y"], []),
@@ -99,10 +99,10 @@ async def test_an_agent_of_no_server_keeps_the_document_tools() -> None:
         (["Alpha", "alpha1", "alpha ", "a", "a:"], []),
     ],
 )
-async def test_an_agent_sees_all_but_what_it_excludes(excluded: list[str], gone: list[str]) -> None:
+async def test_an_agent_sees_all_but_what_it_excludes(excluded: list[str], less: list[str]) -> None:
     async with two_servers(make_agent(exclude=excluded)) as two:
         assert await listed(two.service, "reader") == Listed(
-            *([name for name in names if name not in gone] for names in ALL_OF_BOTH)
+            *([name for name in names if name not in less] for names in ALL_OF_BOTH)
         )
 
 

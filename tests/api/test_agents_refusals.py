@@ -60,9 +60,9 @@ WRONG_NAMES = [
 """Names near those that are hidden, and near those that are not."""
 
 
-def told(envelope: Mapping[str, Any], said: str) -> str:
-    """Return all that an answer says beyond what the caller ``said``."""
-    return json.dumps(envelope["error"]).replace(said, "")
+def error_without(envelope: Mapping[str, Any], name_used: str) -> str:
+    """Return all that an answer says beyond the name that the caller used."""
+    return json.dumps(envelope["error"]).replace(name_used, "")
 
 
 @pytest.mark.requirement("A-09", "A-11")
@@ -71,7 +71,7 @@ async def test_no_answer_tells_of_what_is_hidden(way: str) -> None:
     async with two_servers(WAYS[way], presets=[EVERYTHING, ONLY_A]) as two:
         for entry in ENTRIES:
             for name in (*WRONG_NAMES, BETA[entry], NOWHERE[entry]):
-                answer = told(await use(two.service, entry, name, "reader"), name)
+                answer = error_without(await use(two.service, entry, name, "reader"), name)
                 hidden = ("a-b", "beta", "omega", "preset", "client", "exclude")
                 assert (entry, name, [word for word in hidden if word in answer]) == (
                     entry,

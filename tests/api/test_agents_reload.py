@@ -45,7 +45,7 @@ def sees(service: Service, expected: Listed) -> Callable[[], Awaitable[bool]]:
     return condition
 
 
-def gone(service: Service, word: str) -> Callable[[], Awaitable[bool]]:
+def has_left_lists(service: Service, word: str) -> Callable[[], Awaitable[bool]]:
     """Return a condition for ``eventually``: no list of the agent has this word."""
 
     async def condition() -> bool:
@@ -66,20 +66,20 @@ def answers(service: Service, expected: str, **top_level: str) -> Callable[[], A
 async def degraded(service: Service, file: Path) -> None:
     """Wait until the service is degraded for a problem of a file."""
 
-    async def told() -> bool:
+    async def is_degraded() -> bool:
         report = await service.get(READY)
         problems = report["checks"]["config"]["problems"]
         return report["status"] == "degraded" and any(
             problem.startswith(f"{file.name}: ") for problem in problems
         )
 
-    await eventually(told)
+    await eventually(is_degraded)
 
 
 async def test_an_edited_profile_is_in_force_at_every_entry() -> None:
     async with two_servers(WIDE) as two:
         write_json(AGENTS, {"agents": [make_agent(exclude=["alpha", "raw://alpha"])]})
-        await eventually(gone(two.service, "alpha"))
+        await eventually(has_left_lists(two.service, "alpha"))
         codes = {entry: await code(two.service, entry, ALPHA[entry], "reader") for entry in ENTRIES}
         assert (codes, two.uses) == (DENIED, 0)
 
@@ -158,7 +158,7 @@ async def test_an_edit_of_a_servers_exclude_is_in_force_on_the_same_session() ->
     async with two_servers(WIDE) as two:
         before = conversations(two)
         config_of(two.a, two.a_b, WIDE, exclude={"a": ["alpha", "raw://alpha"]}).write(CONFIG_DIR)
-        await eventually(gone(two.service, "alpha"))
+        await eventually(has_left_lists(two.service, "alpha"))
         config_of(two.a, two.a_b, WIDE).write(CONFIG_DIR)
         await eventually(sees(two.service, ALL_OF_BOTH))
         assert conversations(two) == before

@@ -26,12 +26,12 @@ async def service() -> AsyncIterator[Service]:
 
 
 async def read(
-    service: Service, headers: dict[str, str] | list[tuple[bytes, bytes]] | None, **said: object
+    service: Service, headers: dict[str, str] | list[tuple[bytes, bytes]] | None, **fields: object
 ) -> httpx.Response:
-    return await service.http.post(EXECUTE, json={**READ, **said}, headers=headers)
+    return await service.http.post(EXECUTE, json={**READ, **fields}, headers=headers)
 
 
-def told(response: httpx.Response) -> tuple[int, str, object]:
+def outcome_of(response: httpx.Response) -> tuple[int, str, object]:
     body = response.json()
     if body["status"] == "ok":
         return response.status_code, "OK", None
@@ -40,7 +40,7 @@ def told(response: httpx.Response) -> tuple[int, str, object]:
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "fields"),
     [
         (HEADERS, {}),
         (HEADERS, {"user": None}),
@@ -53,13 +53,13 @@ def told(response: httpx.Response) -> tuple[int, str, object]:
     ],
 )
 async def test_body_and_headers_complete_each_other(
-    service: Service, headers: dict[str, str], said: dict[str, object]
+    service: Service, headers: dict[str, str], fields: dict[str, object]
 ) -> None:
-    assert told(await read(service, headers, **said)) == (200, "OK", None)
+    assert outcome_of(await read(service, headers, **fields)) == (200, "OK", None)
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "fields"),
     [
         ({"X-Tenant-Id": "rival"}, {"user": USER}),
         ({"X-User-Id": "v"}, {"user": USER}),
@@ -67,13 +67,13 @@ async def test_body_and_headers_complete_each_other(
     ],
 )
 async def test_body_and_headers_that_differ_are_forbidden(
-    service: Service, headers: dict[str, str], said: dict[str, object]
+    service: Service, headers: dict[str, str], fields: dict[str, object]
 ) -> None:
-    assert told(await read(service, headers, **said)) == (403, "FORBIDDEN", None)
+    assert outcome_of(await read(service, headers, **fields)) == (403, "FORBIDDEN", None)
 
 
 @pytest.mark.parametrize(
-    ("headers", "said", "field"),
+    ("headers", "fields", "field"),
     [
         ({}, {}, "user"),
         ({}, {"user": {}}, "user.tenant_id"),
@@ -83,9 +83,9 @@ async def test_body_and_headers_that_differ_are_forbidden(
     ],
 )
 async def test_what_nobody_says_is_named(
-    service: Service, headers: dict[str, str], said: dict[str, object], field: str
+    service: Service, headers: dict[str, str], fields: dict[str, object], field: str
 ) -> None:
-    assert told(await read(service, headers, **said)) == (422, "INVALID_REQUEST", field)
+    assert outcome_of(await read(service, headers, **fields)) == (422, "INVALID_REQUEST", field)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_what_nobody_says_is_named(
 async def test_a_header_that_is_no_identifier_is_named(
     service: Service, headers: list[tuple[bytes, bytes]], field: str
 ) -> None:
-    assert told(await read(service, headers, user=USER)) == (422, "INVALID_REQUEST", field)
+    assert outcome_of(await read(service, headers, user=USER)) == (422, "INVALID_REQUEST", field)
 
 
 async def test_a_tenant_in_any_script_may_be_named_by_a_header() -> None:
@@ -129,9 +129,9 @@ async def test_a_query_and_a_header_that_differ_are_forbidden(
     service: Service, header: str, parameter: str
 ) -> None:
     response = await service.http.get(TOOLS, params={parameter: "a"}, headers={header: "b"})
-    assert told(response) == (403, "FORBIDDEN", None)
+    assert outcome_of(response) == (403, "FORBIDDEN", None)
 
 
 async def test_a_token_means_nothing_where_none_is_asked_for(service: Service) -> None:
     response = await read(service, {"Authorization": "Bearer whatever"}, user=USER)
-    assert told(response) == (200, "OK", None)
+    assert outcome_of(response) == (200, "OK", None)

@@ -61,19 +61,19 @@ async def started(**settings: Any) -> AsyncIterator[Service]:
         yield service
 
 
-async def ask(
+async def send(
     service: Service,
     path: str = EXECUTE,
     headers: dict[str, str] | None = None,
-    **said: object,
+    **fields: object,
 ) -> httpx.Response:
-    """Ask a route; ``said`` goes into the body, or the query."""
+    """Send a request; ``fields`` go into the body, or the query."""
     if service.gateway.tokens is not None:
         await service.gateway.tokens.load()  # what was just put into the file
     if path in POSTED:
-        return await service.http.post(path, json={**POSTED[path], **said}, headers=headers)
+        return await service.http.post(path, json={**POSTED[path], **fields}, headers=headers)
     return await service.http.get(
-        path, params={k: str(v) for k, v in said.items()}, headers=headers
+        path, params={k: str(v) for k, v in fields.items()}, headers=headers
     )
 
 
@@ -90,7 +90,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 async def test_without_a_token_no_route_says_anything(
     proving: tuple[Service, MakeToken], method: str, path: str
 ) -> None:
-    response = await ask(proving[0], path, **({"user": USER} if method == "POST" else {}))
+    response = await send(proving[0], path, **({"user": USER} if method == "POST" else {}))
     assert (refusal(response), response.headers["WWW-Authenticate"]) == (
         (401, "UNAUTHENTICATED"),
         "Bearer",
@@ -103,7 +103,7 @@ async def test_a_token_that_is_not_good_is_said_to_be_so(
 ) -> None:
     token = proving[1]()[:-6] + "AAAAAA"
     body = {"user": USER} if method == "POST" else {}
-    response = await ask(proving[0], path, bearer(token), **body)
+    response = await send(proving[0], path, bearer(token), **body)
     assert (
         refusal(response),
         response.headers["WWW-Authenticate"],
@@ -115,7 +115,7 @@ async def test_a_token_that_is_not_good_is_said_to_be_so(
 async def test_what_probes_ask_needs_no_token(
     proving: tuple[Service, MakeToken], path: str
 ) -> None:
-    assert (await ask(proving[0], path)).status_code == 200
+    assert (await send(proving[0], path)).status_code == 200
 
 
 @pytest.mark.parametrize("path", LISTED + SHOWN)
@@ -123,7 +123,7 @@ async def test_a_good_token_is_shown_the_lists(
     proving: tuple[Service, MakeToken], path: str
 ) -> None:
     service, mint = proving
-    assert (await ask(service, path, bearer(mint()))).status_code == 200
+    assert (await send(service, path, bearer(mint()))).status_code == 200
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -132,7 +132,7 @@ async def test_a_token_reads_its_own_tenants_document(
 ) -> None:
     service, mint = proving
     token = mint(tenant=f"tenant_{number}", user="u")
-    result = (await ask(service, headers=bearer(token))).json()["result"]
+    result = (await send(service, headers=bearer(token))).json()["result"]
     assert (result["title"], result["tenant_id"]) == (f"Of {number}", f"tenant_{number}")
 
 
@@ -143,14 +143,14 @@ async def test_another_tenant_than_the_tokens_is_forbidden_on_every_route(
 ) -> None:
     service, mint = proving
     headers = bearer(mint())
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if where == "header":
         headers["X-Tenant-Id"] = "tenant_2"
     elif path in POSTED:
-        said = {"user": {"user_id": "u", "tenant_id": "tenant_2"}}
+        fields = {"user": {"user_id": "u", "tenant_id": "tenant_2"}}
     else:
-        said = {"tenant_id": "tenant_2"}
-    response = await ask(service, path, headers, **said)
+        fields = {"tenant_id": "tenant_2"}
+    response = await send(service, path, headers, **fields)
     assert (refusal(response), "tenant_1" in response.text) == ((403, "FORBIDDEN"), False)
 
 
@@ -160,13 +160,13 @@ async def test_an_agent_that_the_token_is_not_for_is_forbidden_on_every_route(
 ) -> None:
     service, mint = proving
     token = mint(user="u", agents=("blind",))
-    assert refusal(await ask(service, path, bearer(token), agent="reader")) == (403, "FORBIDDEN")
+    assert refusal(await send(service, path, bearer(token), agent="reader")) == (403, "FORBIDDEN")
 
 
 async def test_a_tokens_one_agent_narrows_whoever_calls(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     codes = [
-        code_of(await ask(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
+        code_of(await send(service, headers=bearer(mint(tenant=tenant, user="u", agents=(agent,)))))
         for tenant in ("tenant_1", "tenant_2")
         for agent in ("reader", "blind")
     ]
@@ -178,7 +178,7 @@ async def test_a_tokens_one_agent_narrows_its_lists(proving: tuple[Service, Make
     tools = {
         agent: [
             tool["name"]
-            for tool in (await ask(service, TOOLS, bearer(mint(agents=(agent,))))).json()["tools"]
+            for tool in (await send(service, TOOLS, bearer(mint(agents=(agent,))))).json()["tools"]
         ]
         for agent in ("reader", "blind")
     }
@@ -191,7 +191,7 @@ async def test_a_token_for_several_agents_needs_one_to_be_named(
     service, mint = proving
     headers = bearer(mint(user="u", agents=("reader", "blind")))
     named = headers | {"X-Agent-Id": "reader"}
-    codes = [code_of(await ask(service, headers=one)) for one in (headers, named)]
+    codes = [code_of(await send(service, headers=one)) for one in (headers, named)]
     assert codes == ["AGENT_REQUIRED", "OK"]
 
 
@@ -200,8 +200,8 @@ async def test_a_token_without_a_user_needs_one_to_be_named(
 ) -> None:
     service, mint = proving
     headers = bearer(mint())
-    nameless = await ask(service, headers=headers)
-    named = await ask(service, headers=headers, user={"user_id": "u"})
+    nameless = await send(service, headers=headers)
+    named = await send(service, headers=headers, user={"user_id": "u"})
     assert (nameless.json()["error"]["details"], nameless.status_code, code_of(named)) == (
         {"field": "user.user_id"},
         422,
@@ -213,26 +213,26 @@ async def test_another_user_than_the_tokens_is_forbidden(
     proving: tuple[Service, MakeToken],
 ) -> None:
     service, mint = proving
-    response = await ask(service, headers=bearer(mint(user="v")), user=USER)
+    response = await send(service, headers=bearer(mint(user="v")), user=USER)
     assert refusal(response) == (403, "FORBIDDEN")
 
 
 async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
-    response = await ask(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
+    response = await send(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
     assert refusal(response) == (403, "FORBIDDEN")
 
 
 async def test_a_malformed_body_is_told_before_who_sent_it(
     proving: tuple[Service, MakeToken],
 ) -> None:
-    assert refusal(await ask(proving[0], user={**USER, "user_id": 7})) == (422, "INVALID_REQUEST")
+    assert refusal(await send(proving[0], user={**USER, "user_id": 7})) == (422, "INVALID_REQUEST")
 
 
 async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken]) -> None:
     service, mint = proving
     headers = bearer(mint(tenant=None, admin=True))
-    answers = [await ask(service, headers=headers, user=user) for user in (None, USER)]
+    answers = [await send(service, headers=headers, user=user) for user in (None, USER)]
     assert [refusal(answer) for answer in answers] == [(403, "FORBIDDEN")] * 2
 
 
@@ -242,7 +242,7 @@ async def test_only_an_operator_switches_presets(
 ) -> None:
     service, mint = proving
     headers = bearer(mint(admin=admin))
-    await ask(service, TOOLS, headers)
+    await send(service, TOOLS, headers)
     response = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
     assert response.status_code == status
 
@@ -260,8 +260,8 @@ async def test_the_admin_token_is_an_operators_in_every_mode(mode: str) -> None:
     async with started(**settings(), admin_token="correct-horse-battery") as service:
         headers = bearer("correct-horse-battery")
         switched = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
-        shown = await ask(service, PRESETS, headers)
-        used = await ask(service, headers=headers, user=USER)
+        shown = await send(service, PRESETS, headers)
+        used = await send(service, headers=headers, user=USER)
         assert (switched.status_code, shown.status_code, used.status_code) == (200, 200, 403)
 
 
@@ -286,7 +286,7 @@ async def test_readiness_tells_how_the_tokens_are(mode: str) -> None:
 
 async def test_a_refused_caller_leaves_a_log_line_and_is_counted() -> None:
     async with started(**token_settings()) as service:
-        await ask(service, user=USER)
-        await ask(service, TOOLS)
+        await send(service, user=USER)
+        await send(service, TOOLS)
         exposition = (await service.http.get("/metrics")).text
         assert 'mcp_proxy_requests_refused_total{code="UNAUTHENTICATED"} 2.0' in exposition

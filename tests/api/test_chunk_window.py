@@ -14,18 +14,18 @@ URL = "http://retrieval/internal/retrieval/chunks/window"
 
 
 class Retrieval:
-    """A Retrieval Service over ten chunks, c0 … c9, of any document; notes what it was asked."""
+    """A Retrieval Service over ten chunks, c0 … c9, of any document; records its requests."""
 
     def __init__(self, text: Callable[[int], str] = lambda n: f"text {n}") -> None:
-        self.asked: list[dict[str, object]] = []
+        self.bodies: list[dict[str, object]] = []
         self._text = text
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        asked = json.loads(request.content)
-        self.asked.append(asked)
-        anchor = int(asked["anchor_chunk_id"][1:])
-        first = max(0, anchor - asked["window_before"])
-        last = min(9, anchor + asked["window_after"])
+        bodies = json.loads(request.content)
+        self.bodies.append(bodies)
+        anchor = int(bodies["anchor_chunk_id"][1:])
+        first = max(0, anchor - bodies["window_before"])
+        last = min(9, anchor + bodies["window_after"])
         chunks = [
             {"chunk_id": f"c{n}", "page": n + 1, "chunk_index": n, "text": self._text(n)}
             for n in range(first, last + 1)
@@ -82,7 +82,7 @@ CALL_OF_THE_EXISTING_CALLER = {
 
 async def test_a_section_id_has_no_effect(service: Service, retrieval: Retrieval) -> None:
     result = await service.result("read_chunk_window", CALL_OF_THE_EXISTING_CALLER)
-    assert (result["count"], "section_id" in retrieval.asked[0]) == (3, False)
+    assert (result["count"], "section_id" in retrieval.bodies[0]) == (3, False)
 
 
 @pytest.mark.parametrize("section_id", ["", "a\nb", 5, [], "x" * 257], ids=repr)
@@ -152,7 +152,7 @@ async def test_the_text_of_a_400_does_not_reach_the_caller() -> None:
 @pytest.mark.requirement("T-02")
 async def test_a_radius_sets_both_sides(service: Service, retrieval: Retrieval) -> None:
     await service.result("read_chunk_window", window(radius="2"))
-    assert (retrieval.asked[0]["window_before"], retrieval.asked[0]["window_after"]) == (2, 2)
+    assert (retrieval.bodies[0]["window_before"], retrieval.bodies[0]["window_after"]) == (2, 2)
 
 
 @pytest.mark.requirement("T-02")
@@ -180,7 +180,7 @@ async def test_a_side_over_the_radius_is_refused_and_nothing_sent(
     service: Service, retrieval: Retrieval, side: str
 ) -> None:
     error = (await service.execute("read_chunk_window", window(**{side: 3})))["error"]
-    assert (error["code"], error["details"]["max_window_radius"], retrieval.asked) == (
+    assert (error["code"], error["details"]["max_window_radius"], retrieval.bodies) == (
         "WINDOW_TOO_LARGE",
         2,
         [],
@@ -228,7 +228,10 @@ async def test_a_window_over_the_byte_limit_keeps_the_anchor_longest() -> None:
 async def test_retrieval_is_told_tenant_and_trace(service: Service, retrieval: Retrieval) -> None:
     body = request_of("read_chunk_window", window(), trace_id="t-9")
     await service.http.post(EXECUTE, json=body)
-    assert (retrieval.asked[0]["tenant_id"], retrieval.asked[0]["trace_id"]) == ("tenant_1", "t-9")
+    assert (retrieval.bodies[0]["tenant_id"], retrieval.bodies[0]["trace_id"]) == (
+        "tenant_1",
+        "t-9",
+    )
 
 
 @pytest.mark.requirement("T-03")
@@ -249,7 +252,7 @@ async def test_in_mock_mode_the_repository_is_asked_first(
     service: Service, retrieval: Retrieval, doc_id: str, code: str
 ) -> None:
     arguments = window() | {"doc_id": doc_id}
-    assert (await service.code("read_chunk_window", arguments), retrieval.asked) == (code, [])
+    assert (await service.code("read_chunk_window", arguments), retrieval.bodies) == (code, [])
 
 
 @pytest.mark.requirement("T-04")

@@ -21,10 +21,10 @@ async def test_a_page_of_an_allowed_origin_may_ask(path: str) -> None:
 async def test_a_page_of_an_allowed_origin_may_read_the_answer_and_its_session() -> None:
     async with running(allowed_origins=PAGE) as service:
         response = await service.http.get(TOOLS, headers={"Origin": PAGE})
-    told = response.headers
+    answered = response.headers
     assert response.status_code == 200
-    assert told["access-control-allow-origin"] == PAGE
-    assert "Mcp-Session-Id" in told["access-control-expose-headers"]
+    assert answered["access-control-allow-origin"] == PAGE
+    assert "Mcp-Session-Id" in answered["access-control-expose-headers"]
 
 
 @pytest.mark.parametrize("allowed", ["", PAGE])

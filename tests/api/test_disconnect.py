@@ -69,15 +69,15 @@ async def call(
 
 
 @pytest.mark.parametrize(
-    ("path", "asked", "count"),
+    ("path", "content", "count"),
     [(EXECUTE, WINDOW, 1), (BATCH, BATCH_OF_THREE, 3)],
     ids=["execute", "batch"],
 )
 async def test_a_call_whose_caller_leaves_is_cancelled(
-    path: str, asked: dict[str, object], count: int
+    path: str, content: dict[str, object], count: int
 ) -> None:
     retrieval = Hanging()
-    messages: list[Message] = [{"type": "http.request", "body": json.dumps(asked).encode()}]
+    messages: list[Message] = [{"type": "http.request", "body": json.dumps(content).encode()}]
 
     async def receive() -> Message:
         if messages:

@@ -116,9 +116,9 @@ async def test_a_subset_has_the_same_tag_however_it_is_asked_for(names: str) -> 
 async def test_a_refused_list_is_told_whatever_the_client_has(
     path: str, agent: str | None, code: str
 ) -> None:
-    asked = path if agent is None else f"{path}{'&' if '?' in path else '?'}agent={agent}"
+    url = path if agent is None else f"{path}{'&' if '?' in path else '?'}agent={agent}"
     async with two_servers(make_agent("reader")) as two:
-        answer = await get(two.service, asked, "*")
+        answer = await get(two.service, url, "*")
         assert (answer.status_code, answer.json()["error"]["code"], "ETag" in answer.headers) == (
             200,
             code,

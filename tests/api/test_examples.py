@@ -51,11 +51,11 @@ async def service() -> AsyncIterator[Service]:
 
 
 async def test_every_example_for_the_notes_runs(service: Service) -> None:
-    asked = [
+    requests = [
         *[(f"{PROMPTS}/get", body) for body in PROMPT_EXAMPLES.values()],
         *[(f"{RESOURCES}/read", body) for body in RESOURCE_EXAMPLES.values()],
     ]
-    answers = [(await service.http.post(path, json=body)).json() for path, body in asked]
+    answers = [(await service.http.post(path, json=body)).json() for path, body in requests]
     assert {answer["status"] for answer in answers} == {"ok"}
 
 

@@ -38,7 +38,7 @@ async def serving(
             yield service
 
 
-def told(listed: Mapping[str, Any]) -> list[str]:
+def warned_of(listed: Mapping[str, Any]) -> list[str]:
     """Name the tools that a list warns of as needing a task."""
     warnings = listed.get("warnings", [])
     return [it["tool"] for it in warnings if "taskSupport" in it["message"]]
@@ -47,22 +47,22 @@ def told(listed: Mapping[str, Any]) -> list[str]:
 async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() -> None:
     async with serving(ALL) as service:
         for shape in ("mcp", "openai", "anthropic"):
-            assert told(await service.get(TOOLS, format=shape)) == ["s1:research"]
+            assert warned_of(await service.get(TOOLS, format=shape)) == ["s1:research"]
         names = await service.listed()
         assert ("s1:research" in names, "s1:either" in names) == (False, True)
         assert await service.code("s1:research") == "TOOL_NOT_ALLOWED"
         missing = (await service.get(ACTIVE))["missing"]
         assert missing == [{"kind": "tool", "server_id": "s1", "name": "research"}]
         catalog = await service.result("list_available_tools", {})
-        assert told(catalog) == ["s1:research"]
+        assert warned_of(catalog) == ["s1:research"]
 
 
 async def test_who_could_not_run_it_anyway_is_not_told() -> None:
     async with serving([("s1", "echo")]) as service:
-        assert told(await service.get(TOOLS)) == []
+        assert warned_of(await service.get(TOOLS)) == []
     agents = (make_agent("may"), make_agent("not", exclude=["s1:research"]))
     async with serving(ALL, agents) as service:
-        seen = {name: told(await service.get(TOOLS, agent=name)) for name in ("may", "not")}
+        seen = {name: warned_of(await service.get(TOOLS, agent=name)) for name in ("may", "not")}
         assert seen == {"may": ["s1:research"], "not": []}
 
 
@@ -70,7 +70,7 @@ async def test_of_chosen_names_only_the_chosen_ones_are_told() -> None:
     async with serving(ALL) as service:
         for name in ("s1:research", "s1__research"):
             listed = await service.get(TOOLS, names=f"s1:echo,{name}")
-            assert (told(listed), len(listed["warnings"])) == (["s1:research"], 1)
+            assert (warned_of(listed), len(listed["warnings"])) == (["s1:research"], 1)
         assert "warnings" not in await service.get(TOOLS, names="s1:echo")
 
 
@@ -91,8 +91,8 @@ async def denied(service: Service, route: str, **body: str) -> tuple[str, list[t
     lines: list[MutableMapping[str, Any]]
     with capture_logs() as lines:
         response = await service.http.post(route, json={**body, "user": USER})
-    said = [(it["event"], it.get("reason")) for it in lines if it.get("code")]
-    return response.json()["error"]["code"], said
+    logged = [(it["event"], it.get("reason")) for it in lines if it.get("code")]
+    return response.json()["error"]["code"], logged
 
 
 HIDDEN = "not visible under the active preset"
@@ -122,9 +122,9 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
 
 async def test_what_is_hidden_and_what_is_not_there_look_alike_to_the_caller() -> None:
     async with serving([("s1", "echo")], prompts=[]) as service:
-        said = []
+        texts = []
         for name in ("hidden", "nosuch"):
             body = {"name": name, "user": USER, "trace_id": "t"}
             response = await service.http.post(f"{PROMPTS}/get", json=body)
-            said.append(response.text.replace(name, "NAME"))
-        assert said[0] == said[1]
+            texts.append(response.text.replace(name, "NAME"))
+        assert texts[0] == texts[1]

@@ -24,7 +24,7 @@ BOTH = make_preset(tools=[("good", "echo"), ("bad", "echo")])
 
 
 @asynccontextmanager
-async def beside_a_good_one(
+async def next_to_a_good_one(
     bad: object, server_id: str = "bad", **options: Any
 ) -> AsyncIterator[tuple[Service, RawServer]]:
     """Serve the server ``good``, and an entry beside it."""
@@ -70,7 +70,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
 
 @pytest.mark.parametrize(("entry", "path"), WRONG.values(), ids=WRONG)
 async def test_an_entry_that_is_wrong_leaves_the_others_served(entry: object, path: str) -> None:
-    async with beside_a_good_one(entry) as (service, _):
+    async with next_to_a_good_one(entry) as (service, _):
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         shown = await server_of(service)
         assert (shown["state"], shown["stale"], shown["counts"]) == ("invalid", False, {})
@@ -102,7 +102,7 @@ async def test_a_key_that_hides_nothing_is_a_warning(entry: Json) -> None:
 
 @pytest.mark.parametrize("server_id", ["a:b", "", "x" * 65, "ключ", "\x1b[31m", "a\nb"])
 async def test_an_id_that_cannot_be_is_that_servers_problem(server_id: str) -> None:
-    async with beside_a_good_one({"command": "x"}, server_id) as (service, _):
+    async with next_to_a_good_one({"command": "x"}, server_id) as (service, _):
         first, second = (await service.get(SERVERS))["servers"]
         assert (first["state"], second["state"]) == ("invalid", "ready")
         assert first["server_id"].isprintable()
@@ -124,7 +124,7 @@ async def test_servers_are_told_in_the_order_of_the_file() -> None:
 
 
 async def test_what_a_preset_names_of_it_is_missing() -> None:
-    async with beside_a_good_one({}) as (service, _):
+    async with next_to_a_good_one({}) as (service, _):
         missing = (await service.get(ACTIVE))["missing"]
         assert missing == [{"kind": "tool", "server_id": "bad", "name": "echo"}]
 
@@ -143,7 +143,7 @@ async def test_no_other_server_answers_for_it() -> None:
 
 async def test_an_agent_that_may_use_it_is_not_told_that_there_is_no_such_server() -> None:
     agents = [make_agent("a", client_ids=["bad"], exclude=["bad:echo"])]
-    async with beside_a_good_one({}, agents=agents) as (service, _):
+    async with next_to_a_good_one({}, agents=agents) as (service, _):
         assert [it for it in service.gateway.reloader.warnings if "bad" in it.message] == []
 
 
@@ -163,13 +163,13 @@ async def test_the_last_good_entry_stays_in_force_until_the_entry_is_mended() ->
         async with running(config=config) as service:
             rewrite(good={**entry, "url": "${NOT_SET}"}, more=other.entry)
 
-            async def told() -> bool:
+            async def is_reported() -> bool:
                 return bool(await problems_of(service, "good"))
 
             async def mended() -> bool:
-                return not await told()
+                return not await is_reported()
 
-            await eventually(told)
+            await eventually(is_reported)
             shown = await server_of(service, "good")
             assert (shown["state"], shown["reconnects"]) == ("ready", 0)
             assert await service.listed() == ["good:echo"]
@@ -188,10 +188,10 @@ async def test_a_disabled_server_whose_entry_breaks_stays_disabled() -> None:
         async with running(config=config) as service:
             rewrite(s1={**server.entry, "enabeld": True})
 
-            async def told() -> bool:
+            async def is_reported() -> bool:
                 return bool(await problems_of(service, "s1"))
 
-            await eventually(told)
+            await eventually(is_reported)
             assert (await server_of(service, "s1"))["state"] == "disabled"
 
 
@@ -212,14 +212,14 @@ async def test_an_entry_that_is_renamed_and_wrong_has_no_last_good_one() -> None
 
 
 async def test_what_is_wrong_with_the_whole_file_changes_nothing_of_it() -> None:
-    async with beside_a_good_one({}) as (service, server):
+    async with next_to_a_good_one({}) as (service, server):
         (CONFIG_DIR / "mcp.json").write_text("{")
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             problems = (await service.get(READY))["checks"]["config"]["problems"]
             return any("is not valid JSON" in it for it in problems)
 
-        await eventually(told)
+        await eventually(is_reported)
         assert await service.code("good:echo", {"text": "hi"}) == "OK"
         rewrite(bad=server.entry, good=server.entry)
 
@@ -238,7 +238,7 @@ async def test_a_mistake_at_the_root_refuses_the_whole_file() -> None:
 
 async def test_a_preset_can_be_chosen_for_good_while_an_entry_is_wrong() -> None:
     other = make_preset("other", tools=[("good", "meta")])
-    async with beside_a_good_one({}, presets=[BOTH, other], preset=None) as (service, _):
+    async with next_to_a_good_one({}, presets=[BOTH, other], preset=None) as (service, _):
         chosen = await service.http.put(ACTIVE, json={"preset_id": "other"})
         assert (chosen.status_code, await service.listed()) == (200, ["good:meta"])
 
@@ -246,6 +246,6 @@ async def test_a_preset_can_be_chosen_for_good_while_an_entry_is_wrong() -> None
 async def test_no_problem_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSH", "tell\nnobody")
     entry = {"url": "http://h", "headers": {"Authorization": "Bearer ${HUSH}", "X": 5}}
-    async with beside_a_good_one(entry) as (service, _):
+    async with next_to_a_good_one(entry) as (service, _):
         everything = str([await service.get(path) for path in (SERVERS, READY, ACTIVE)])
         assert ("nobody" in everything, "headers.X" in everything) == (False, True)

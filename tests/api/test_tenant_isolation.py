@@ -42,8 +42,8 @@ CALLS: list[tuple[str, dict[str, object]]] = [
 
 async def retrieval(request: httpx.Request) -> httpx.Response:
     """Answer only for tenant_2, as a Retrieval Service that checks tenants does."""
-    asked = json.loads(request.content)
-    if asked["tenant_id"] != "tenant_2":
+    wanted = json.loads(request.content)
+    if wanted["tenant_id"] != "tenant_2":
         return httpx.Response(403)
     chunk = {"chunk_id": "p1-c1", "page": 1, "chunk_index": 0, "text": f"{SECRET} text"}
     return httpx.Response(200, json={"chunks": [chunk]})
@@ -72,7 +72,7 @@ def with_document(arguments: dict[str, object], tool_name: str, doc_id: str) -> 
     return arguments if tool_name == "list_available_tools" else {"doc_id": doc_id} | arguments
 
 
-def without_what_was_asked(text: str, arguments: dict[str, object]) -> str:
+def without_arguments(text: str, arguments: dict[str, object]) -> str:
     """Remove what the caller said itself: an answer may repeat it."""
     return text.replace(str(arguments.get("section_id", "\0")), "")
 
@@ -84,7 +84,7 @@ async def test_a_call_shows_nothing_of_another_tenant(
 ) -> None:
     body = request_of(tool_name, with_document(arguments, tool_name, doc_id))
     response = await service.http.post(EXECUTE, json=body)
-    assert SECRET not in without_what_was_asked(response.text, arguments)
+    assert SECRET not in without_arguments(response.text, arguments)
 
 
 async def test_a_batch_shows_nothing_of_another_tenant(service: Service) -> None:

@@ -30,10 +30,10 @@ def preset_of(*tools: str) -> Json:
     return make_preset(tools=[("a", name) for name in tools])
 
 
-async def ask(service: Service, *names: str, **query: str) -> Envelope:
+async def fetch(service: Service, *names: str, **query: str) -> Envelope:
     """GET tools with ``names`` as they are given."""
-    asked = httpx.QueryParams({**query, "names": names} if names else query)
-    answer: Envelope = (await service.http.get(TOOLS, params=asked)).json()
+    parameters = httpx.QueryParams({**query, "names": names} if names else query)
+    answer: Envelope = (await service.http.get(TOOLS, params=parameters)).json()
     return answer
 
 
@@ -57,15 +57,15 @@ def remote(names: list[str]) -> list[str]:
 async def test_every_format_lists_the_same_tools_in_the_same_order(
     tool_format: str, names: list[str], agent: str | None
 ) -> None:
-    asked = {} if agent is None else {"agent": agent}
+    parameters = {} if agent is None else {"agent": agent}
     async with two_servers(EVERY, require_agent=False) as two:
-        answer = await ask(two.service, format=tool_format, **asked)
+        answer = await fetch(two.service, format=tool_format, **parameters)
         assert (answer["format"], remote(names_in(answer))) == (tool_format, names)
 
 
 async def test_a_format_that_is_not_named_is_mcps() -> None:
     async with two_servers() as two:
-        assert await ask(two.service) == await ask(two.service, format="mcp")
+        assert await fetch(two.service) == await fetch(two.service, format="mcp")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_a_format_that_is_not_named_is_mcps() -> None:
 @pytest.mark.requirement("A-12")
 async def test_a_tool_has_the_shape_that_the_api_takes(tool_format: str, shown: Json) -> None:
     async with two_servers(FIRST) as two:
-        answer = await ask(two.service, "alpha", format=tool_format, agent="reader")
+        answer = await fetch(two.service, "alpha", format=tool_format, agent="reader")
         assert answer == {"tools": [shown], "format": tool_format}
 
 
@@ -106,7 +106,7 @@ async def test_a_list_for_a_model_leaves_out_other_servers_then_what_is_excluded
 ) -> None:
     agent = make_agent(client_ids=["a"], exclude=["alpha", "beta"])
     async with two_servers(agent) as two:
-        found = remote(names_in(await ask(two.service, format=tool_format, agent="reader")))
+        found = remote(names_in(await fetch(two.service, format=tool_format, agent="reader")))
         assert found == (["a:whoami"] if tool_format == "mcp" else ["a__whoami"])
 
 
@@ -116,7 +116,7 @@ async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have
     tool_format: str,
 ) -> None:
     async with two_servers(FIRST) as two:
-        answer = await ask(two.service, "whoami", format=tool_format, agent="reader")
+        answer = await fetch(two.service, "whoami", format=tool_format, agent="reader")
         assert len(answer["tools"]) == 1
 
 
@@ -124,7 +124,7 @@ async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have
 @pytest.mark.parametrize("tool_format", FORMATS)
 async def test_every_listed_name_runs_its_own_tool(tool_format: str) -> None:
     async with two_servers(make_agent(exclude=["a:alpha"])) as two:
-        listed = remote(names_in(await ask(two.service, format=tool_format, agent="reader")))
+        listed = remote(names_in(await fetch(two.service, format=tool_format, agent="reader")))
         ran = [await two.service.result(name, agent="reader") for name in listed]
         found = [
             (it["structured_content"]["server"], it["structured_content"]["tool"]) for it in ran
@@ -157,20 +157,20 @@ async def test_names_are_what_execute_takes_repeated_or_parted_by_commas(
 ) -> None:
     preset = make_preset(tools=[("a", "alpha"), ("a", "x,y"), ("a-b", "beta")])
     async with two_servers(EVERY, presets=[preset], more={"tools": [COMMAS]}) as two:
-        answer = await ask(two.service, *names, agent="reader")
+        answer = await fetch(two.service, *names, agent="reader")
         assert (names_in(answer), "warnings" in answer) == (expected, False)
 
 
 async def test_names_work_without_an_agent_where_execute_takes_them() -> None:
     async with two_servers() as two:
-        answer = await ask(two.service, "a__alpha", "alpha")
+        answer = await fetch(two.service, "a__alpha", "alpha")
         warned = [warning["tool"] for warning in answer["warnings"]]
         assert (names_in(answer), warned) == (["a:alpha"], ["alpha"])
 
 
 async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do() -> None:
     async with two_servers(EVERY) as two:
-        answer = await ask(two.service, "whoami", agent="reader")
+        answer = await fetch(two.service, "whoami", agent="reader")
         assert (answer["tools"], answer["warnings"]) == (
             [],
             [
@@ -185,16 +185,16 @@ async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do()
 @pytest.mark.parametrize("hidden", ["a:alpha", "a__alpha", "alpha", "a-b:beta", "beta"])
 async def test_what_is_hidden_is_told_of_as_what_does_not_exist(hidden: str) -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=["alpha"])) as two:
-        answer = await ask(two.service, hidden, "no_such_tool", agent="reader")
-        told = [
+        answer = await fetch(two.service, hidden, "no_such_tool", agent="reader")
+        messages = [
             warning["message"].replace(hidden, "no_such_tool") for warning in answer["warnings"]
         ]
-        assert (answer["tools"], told[0], len(told)) == ([], told[1], 2)
+        assert (answer["tools"], messages[0], len(messages)) == ([], messages[1], 2)
 
 
 async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are() -> None:
     async with two_servers() as two:
-        warnings = (await ask(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
+        warnings = (await fetch(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
         assert (len(warnings), warnings[-1]) == (
             101,
             {"message": "30 more names lead to no tool that you may run"},
@@ -203,7 +203,7 @@ async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are
 
 async def test_unknown_keys_of_the_query_are_ignored() -> None:
     async with two_servers() as two:
-        assert await ask(two.service, "alpha", name="x") == await ask(two.service, "alpha")
+        assert await fetch(two.service, "alpha", name="x") == await fetch(two.service, "alpha")
 
 
 # Warnings
@@ -217,15 +217,15 @@ async def test_a_tool_whose_schema_an_api_cannot_take_whole_is_warned_of(
 ) -> None:
     presets = [preset_of("alpha", "loose")]
     async with two_servers(presets=presets, more={"tools": [LOOKBEHIND]}) as two:
-        answer = await ask(two.service, format=tool_format)
+        answer = await fetch(two.service, format=tool_format)
         assert [warning["tool"] for warning in answer.get("warnings", [])] == warned
 
 
 async def test_only_tools_that_are_listed_are_warned_of() -> None:
     presets = [preset_of("alpha", "loose")]
     async with two_servers(presets=presets, more={"tools": [LOOKBEHIND]}) as two:
-        await ask(two.service, format="openai")
-        assert "warnings" not in await ask(two.service, "a:alpha", format="openai")
+        await fetch(two.service, format="openai")
+        assert "warnings" not in await fetch(two.service, "a:alpha", format="openai")
 
 
 @pytest.mark.parametrize("tool_format", FORMATS)
@@ -234,7 +234,7 @@ async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> N
     async with running_raw(tools=130) as server:
         config = Config(servers={"a": server.entry}, presets=[make_preset(tools=tools)])
         async with running(config=config) as service:
-            warnings: list[Any] = (await ask(service, format=tool_format)).get("warnings", [])
+            warnings: list[Any] = (await fetch(service, format=tool_format)).get("warnings", [])
             assert [list(warning) for warning in warnings] == (
                 [["message"]] if tool_format == "openai" else []
             )
@@ -247,7 +247,7 @@ async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> N
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic"])
 async def test_the_tool_gives_the_definitions_that_the_route_lists(tool_format: str) -> None:
     async with two_servers(FIRST) as two:
-        listed = await ask(two.service, format=tool_format, agent="reader")
+        listed = await fetch(two.service, format=tool_format, agent="reader")
         arguments = {"format": tool_format}
         result = await two.service.result("list_available_tools", arguments, agent="reader")
         assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])

@@ -100,9 +100,9 @@ async def test_readiness_tells_why_the_chosen_preset_is_not_in_force() -> None:
     async with two_servers(presets=[EVERYTHING], tool_name_style="bare") as two:
         checks = (await two.service.get(READY))["checks"]
         assert checks["preset"]["active"] == "__empty__"
-        told = "\n".join(checks["config"]["problems"])
-        assert "$.tools[2].toolName" in told
-        assert "MCP_PROXY_TOOL_NAME_STYLE is bare" in told
+        config_problems = "\n".join(checks["config"]["problems"])
+        assert "$.tools[2].toolName" in config_problems
+        assert "MCP_PROXY_TOOL_NAME_STYLE is bare" in config_problems
 
 
 async def test_an_agent_calls_what_it_is_listed_bare() -> None:

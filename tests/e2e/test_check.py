@@ -100,15 +100,15 @@ def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
     assert out.endswith("Something is wrong: 1 server, 2 missing items.\n")
 
 
-@pytest.mark.parametrize(("options", "told"), [([], False), (["--verbose"], True)])
+@pytest.mark.parametrize(("options", "reported"), [([], False), (["--verbose"], True)])
 def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
-    tmp_path: Path, options: list[str], told: bool
+    tmp_path: Path, options: list[str], reported: bool
 ) -> None:
     script = "echo its last words >&2; exit 3"
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
     code, out, err = check(*options)
     assert (code, "mute: the server's process ended with exit code 3" in out) == (1, True)
-    assert ("its last words" in err) == told
+    assert ("its last words" in err) == reported
 
 
 def test_a_disabled_server_is_well(tmp_path: Path) -> None:

@@ -104,18 +104,18 @@ def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("readr", 'no agent profile is named "readr"; did you mean "reader"?'),
         ("nobody", 'no agent profile is named "nobody"'),
     ],
 )
-def test_an_unknown_agent_exits_2_in_one_line(tmp_path: Path, name: str, told: str) -> None:
+def test_an_unknown_agent_exits_2_in_one_line(tmp_path: Path, name: str, reported: str) -> None:
     write(tmp_path, make_agent("reader"))
     assert check("--agent", name) == (
         2,
         "",
-        f"mcp-tools-proxy: Invalid value for --agent: {told}\n",
+        f"mcp-tools-proxy: Invalid value for --agent: {reported}\n",
     )
 
 
@@ -138,7 +138,7 @@ def test_a_broken_agents_json_exits_1_and_calls_without_an_agent_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "reported"),
     [
         ({}, "refused: agents.json has profiles."),
         ({"MCP_PROXY_REQUIRE_AGENT": "false"}, "taken: MCP_PROXY_REQUIRE_AGENT is false."),
@@ -146,11 +146,11 @@ def test_a_broken_agents_json_exits_1_and_calls_without_an_agent_are_refused(
     ],
 )
 def test_it_says_whether_calls_without_an_agent_are_taken_and_why(
-    tmp_path: Path, setting: dict[str, str], told: str
+    tmp_path: Path, setting: dict[str, str], reported: str
 ) -> None:
     write(tmp_path, make_agent("reader"))
     _, out, _ = check(environment=setting)
-    assert f"Calls that name no agent are {told}" in out
+    assert f"Calls that name no agent are {reported}" in out
 
 
 def test_nothing_is_said_of_agents_where_there_are_none(tmp_path: Path) -> None:
