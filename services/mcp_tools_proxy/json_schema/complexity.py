@@ -16,9 +16,18 @@ from typing import Any
 from mcp_tools_proxy.json_schema.keywords import Node
 from mcp_tools_proxy.json_schema.references import References
 
+MAX_STEPS = 10_000_000
+"""Steps of one check; a step takes 10 to 100 ns."""
+
+MAX_DEPTH = 64
+"""Levels of arguments, as in requests (contract §1)."""
+
 MAX_NODES = 50_000
 BACKTRACKING_STEPS = 1_000
 """Cost of one pattern that can backtrack."""
+
+CostByDepth = tuple[int, ...]
+"""Most steps per value, indexed by the depth of the arguments; the last one holds for deeper."""
 
 _SAME_VALUE_KEYWORDS = (
     "allOf",
@@ -145,16 +154,6 @@ def _items(node: Node, key: str) -> list[object]:
 
 def _length(node: Node, key: str) -> int:
     return len(_items(node, key))
-
-
-MAX_STEPS = 10_000_000
-"""Steps of one check; a step takes 10 to 100 ns."""
-
-MAX_DEPTH = 64
-"""Levels of arguments, as in requests (contract §1)."""
-
-CostByDepth = tuple[int, ...]
-"""Most steps per value, indexed by the depth of the arguments; the last one holds for deeper."""
 
 
 def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
