@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import structlog
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.types import (
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -22,6 +24,7 @@ from mcp.types import (
     JSONRPCResponse,
     RequestId,
 )
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
@@ -35,8 +38,6 @@ from mcp_tools_proxy.mcp_server.stateless import (
     INITIALIZE,
     error_response,
     handle_stateless,
-    initialize_refused,
-    opens_modern,
     parse_stateless,
     request_id_of,
 )
@@ -140,7 +141,7 @@ class MessageSession:
             return
         self._check_capacity()
         if self._is_modern is None:
-            self._is_modern = opens_modern(content)
+            self._is_modern = _opens_modern(content)
         if self._is_modern:
             self._stateless[str(id_)] = self._tasks.create_task(self._answer(id_, content))
         else:
@@ -199,7 +200,7 @@ class MessageSession:
         """Return the response to a request of the newer era."""
         try:
             if content["method"] == INITIALIZE:
-                raise initialize_refused(content.get("params"))
+                raise _initialize_refused(content.get("params"))
             request = parse_stateless(content)
         except MCPError as error:
             return error_response(id_, error)
@@ -274,6 +275,29 @@ class _SdkOutput:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def _opens_modern(content: Mapping[str, Any]) -> bool:
+    """Return whether a connection that begins with this request is of the newer era.
+
+    That is so if its ``_meta`` names a version, except for ``initialize``, which that era lacks.
+    """
+    match content:
+        case {"params": {"_meta": dict(meta)}}:
+            return PROTOCOL_VERSION_META_KEY in meta and content["method"] != INITIALIZE
+    return False
+
+
+def _initialize_refused(params: Mapping[str, Any] | None) -> MCPError:
+    """Build the error for ``initialize`` on a connection of the newer era."""
+    data: Json = {"supported": list(MODERN_PROTOCOL_VERSIONS)}
+    if isinstance(requested := (params or {}).get("protocolVersion"), str):
+        data["requested"] = requested
+    return MCPError(
+        UNSUPPORTED_PROTOCOL_VERSION,
+        "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
+        data,
+    )
 
 
 def _as_json(message: JSONRPCMessage) -> Json:

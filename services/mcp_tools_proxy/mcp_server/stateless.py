@@ -16,13 +16,10 @@ from mcp.types import (
     INVALID_PARAMS,
     LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
-    PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
     RequestId,
     SubscriptionFilter,
 )
 from mcp.types.methods import validate_client_request
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
@@ -83,29 +80,6 @@ def is_notification(content: object) -> bool:
         case {"jsonrpc": "2.0", "method": str()}:
             return isinstance(content.get("params"), dict | None)
     return False
-
-
-def opens_modern(content: Mapping[str, Any]) -> bool:
-    """Return whether a connection that begins with this request is of the newer era.
-
-    That is so if its ``_meta`` names a version, except for ``initialize``, which that era lacks.
-    """
-    match content:
-        case {"params": {"_meta": dict(meta)}}:
-            return PROTOCOL_VERSION_META_KEY in meta and content["method"] != INITIALIZE
-    return False
-
-
-def initialize_refused(params: Mapping[str, Any] | None) -> MCPError:
-    """Build the error for ``initialize`` on a connection of the newer era."""
-    data: Json = {"supported": list(MODERN_PROTOCOL_VERSIONS)}
-    if isinstance(requested := (params or {}).get("protocolVersion"), str):
-        data["requested"] = requested
-    return MCPError(
-        UNSUPPORTED_PROTOCOL_VERSION,
-        "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
-        data,
-    )
 
 
 def parse_stateless(

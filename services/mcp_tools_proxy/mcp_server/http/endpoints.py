@@ -1,7 +1,7 @@
 """MCP over HTTP: streamable HTTP of both eras at one endpoint, and legacy HTTP+SSE.
 
 The era of a request, which is in its headers, decides who serves it: ``stateless_http`` the newer
-one, ``session_http`` the older ones.
+one, ``stateful_http`` the older ones.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
-from mcp_tools_proxy.mcp_server.http.session_http import SessionHttp
 from mcp_tools_proxy.mcp_server.http.session_manager import replay_body
+from mcp_tools_proxy.mcp_server.http.stateful_http import StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
@@ -86,7 +86,7 @@ class HttpEndpoints:
         self._refusals = refusals
         self._limits = limits
         self._streams = OpenStreams(max_of_tenant=tenant_share(limits.max_sessions))
-        self._sessions = SessionHttp(
+        self._stateful = StatefulHttp(
             server,
             self._streams,
             limits=limits.body,
@@ -103,7 +103,7 @@ class HttpEndpoints:
     @property
     def sessions(self) -> int:
         """Number of open sessions of the older eras, legacy HTTP+SSE included."""
-        return len(self._sessions)
+        return len(self._stateful)
 
     @property
     def streams(self) -> int:
@@ -129,7 +129,7 @@ class HttpEndpoints:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve while open. When the service stops, streams end as soon as no call needs them."""
-        async with self._sessions.lifespan(), asyncio.TaskGroup() as chores:
+        async with self._stateful.lifespan(), asyncio.TaskGroup() as chores:
             tasks = [
                 chores.create_task(self._server.run_notifications()),
                 chores.create_task(self._streams.run()),
@@ -155,7 +155,7 @@ class HttpEndpoints:
         self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
     ) -> None:
         """Serve streamable HTTP."""
-        serve = self._stateless.serve if _is_modern(scope) else self._sessions.serve
+        serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
         await serve(scope, caller, check, receive, send)
 
     async def _legacy(
@@ -169,7 +169,7 @@ class HttpEndpoints:
                 await self._sse.post(scope, body, replay_body(body, receive), send)
             case "GET":
                 self._streams.check_capacity(caller.tenant_id)
-                await self._sessions.make_space(caller)
+                await self._stateful.make_space(caller)
                 await self._streams.serve(
                     self._sse.stream,
                     scope,

@@ -28,7 +28,7 @@ from mcp_tools_proxy.wire.request_json import parse_request
 SESSION_HEADER = b"mcp-session-id"
 
 
-class SessionHttp:
+class StatefulHttp:
     """Serves the sessions of older eras: at most ``max_sessions``, legacy HTTP+SSE included."""
 
     def __init__(
