@@ -1,7 +1,9 @@
 """When the server exits, and what it is told; the started program is tested in e2e."""
 
+import httpx
 import pytest
 import uvicorn
+from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server
@@ -18,3 +20,15 @@ async def test_a_server_whose_gateway_stopped_by_itself_exits(phase: Phase) -> N
 
 def test_an_idle_connection_is_kept_for_longer_than_most_callers_keep_theirs() -> None:
     assert build_server(Settings()).config.timeout_keep_alive == 75
+
+
+async def test_the_peer_of_a_request_is_not_what_its_headers_say() -> None:
+    """uvicorn would believe them; ours believes those of trusted proxies only."""
+    config = build_server(Settings()).config
+    config.load()
+    transport = httpx.ASGITransport(config.loaded_app, client=("192.0.2.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        with capture_logs() as lines:
+            headers = {"X-Forwarded-For": "203.0.113.9"}
+            await http.get("/internal/mcp/tools?agent=a&agent=b", headers=headers)
+    assert [(line["event"], line["peer"]) for line in lines] == [("request.refused", "192.0.2.1")]

@@ -58,6 +58,12 @@ def test_a_line_has_the_five_keys_and_nothing_else(stream: io.StringIO) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["mcp.client.session", "mcp.shared.dispatcher", "aiohttp.client"])
+def test_libraries_that_log_what_servers_send_log_nothing(stream: io.StringIO, name: str) -> None:
+    logging.getLogger(name).error("the server sent %s", "secret text")
+    assert lines(stream) == []
+
+
 def test_of_the_protocols_server_only_place_and_kind_of_an_error_are_told(
     stream: io.StringIO,
 ) -> None:
