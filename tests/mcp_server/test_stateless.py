@@ -1,8 +1,8 @@
 """Requests of the newer era are answered as the SDK's own server answered them.
 
 ``stateless_answers.json`` is a record of that: with ``mcp`` 2.3, whose server had our methods, made
-before these requests were answered past it. The trace id, the version and lists of tools are
-reduced to what does not change.
+before these requests were answered past it. Two entries are not the SDK's, PUT and HEAD: they have
+what GET and DELETE got. The version and lists of tools are reduced to what does not change.
 """
 
 import asyncio
