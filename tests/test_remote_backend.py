@@ -63,7 +63,7 @@ async def test_each_answer_goes_to_who_asked_for_it() -> None:
         asyncio.TaskGroup() as tasks,
     ):
         sessions = [backend.session("first"), backend.session("second")]
-        asking = [tasks.create_task(session.ask("ping")) for session in sessions]
+        asking = [tasks.create_task(session.request("ping")) for session in sessions]
         asked = [json.loads((await gateway.heard.get()).data) for _ in sessions]
         await gateway.send("first", note := {"jsonrpc": "2.0", "method": "notifications/x"})
         for envelope in reversed(asked):

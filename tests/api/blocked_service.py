@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from tests.support.configuration import Config, Json, make_preset
-from tests.support.mcp_servers.blocked_server import HeldServer, running_held
+from tests.support.mcp_servers.blocked_server import BlockedServer, running_blocked
 from tests.support.service import PROMPTS, RESOURCES, Envelope, Service, eventually, running
 
 WORK = make_preset(tools=[("s1", "echo")])
@@ -13,10 +13,10 @@ USER = {"user_id": "u", "tenant_id": "t"}
 NULL_CLIENT: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 
 
-class Held:
+class BlockedService:
     """A service whose server ``s1`` is held, and what waits for it."""
 
-    def __init__(self, service: Service, server: HeldServer) -> None:
+    def __init__(self, service: Service, server: BlockedServer) -> None:
         self.service = service
         self.server = server
 
@@ -47,11 +47,11 @@ def code_of(envelope: Envelope) -> str:
 @asynccontextmanager
 async def held(
     *, preset: Json = WORK, entry: Json | None = None, agents: list[Json] | None = None, **more: Any
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[BlockedService]:
     """Serve by a preset of the server ``s1``, which is held; ``entry`` has more of its keys."""
-    async with running_held() as server:
+    async with running_blocked() as server:
         config = Config(
             servers={"s1": {**server.entry, **(entry or {})}}, presets=[preset], agents=agents
         )
         async with running(config=config, discovered=False, **more) as service:
-            yield Held(service, server)
+            yield BlockedService(service, server)

@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
-from tests.api.blocked_service import NULL_CLIENT, WORK, Held, code_of, held
+from tests.api.blocked_service import NULL_CLIENT, WORK, BlockedService, code_of, held
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
-from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import BATCH, CONFIG_DIR, running
 
@@ -185,11 +185,11 @@ async def test_a_call_that_is_cancelled_while_it_waits_leaves_nothing() -> None:
 
 async def test_a_call_waits_for_none_but_the_servers_that_may_have_it() -> None:
     preset = make_preset(tools=[("s1", "echo"), ("s2", "echo")])
-    async with running_held() as hung, running_raw() as quick:
+    async with running_blocked() as hung, running_raw() as quick:
         config = Config(servers={"s1": hung.entry, "s2": quick.entry}, presets=[preset])
         async with running(config=config, discovered=False) as service:
             assert await service.code("s2:echo", {"text": "hi"}) == "OK"
-            it = Held(service, hung)
+            it = BlockedService(service, hung)
             assert code_of(await it.prompt("plain")) == "OK"
 
 

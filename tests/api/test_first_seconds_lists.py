@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.blocked_service import NULL_CLIENT, WORK, held
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
-from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import (
     ACTIVE,
@@ -49,7 +49,7 @@ async def test_a_list_names_no_server_out_of_its_callers_view(narrowed: Json) ->
     other = make_preset("other", tools=[("s2", "echo")])
     agents = [make_agent("a", **narrowed), make_agent("b")]
     preset = make_preset(tools=[("s1", "echo")], prompts=[], resources=[])
-    async with running_held() as server:
+    async with running_blocked() as server:
         config = Config(servers={"s1": server.entry}, presets=[preset, other], agents=agents,
                         more={"defaultPresetId": "work"})  # fmt: skip
         async with running(config=config, discovered=False) as service:
@@ -60,7 +60,7 @@ async def test_a_list_names_no_server_out_of_its_callers_view(narrowed: Json) ->
 
 
 async def test_a_server_out_of_scope_is_not_named() -> None:
-    async with running_held() as server, running_raw() as known:
+    async with running_blocked() as server, running_raw() as known:
         config = Config(servers={"s1": known.entry, "s2": server.entry}, presets=[WORK])
         async with running(config=config, discovered=False) as service:
 
@@ -116,7 +116,7 @@ async def test_a_replica_without_servers_is_ready_at_once() -> None:
 
 
 async def test_a_server_that_a_reload_adds_takes_no_replica_out() -> None:
-    async with running_raw() as server, running_held() as later:
+    async with running_raw() as server, running_blocked() as later:
         entry = server.entry
         config = Config(servers={"s1": entry}, presets=[WORK])
         async with running(config=config, startup_wait_s=300) as service:

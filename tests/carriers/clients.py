@@ -15,7 +15,13 @@ from tests.support.configuration import Json
 from tests.support.mcp_endpoint import BOTH, ENVELOPE, LEGACY, MODERN, TENANT, Served
 from tests.support.program import UNLIMITED
 from tests.support.program_launch import Process, launch
-from tests.support.raw_mcp_client import CAPABILITIES, Wire, lines_of, messages_of, wire
+from tests.support.raw_mcp_client import (
+    CAPABILITIES,
+    RawMcpClient,
+    lines_of,
+    messages_of,
+    raw_client,
+)
 from tests.support.remote_backend.backend import Backend
 from tests.support.remote_backend.session import Session
 
@@ -94,18 +100,18 @@ def call_of(tool: str, arguments: Json | None = None, **params: Any) -> Json:
 class HttpClient(McpClient):
     """Over streamable HTTP: a POST for each message."""
 
-    def __init__(self, served: Served, raw: Wire) -> None:
+    def __init__(self, served: Served, raw: RawMcpClient) -> None:
         super().__init__(raw.era)
         self._http = served.http
         self._raw = raw
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        return await self._raw.ask(method, params)
+        return await self._raw.request(method, params)
 
     @asynccontextmanager
     async def exchange(self, method: str, params: Json) -> AsyncIterator[Exchange]:
         """A modern client cancels by closing its connection."""
-        body, headers = self._raw.request(method, params)
+        body, headers = self._raw.build(method, params)
         received: asyncio.Queue[Json | None] = asyncio.Queue()
 
         async def read() -> None:
@@ -134,11 +140,11 @@ class HttpClient(McpClient):
             reader.cancel()
 
     async def send(self, body: Json) -> None:
-        await self._raw.tell(body)
+        await self._raw.notify(body)
 
     @asynccontextmanager
     async def notifications(self) -> AsyncIterator[AsyncIterator[Json]]:
-        _, headers = self._raw.request("", {})
+        _, headers = self._raw.build("", {})
         async with (
             self._http.stream("GET", "/mcp", headers=headers) as response,
             aclosing(messages_of(response)) as messages,
@@ -156,7 +162,7 @@ class DuplexClient(McpClient):
         self._next_id = 1000
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        return await self._session.ask(method, self._own_meta(params or {}))
+        return await self._session.request(method, self._own_meta(params or {}))
 
     @asynccontextmanager
     async def exchange(self, method: str, params: Json) -> AsyncIterator[Exchange]:
@@ -210,7 +216,7 @@ async def opened(session: Session, capabilities: Json) -> DuplexClient:
 
 async def over_http(served: Served, era: str, capabilities: Json) -> HttpClient:
     """Connect over streamable HTTP."""
-    return HttpClient(served, await wire(served, era, **capabilities))
+    return HttpClient(served, await raw_client(served, era, **capabilities))
 
 
 async def over_connector(backend: Backend, era: str, capabilities: Json) -> DuplexClient:
@@ -234,7 +240,7 @@ async def over_sse(served: Served, era: str, capabilities: Json) -> AsyncIterato
             async for line in lines_of(response):
                 data = line.removeprefix("data: ")
                 if data.startswith("{"):
-                    session.take(json.loads(data))
+                    session.on_message(json.loads(data))
                 elif data != line and not address.done():
                     address.set_result(data)
 
@@ -263,7 +269,7 @@ async def over_stdio(era: str, capabilities: Json) -> AsyncIterator[DuplexClient
         protocol = asyncio.StreamReaderProtocol(lines)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, stdout)
         async for line in lines:
-            session.take(json.loads(line))
+            session.on_message(json.loads(line))
 
     try:
         async with asyncio.TaskGroup() as tasks:

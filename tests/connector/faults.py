@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.connector.backend_link import LinkedToOne, linked_to_one
 from tests.support.bounds import BOUND_S
-from tests.support.leak_checks import Held
+from tests.support.leak_checks import ResourcesInUse
 from tests.support.remote_backend.backend import Backend
 from tests.support.remote_backend.session import Session
 from tests.support.service import READY, REMOTE, Service, eventually
@@ -23,7 +23,7 @@ TOKEN_FILE = Path("token")
 """In the test's own folder."""
 
 
-def put_token(content: str | bytes) -> None:
+def write_token(content: str | bytes) -> None:
     """Replace what the token file holds in one step."""
     data = content.encode() if isinstance(content, str) else content
     draft = TOKEN_FILE.with_name(".token.new")
@@ -31,7 +31,7 @@ def put_token(content: str | bytes) -> None:
     draft.replace(TOKEN_FILE)
 
 
-def take_token_away() -> None:
+def remove_token() -> None:
     TOKEN_FILE.unlink()
 
 
@@ -96,7 +96,7 @@ async def until_tried(service: Service, attempts: int) -> None:
 @asynccontextmanager
 async def unharmed(*tools: str, **options: Any) -> AsyncIterator[LinkedToOne]:
     """Run all as ``linked_to_one`` does; afterwards it answers both ways, and nothing is left."""
-    before = Held.now()
+    before = ResourcesInUse.now()
     async with linked_to_one(*tools, **options) as linked:
         yield linked
         assert (await linked.service.http.get(READY)).status_code == 200

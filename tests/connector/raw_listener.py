@@ -25,7 +25,7 @@ class Listener:
 
     def came(self) -> None:
         self.connections += 1
-        self._changes.tell()
+        self._changes.notify()
 
     async def dialled(self, count: int = 1) -> None:
         """Wait for so many connections."""

@@ -18,7 +18,7 @@ from tests.connector.faults import (
     until_state,
     until_tried,
 )
-from tests.support.leak_checks import Held
+from tests.support.leak_checks import ResourcesInUse
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.session import Session
 from tests.support.remote_backend.waits import bounded
@@ -120,7 +120,7 @@ async def test_fifty_drops_leave_no_socket_and_no_task() -> None:
     async with unharmed(remote_retry_max_s=0.01) as (service, backend, _):
         session = await opened(backend)
         await service.result("s1:whoami")
-        before = Held.now()
+        before = ResourcesInUse.now()
         for number in range(DROPS):
             await end(backend, ACCIDENTS[number % len(ACCIDENTS)])
             await backend.connected(count=2 + number)

@@ -128,7 +128,7 @@ async def test_a_session_that_is_lost_for_good_has_to_be_begun_anew() -> None:
             await eventually(lambda: no_sessions(service))
         await backend.reopen()
         await backend.connected(count=2)
-        assert "error" in await session.ask("tools/list")
+        assert "error" in await session.request("tools/list")
         ended = [line for line in lines if line["event"] == "remote.sessions_ended"]
         assert [line["sessions"] for line in ended] == [1]
 
@@ -162,7 +162,7 @@ async def test_without_any_grace_sessions_end_with_their_link() -> None:
         backend.link().drop()
         await until_state(service, "offline")
         await recovered(backend)
-        assert "error" in await session.ask("tools/list")
+        assert "error" in await session.request("tools/list")
 
 
 async def test_five_hundred_sessions_at_once_get_each_their_own_answers_and_leave_nothing() -> None:

@@ -9,10 +9,18 @@ import pytest
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
 from tests.connector.backend_link import dialling
-from tests.connector.faults import TEXT, TOKEN_FILE, frame, opened, put_token, request, until_state
+from tests.connector.faults import (
+    TEXT,
+    TOKEN_FILE,
+    frame,
+    opened,
+    request,
+    until_state,
+    write_token,
+)
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
-from tests.support.leak_checks import Held
+from tests.support.leak_checks import ResourcesInUse
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import Manner, Refusal
@@ -39,7 +47,7 @@ async def stopped(
     if server is not None:
         tools = [("s1", name) for name in ("big_image", "hang")]
         config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=tools)])
-    before = Held.now()
+    before = ResourcesInUse.now()
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(dialling(backend, config=config, **settings))
         yield service
@@ -83,7 +91,7 @@ async def test_it_stops_while_a_handshake_has_no_answer() -> None:
 
 @pytest.mark.parametrize("source", ["file", "setting"])
 async def test_it_stops_while_the_token_is_refused(source: str) -> None:
-    put_token("no_token")
+    write_token("no_token")
     told = {"remote_token_file": TOKEN_FILE} if source == "file" else {"remote_token": "no_token"}
     async with running_backend() as backend, stopped(backend, **told) as service:
         await until_state(service, "unauthorized")

@@ -102,7 +102,9 @@ async def test_an_answer_over_the_limit_is_an_error_in_its_session(id_: object) 
 async def test_an_answer_over_the_limit_costs_neither_the_link_nor_the_session() -> None:
     async with unharmed("big_image", "echo", remote_max_frame_bytes=GENEROUS) as (_, backend, _):
         session = await opened(backend)
-        await session.ask("tools/call", {"name": "s1:big_image", "arguments": {"bytes": GENEROUS}})
+        await session.request(
+            "tools/call", {"name": "s1:big_image", "arguments": {"bytes": GENEROUS}}
+        )
         assert await session.call("s1:echo", {"text": "x"})
         assert (len(backend.links), len(backend.strays)) == (1, 0)
 
@@ -112,9 +114,9 @@ async def test_no_frame_of_ours_is_over_the_limit_whatever_id_it_has_to_bear(era
     async with unharmed(remote_max_frame_bytes=LIMIT) as (service, backend, _):
         session = backend.session("x", era=era)
         meta = {"_meta": ENVELOPE} if era == MODERN else {}
-        room = LIMIT - len(enveloped(request("tools/list", "", **meta), "x"))
-        await session.send(request("tools/list", "i" * room, **meta))
-        await session.ask("tools/list")
+        capacity = LIMIT - len(enveloped(request("tools/list", "", **meta), "x"))
+        await session.send(request("tools/list", "i" * capacity, **meta))
+        await session.request("tools/list")
         assert max(map(len, backend.frames)) <= LIMIT
         assert (await service.get(REMOTE))["open_requests"] == 0
 

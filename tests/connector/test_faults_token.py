@@ -13,10 +13,10 @@ from tests.connector.faults import (
     KNOWN,
     TOKEN_FILE,
     opened,
-    put_token,
     recovered,
-    take_token_away,
+    remove_token,
     until_state,
+    write_token,
 )
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import Refusal
@@ -42,7 +42,7 @@ async def refused(**options: Any) -> AsyncIterator[Linked]:
 @asynccontextmanager
 async def ended(**options: Any) -> AsyncIterator[Linked]:
     """Run both; the token was good, a session was begun, and then it ended by the clock."""
-    put_token("old")
+    write_token("old")
     async with running_backend() as backend:
         backend.tokens = {"old": LIFE_S}
         async with dialling(backend, remote_token_file=TOKEN_FILE, **options) as service:
@@ -99,7 +99,7 @@ async def test_a_backend_that_refuses_the_token_takes_no_replica_out() -> None:
 async def test_another_token_brings_the_link_back_in_time() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
-        put_token("new")
+        write_token("new")
         await recovered(backend)
         assert backend.handshakes[-1].token == "new"
 
@@ -107,29 +107,29 @@ async def test_another_token_brings_the_link_back_in_time() -> None:
 async def test_sessions_outlive_a_change_of_tokens() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
-        put_token("new")
+        write_token("new")
         await recovered(backend)
         known = backend.session(KNOWN, era=LEGACY)
         assert (await known.result("tools/list"))["tools"]
 
 
 async def test_the_token_of_before_written_again_is_not_tried() -> None:
-    put_token("old")
+    write_token("old")
     async with refused() as (_, backend):
-        put_token("old")
+        write_token("old")
         assert await is_left_alone(backend)
-        put_token("old\n")
+        write_token("old\n")
         assert await is_left_alone(backend)
-        put_token("new\n")
+        write_token("new\n")
         await recovered(backend, 1)
 
 
 async def test_a_file_that_was_half_written_is_read_again() -> None:
-    put_token("old")
+    write_token("old")
     async with refused() as (_, backend):
-        put_token("ne")
+        write_token("ne")
         assert (await backend.dialled(2)).token == "ne"
-        put_token("new")
+        write_token("new")
         await recovered(backend, 1)
 
 
@@ -138,7 +138,7 @@ async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
         status = await until_state(service, "unauthorized")
         assert status["last_error"].startswith("there is no token to show")
         assert not backend.handshakes
-        put_token("new")
+        write_token("new")
         await recovered(backend, 1)
 
 
@@ -146,19 +146,19 @@ async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
     "content", ["", " \n", "two tokens", "tokén", "line\nline", b"\0", b"\xff"]
 )
 async def test_a_file_without_a_token_is_not_shown_to_anybody(content: str | bytes) -> None:
-    put_token(content)
+    write_token(content)
     async with refused() as (_, backend):
         assert not backend.handshakes
-        put_token("new")
+        write_token("new")
         await recovered(backend, 1)
 
 
 async def test_a_file_that_is_taken_away_is_waited_for() -> None:
-    put_token("old")
+    write_token("old")
     async with refused() as (_, backend):
-        take_token_away()
+        remove_token()
         assert await is_left_alone(backend)
-        put_token("new")
+        write_token("new")
         await recovered(backend, 1)
 
 
@@ -170,7 +170,7 @@ async def test_a_fixed_token_that_is_refused_is_tried_once() -> None:
 
 
 async def test_access_denied_is_waited_out_alike() -> None:
-    put_token("old")
+    write_token("old")
     async with running_backend(token="new") as backend:
         backend.manner = Refusal(403, retry_after="0")
         async with dialling(backend, remote_token_file=TOKEN_FILE) as service:
@@ -180,7 +180,7 @@ async def test_access_denied_is_waited_out_alike() -> None:
 
 
 async def test_a_refusal_is_one_error_in_the_log_and_without_the_token() -> None:
-    put_token("old-secret")
+    write_token("old-secret")
     with capture_logs() as lines:
         async with refused() as (_, backend):
             assert await is_left_alone(backend)
@@ -190,12 +190,12 @@ async def test_a_refusal_is_one_error_in_the_log_and_without_the_token() -> None
 
 
 async def test_a_token_that_changes_while_the_link_is_up_is_shown_at_the_next_dial() -> None:
-    put_token("old")
+    write_token("old")
     async with running_backend() as backend:
         backend.tokens = {"old", "new"}
         async with dialling(backend, remote_token_file=TOKEN_FILE):
             await backend.connected()
-            put_token("new")
+            write_token("new")
             assert await is_left_alone(backend)
             backend.link().drop()
             await recovered(backend)

@@ -50,7 +50,7 @@ class Logged(NamedTuple):
 
     async def of(self, method: str, params: Json) -> tuple[str, str]:
         """Ask, and give what is logged of the request and of what answers it."""
-        await self.session.ask(method, params)
+        await self.session.request(method, params)
         return self.summaries("in")[-1], self.summaries("out")[-1]
 
 

@@ -58,7 +58,7 @@ async def test_a_message_is_answered_in_its_session() -> None:
 async def test_a_reply_is_in_an_envelope_of_exactly_three_keys() -> None:
     async with linked() as (_, backend):
         session = backend.session()
-        answer = await session.ask("tools/list")
+        answer = await session.request("tools/list")
         (frame,) = backend.frames
     assert json.loads(frame) == {
         "session_identifier": session.identifier,
@@ -72,7 +72,7 @@ async def test_everything_that_is_sent_has_the_three_keys() -> None:
     async with linked_to_one("progress") as (_, backend, server):
         session = await opened(backend)
         await session.call("s1:progress", _meta={"progressToken": 1})
-        await session.ask("no/such")
+        await session.request("no/such")
         server.script.swap("whoami")
         while (await session.receive())["method"] != "notifications/tools/list_changed":
             pass

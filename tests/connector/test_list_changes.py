@@ -47,7 +47,7 @@ async def switch(service: Service, preset_id: str) -> None:
     assert response.status_code == 200, response.text
 
 
-async def hearing(backend: Backend, era: str) -> Session:
+async def subscribed(backend: Backend, era: str) -> Session:
     """Make a session that has listed all there is, and hears of changes."""
     session = await begun(backend, era)
     for method in LISTS:
@@ -59,7 +59,7 @@ async def hearing(backend: Backend, era: str) -> Session:
     return session
 
 
-async def told(session: Session, *kinds: str) -> list[str]:
+async def changed_lists(session: Session, *kinds: str) -> list[str]:
     """Give what it is told to have changed, sorted, once ``kinds`` are among it."""
     heard: list[str] = []
     while not set(kinds) <= set(heard):
@@ -97,9 +97,9 @@ async def test_the_backend_is_shown_the_active_preset_s_items_alone(era: str) ->
 @pytest.mark.requirement("W-19")
 async def test_a_session_is_told_of_another_preset_and_lists_the_new_view(era: str) -> None:
     async with in_front_of_two() as (service, backend):
-        session = await hearing(backend, era)
+        session = await subscribed(backend, era)
         await switch(service, "alpha")
-        assert await told(session, *ALL) == [*ALL]
+        assert await changed_lists(session, *ALL) == [*ALL]
         assert await downstream_tools(session) == ["a:alpha"]
         assert (await session.result("prompts/list"))["prompts"] == []
 
@@ -107,16 +107,16 @@ async def test_a_session_is_told_of_another_preset_and_lists_the_new_view(era: s
 @pytest.mark.requirement("W-19")
 async def test_every_session_is_told_whichever_its_era() -> None:
     async with in_front_of_two() as (service, backend):
-        sessions = [await hearing(backend, era) for era in (*ERAS, *ERAS)]
+        sessions = [await subscribed(backend, era) for era in (*ERAS, *ERAS)]
         await switch(service, "alpha")
-        heard = await asyncio.gather(*(told(session, *ALL) for session in sessions))
+        heard = await asyncio.gather(*(changed_lists(session, *ALL) for session in sessions))
     assert heard == [[*ALL]] * 4
 
 
 @pytest.mark.requirement("W-19")
 async def test_a_stream_of_changes_marks_them_with_its_own_id() -> None:
     async with in_front_of_two() as (service, backend):
-        session = await hearing(backend, MODERN)
+        session = await subscribed(backend, MODERN)
         await switch(service, "alpha")
         message = await session.receive()
     meta = message["params"]["_meta"]
@@ -128,11 +128,11 @@ async def test_a_stream_of_changes_marks_them_with_its_own_id() -> None:
 async def test_a_session_whose_view_did_not_change_is_not_told(era: str) -> None:
     """Were it told of the first two changes, that would be heard before what the last one is."""
     async with in_front_of_two(remote_agent="only_b") as (service, backend):
-        session = await hearing(backend, era)
+        session = await subscribed(backend, era)
         await switch(service, "only_b")
         await switch(service, "work")
         await switch(service, "less_of_b")
-        assert await told(session, "tools") == ["tools"]
+        assert await changed_lists(session, "tools") == ["tools"]
         assert await downstream_tools(session) == ["a-b:whoami"]
 
 
@@ -141,18 +141,18 @@ async def test_a_stream_of_changes_tells_what_was_asked_for_alone() -> None:
         session = await begun(backend)
         acknowledged = await listen(session, promptsListChanged=True)
         await switch(service, "alpha")
-        assert await told(session, "prompts") == ["prompts"]
+        assert await changed_lists(session, "prompts") == ["prompts"]
         await switch(service, "work")
-        assert await told(session, "prompts") == ["prompts"]
+        assert await changed_lists(session, "prompts") == ["prompts"]
     assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
 
 
 async def test_a_stream_of_changes_that_is_cancelled_tells_no_more() -> None:
     async with in_front_of_two() as (service, backend):
-        leaving, staying = await hearing(backend, MODERN), await hearing(backend, MODERN)
+        leaving, staying = await subscribed(backend, MODERN), await subscribed(backend, MODERN)
         await leaving.notify("notifications/cancelled", {"requestId": LISTEN_ID})
         await leaving.result("tools/list")
         await switch(service, "alpha")
-        await told(staying, *ALL)
+        await changed_lists(staying, *ALL)
         await leaving.result("tools/list")
     assert "list_changed" not in str(leaving.messages)

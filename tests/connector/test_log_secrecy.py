@@ -79,10 +79,10 @@ async def logged_of(does: Does, caplog: pytest.LogCaptureFixture, **options: Any
 async def test_no_value_of_a_request_or_of_its_answer_is_logged(
     era: str, method: str, params: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def ask(linked: LinkedToOne) -> None:
-        await (await begun(linked.backend, era)).ask(method, params)
+    async def request(linked: LinkedToOne) -> None:
+        await (await begun(linked.backend, era)).request(method, params)
 
-    assert SECRET not in await logged_of(ask, caplog)
+    assert SECRET not in await logged_of(request, caplog)
 
 
 @pytest.mark.requirement("W-18")
@@ -90,7 +90,7 @@ async def test_no_value_of_a_request_or_of_its_answer_is_logged(
 async def test_the_line_of_a_frame_shows_no_query_or_password_of_a_uri(uri: str) -> None:
     with capture_logs() as lines:
         async with linked_to_one() as (_, backend, _):
-            await backend.session().ask("resources/read", {"uri": uri})
+            await backend.session().request("resources/read", {"uri": uri})
     frames = [line for line in lines if line["event"] == "remote.frame"]
     assert (len(frames), SECRET in str(frames)) == (2, False)
 

@@ -46,7 +46,7 @@ async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() ->
     async with linked_to_one("sleep") as (_, backend, _):
         sessions = [backend.session() for _ in range(SESSIONS)]
 
-        async def ask(session: Session) -> None:
+        async def request(session: Session) -> None:
             for number in range(CALLS):
                 said = {
                     "seconds": seed.uniform(0, LONGEST_S),
@@ -55,7 +55,7 @@ async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() ->
                 }
                 assert (await session.call("s1:sleep", said))["structuredContent"] == said
 
-        await asyncio.gather(*map(ask, sessions))
+        await asyncio.gather(*map(request, sessions))
         assert {len(session.messages) for session in sessions} == {CALLS}
         assert not backend.strays
 

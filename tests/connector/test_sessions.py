@@ -42,12 +42,12 @@ async def until_sessions_are(service: Service, count: int) -> None:
 
 async def is_open(session: Session) -> bool:
     """Tell if a session of the older eras is still the one that was initialized."""
-    answer = await session.ask("tools/list")
+    answer = await session.request("tools/list")
     assert "result" in answer or answer["error"]["code"] == UNOPENED, answer
     return "result" in answer
 
 
-def no_room(answer: Json) -> bool:
+def is_refused(answer: Json) -> bool:
     error = answer.get("error", {})
     return (error.get("code"), error.get("data", {}).get("code")) == (-32603, "NO_ROOM")
 
@@ -104,8 +104,8 @@ async def test_a_session_of_the_newer_era_stays_one_after_a_request_of_the_older
     async with linked() as (_, backend):
         session = backend.session()
         await session.result("tools/list")
-        assert "error" in await session.ask(method, era=LEGACY)
-        assert "result" in await session.ask("tools/list")
+        assert "error" in await session.request(method, era=LEGACY)
+        assert "result" in await session.request("tools/list")
 
 
 async def test_a_session_over_the_limit_ends_the_one_that_is_quiet_longest() -> None:
@@ -141,11 +141,11 @@ async def test_while_all_sessions_are_in_use_a_further_one_is_refused(era: str) 
         sessions = [await begun(backend, era) for _ in range(2)]
         calls = [tasks.create_task(session.call("s1:hang")) for session in sessions]
         await until_running(server, 2)
-        assert no_room(await backend.session().ask("tools/list"))
+        assert is_refused(await backend.session().request("tools/list"))
         assert await session_count(service) == 2
         await sessions[0].notify("notifications/cancelled", {"requestId": 2})
         await until_running(server)
-        assert "result" in await backend.session().ask("tools/list")
+        assert "result" in await backend.session().request("tools/list")
         for call in calls:
             call.cancel()
 
@@ -194,14 +194,14 @@ async def test_a_session_has_at_most_64_open_requests() -> None:
             await session.send(request | {"id": f"call {number}"})
         await until_running(server, 64)
         assert (await service.get(REMOTE))["open_requests"] == 64
-        assert no_room(await session.ask("tools/list"))
-        assert "result" in await backend.session().ask("tools/list")
+        assert is_refused(await session.request("tools/list"))
+        assert "result" in await backend.session().request("tools/list")
         await session.notify("notifications/cancelled", {"requestId": "call 7"})
 
-        async def has_room() -> bool:
-            return "result" in await session.ask("tools/list")
+        async def has_capacity() -> bool:
+            return "result" in await session.request("tools/list")
 
-        await eventually(has_room)
+        await eventually(has_capacity)
 
 
 @eras

@@ -9,7 +9,7 @@ from tests.support.service import READY
 
 async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> None:
     async with linked_to_one(discovered=False) as (_, backend, _):
-        listed = await backend.session().ask("tools/list")
+        listed = await backend.session().request("tools/list")
         assert "s1:whoami" in [tool["name"] for tool in listed["result"]["tools"]]
 
 

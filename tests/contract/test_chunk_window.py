@@ -74,7 +74,7 @@ async def gateway(
         await client.aclose()
 
 
-async def ask(
+async def find(
     client: RetrievalClient,
     document: Document = CUT,
     *,
@@ -105,7 +105,7 @@ async def test_every_chunk_the_gateway_knows_is_an_anchor(
 ) -> None:
     async with gateway(tmp_path) as client:
         for chunk in chunks_of(document):
-            assert await ask(client, document, anchor=chunk.chunk_id) == (as_retrieved(chunk),)
+            assert await find(client, document, anchor=chunk.chunk_id) == (as_retrieved(chunk),)
 
 
 @pytest.mark.parametrize("document", [CUT, OWN], ids=["cut from pages", "own chunks"])
@@ -114,42 +114,42 @@ async def test_a_wide_window_is_all_the_chunks_the_gateway_knows(
 ) -> None:
     chunks = chunks_of(document)
     async with gateway(tmp_path) as client:
-        window = await ask(client, document, anchor=chunks[0].chunk_id, after=50)
+        window = await find(client, document, anchor=chunks[0].chunk_id, after=50)
     assert window == tuple(as_retrieved(chunk) for chunk in chunks)
 
 
 async def test_a_window_in_the_middle_has_both_sides(tmp_path: Path) -> None:
     chunks = chunks_of(CUT)
     async with gateway(tmp_path) as client:
-        window = await ask(client, anchor=chunks[3].chunk_id, before=2, after=1)
+        window = await find(client, anchor=chunks[3].chunk_id, before=2, after=1)
     assert window == tuple(as_retrieved(chunk) for chunk in chunks[1:5])
 
 
 async def test_an_unknown_chunk_is_not_found(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         with pytest.raises(ChunkNotFound):
-            await ask(client, anchor="p99-c1")
+            await find(client, anchor="p99-c1")
 
 
 async def test_a_document_of_another_tenant_is_access_denied(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         with pytest.raises(AccessDenied):
-            await ask(client, tenant="other")
+            await find(client, tenant="other")
 
 
 async def test_a_window_over_the_services_limit_is_refused_in_our_words(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         with pytest.raises(InvalidArguments, match="fewer chunks"):
-            await ask(client, after=101)
+            await find(client, after=101)
 
 
 @pytest.mark.parametrize("sent", [None, "wrong"])
 async def test_a_wrong_token_is_unavailable(tmp_path: Path, sent: str | None) -> None:
     async with gateway(tmp_path, sent=sent) as client:
         with pytest.raises(RetrievalUnavailable):
-            await ask(client)
+            await find(client)
 
 
 async def test_a_service_without_a_token_takes_any(tmp_path: Path) -> None:
     async with gateway(tmp_path, expected=None) as client:
-        assert await ask(client)
+        assert await find(client)

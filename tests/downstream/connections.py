@@ -14,7 +14,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 
-WAYS: dict[str, dict[str, Any]] = {
+SERVER_KINDS: dict[str, dict[str, Any]] = {
     "http-modern": {"transport": "http", "era": "modern"},
     "http-modern-sse": {"transport": "http", "era": "modern", "sse": True},
     "http-legacy": {"transport": "http", "era": "legacy"},
@@ -38,7 +38,7 @@ SPOKEN = {
 
 
 @dataclass
-class Line:
+class OpenConnection:
     """A link and what belongs to it; ``server`` is None over stdio."""
 
     link: Connection
@@ -75,20 +75,20 @@ def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
 
 
 @asynccontextmanager
-async def dialled(entry: Mapping[str, Any], **more: Any) -> AsyncIterator[Line]:
+async def dialled(entry: Mapping[str, Any], **more: Any) -> AsyncIterator[OpenConnection]:
     """Dial the server of an mcp.json entry."""
     changes: list[None] = []
     async with (
         Dialer() as dialer,
         dialer.dial(config_of(entry, **more), lambda: changes.append(None)) as link,
     ):
-        yield Line(link, None, changes)
+        yield OpenConnection(link, None, changes)
 
 
 @asynccontextmanager
-async def line_to(way: str, **options: Any) -> AsyncIterator[Line]:
-    """Run the raw server and dial it in one of WAYS."""
-    options = WAYS[way] | options
+async def connection_to(kind: str, **options: Any) -> AsyncIterator[OpenConnection]:
+    """Run the raw server and dial it in one of SERVER_KINDS."""
+    options = SERVER_KINDS[kind] | options
     transport = options.pop("transport")
     async with AsyncExitStack() as stack:
         if transport == "stdio":

@@ -18,7 +18,7 @@ from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.service import ACTIVE, SERVERS, Envelope, Service, eventually, running
 
-WAYS: dict[str, dict[str, Any]] = {
+SERVER_KINDS: dict[str, dict[str, Any]] = {
     "stdio": {"transport": "stdio"},
     "http-legacy": {"transport": "http", "era": "legacy"},
     "http-modern": {"transport": "http", "era": "modern"},
@@ -193,7 +193,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    way: str,
+    kind: str,
     *,
     alive: bool = True,
     entry: Json | None = None,
@@ -205,7 +205,7 @@ async def scene(
     ``entry`` has more keys of the faulty server's entry.
     """
     async with AsyncExitStack() as stack:
-        bad = _faulty(WAYS[way] | {"name": "bad"} | options)
+        bad = _faulty(SERVER_KINDS[kind] | {"name": "bad"} | options)
         await bad.start()
         stack.push_async_callback(bad.kill)
         if not alive:
@@ -232,7 +232,7 @@ def _faulty(options: Json) -> Faulty:
 
 
 def _later(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
-    async def ask() -> bool:
+    async def served_again() -> bool:
         return condition()
 
-    return ask
+    return served_again

@@ -15,23 +15,23 @@ from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.downstream.connections import WAYS, config_of
+from tests.downstream.connections import SERVER_KINDS, config_of
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
 from tests.support.mcp_servers.raw_script import Script
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 
-MODERN = [way for way in WAYS if "modern" in way]
-LEGACY = [way for way in WAYS if "legacy" in way]
+MODERN = [kind for kind in SERVER_KINDS if "modern" in kind]
+LEGACY = [kind for kind in SERVER_KINDS if "legacy" in kind]
 _ONE_PIECE = ("http-modern", "http-legacy", "http-legacy-stateless")
-STREAMING = [way for way in WAYS if way not in _ONE_PIECE]
+STREAMING = [kind for kind in SERVER_KINDS if kind not in _ONE_PIECE]
 """Where a server can say something before its answer: not where that is one piece of JSON."""
 
-PUSHING = [way for way in STREAMING if "legacy" in way]
+PUSHING = [kind for kind in STREAMING if "legacy" in kind]
 """Where a server can ask something before its answer."""
 
-DUPLEX = [way for way in STREAMING if not way.startswith("http")]
+DUPLEX = [kind for kind in STREAMING if not kind.startswith("http")]
 """Where all calls share one stream."""
 
 
@@ -62,7 +62,7 @@ class Relay:
         found = next(c for c in self.components.tools if c.spec.bare_name == tool)
         return await used(found, client, tenant_id=tenant_id, **more)
 
-    async def told(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
+    async def structured(self, tool: str, client: Client = NULL_CLIENT, /, **arguments: Any) -> Any:
         """Call a tool and give its structured content."""
         result = await self.result(tool, client, arguments=arguments)
         return result.value.get("structured_content")
@@ -76,8 +76,8 @@ class Relay:
 
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
         """Have the server ask, and give the answers that it got."""
-        told = await self.told("ask", client, **arguments)
-        return cast("list[dict[str, Any]]", told["answers"])
+        structured = await self.structured("ask", client, **arguments)
+        return cast("list[dict[str, Any]]", structured["answers"])
 
 
 async def used(
@@ -105,10 +105,10 @@ async def used(
 
 @asynccontextmanager
 async def relaying(
-    way: str, *, config: Mapping[str, Any] | None = None, **options: Any
+    kind: str, *, config: Mapping[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
-    """Run the raw server in one of WAYS, and a pool that is connected to it."""
-    options = WAYS[way] | options
+    """Run the raw server in one of SERVER_KINDS, and a pool that is connected to it."""
+    options = SERVER_KINDS[kind] | options
     transport = options.pop("transport")
     async with AsyncExitStack() as stack:
         server, entry = None, raw_entry(**options) if transport == "stdio" else None

@@ -5,18 +5,18 @@ from functools import partial
 
 import pytest
 
-from tests.downstream.faulty_servers import WAYS, Scene, scene
+from tests.downstream.faulty_servers import SERVER_KINDS, Scene, scene
 from tests.support.service import eventually
 
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 MEGABYTES = 10_000_000
 LONGER_THAN_SLEEP = {"requestTimeoutSeconds": 5.0}
 """A call runs out of time, and one that sleeps for less than a second does not."""
 
 
-@every_way
-async def test_garbage_fails_its_own_call_only(way: str) -> None:
-    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
+@every_kind
+async def test_garbage_fails_its_own_call_only(kind: str) -> None:
+    async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
         beside = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         code = await it.call("garbage")
@@ -25,27 +25,27 @@ async def test_garbage_fails_its_own_call_only(way: str) -> None:
         assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
 
 
-@every_way
-async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back(kind: str) -> None:
+    async with scene(kind) as it:
         error = (await it.envelope("half"))["error"]
         assert (error["code"], "server bad" in error["message"]) == ("SERVER_UNAVAILABLE", True)
         await it.recovered()
 
 
-@pytest.mark.parametrize("way", ["http-legacy", "http-modern"])
+@pytest.mark.parametrize("kind", ["http-legacy", "http-modern"])
 @pytest.mark.parametrize("fault", ["crash", "half"])
-async def test_over_http_a_torn_answer_fails_no_other_call(way: str, fault: str) -> None:
-    async with scene(way) as it:
+async def test_over_http_a_torn_answer_fails_no_other_call(kind: str, fault: str) -> None:
+    async with scene(kind) as it:
         beside = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         assert await it.call(fault) == "SERVER_UNAVAILABLE"
         assert (await beside)["status"] == "ok"
 
 
-@every_way
-async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(way: str) -> None:
-    async with scene(way, entry=LONGER_THAN_SLEEP) as it:
+@every_kind
+async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(kind: str) -> None:
+    async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
         beside = it.start("sleep", seconds=0.5)
         late = it.start("hang")
         await it.has_seen("hang")
@@ -56,17 +56,17 @@ async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(w
         assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
 
 
-@every_way
-async def test_a_text_of_ten_megabytes_is_cut(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_text_of_ten_megabytes_is_cut(kind: str) -> None:
+    async with scene(kind) as it:
         envelope = await it.envelope("big", bytes=MEGABYTES)
         (block,) = envelope["result"]["content"]
         assert (len(block["text"]), envelope["result"]["truncated"]) == (20_480, True)
 
 
-@every_way
-async def test_ten_megabytes_that_are_no_text_are_too_large(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_ten_megabytes_that_are_no_text_are_too_large(kind: str) -> None:
+    async with scene(kind) as it:
         beside = it.start("sleep", seconds=0.3)
         error = (await it.envelope("big_image", bytes=MEGABYTES))["error"]
         assert (error["code"], error["details"]["max_result_bytes"]) == (
@@ -76,9 +76,9 @@ async def test_ten_megabytes_that_are_no_text_are_too_large(way: str) -> None:
         assert ((await beside)["status"], await it.answers()) == ("ok", True)
 
 
-@every_way
-async def test_a_servers_own_limit_of_results_holds(way: str) -> None:
-    async with scene(way, entry={"maxResultBytes": 3_000}) as it:
+@every_kind
+async def test_a_servers_own_limit_of_results_holds(kind: str) -> None:
+    async with scene(kind, entry={"maxResultBytes": 3_000}) as it:
         envelope = await it.envelope("big_image", bytes=5_000)
         assert envelope["error"]["code"] == "RESULT_TOO_LARGE"
         assert envelope["error"]["details"]["max_result_bytes"] == 3_000
@@ -86,9 +86,9 @@ async def test_a_servers_own_limit_of_results_holds(way: str) -> None:
         assert await it.call("big_image", "good", bytes=5_000) == "OK"
 
 
-@every_way
-async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_flood_of_list_changes_is_looked_at_together(kind: str) -> None:
+    async with scene(kind) as it:
         await it.has_seen("tools/list")
         before = it.bad.seen("tools/list")
         codes = await asyncio.gather(
@@ -101,19 +101,19 @@ async def test_a_flood_of_list_changes_is_looked_at_together(way: str) -> None:
         assert it.bad.seen("tools/list") - before <= 10, "2000 changes, a few looks"
 
 
-@every_way
-async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(way: str) -> None:
+@every_kind
+async def test_a_flood_of_calls_is_answered_or_refused_by_the_limit(kind: str) -> None:
     limits = {"maxCallsInFlight": 10, "maxCallsInFlightPerTenant": 10}
-    async with scene(way, entry=limits) as it:
+    async with scene(kind, entry=limits) as it:
         codes = await asyncio.gather(*(it.call("sleep", seconds=0.3) for _ in range(30)))
         assert (codes.count("OK"), codes.count("SERVER_BUSY")) == (10, 20)
         assert await it.answers()
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("P-07", "P-16")
-async def test_a_changed_list_is_in_force_by_itself(way: str) -> None:
-    async with scene(way, tools=["tools_swap", "swapped"]) as it:
+async def test_a_changed_list_is_in_force_by_itself(kind: str) -> None:
+    async with scene(kind, tools=["tools_swap", "swapped"]) as it:
         assert (await it.call("swapped"), "bad:swapped" in await it.missing()) == (
             "TOOL_NOT_ALLOWED",
             True,

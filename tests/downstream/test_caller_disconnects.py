@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from tests.downstream.disconnects import call_until
-from tests.downstream.faulty_servers import WAYS, FaultyProcess, FaultyWeb, Scene, scene
+from tests.downstream.faulty_servers import SERVER_KINDS, FaultyProcess, FaultyWeb, Scene, scene
 from tests.support import leak_checks
 from tests.support.mcp_servers.raw_script import CANCELLED
 from tests.support.service import eventually
 
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 LONG: dict[str, Any] = {"requestTimeoutSeconds": 60, "maxCallsInFlight": 150}
 ROUNDS, EACH = 10, 100
 
 
-@every_way
-async def test_a_caller_who_leaves_cancels_the_call_at_the_server(way: str) -> None:
-    async with scene(way, entry=LONG) as it:
+@every_kind
+async def test_a_caller_who_leaves_cancels_the_call_at_the_server(kind: str) -> None:
+    async with scene(kind, entry=LONG) as it:
         beside = it.start("sleep", seconds=0.5)
         leaves = asyncio.Event()
         call = asyncio.ensure_future(call_until(leaves, it.service, "bad:hang"))
@@ -30,9 +30,9 @@ async def test_a_caller_who_leaves_cancels_the_call_at_the_server(way: str) -> N
         assert it.service.gateway.lifecycle.in_flight == 0
 
 
-@every_way
-async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(way: str) -> None:
-    async with scene(way, entry=LONG) as it:
+@every_kind
+async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(kind: str) -> None:
+    async with scene(kind, entry=LONG) as it:
         call = it.start("hang")
         await it.has_seen("hang")
         call.cancel()
@@ -40,11 +40,11 @@ async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(way: s
         assert (it.service.gateway.lifecycle.in_flight, await it.answers()) == (0, True)
 
 
-@every_way
-async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> None:
-    async with scene(way, entry=LONG) as it:
+@every_kind
+async def test_a_thousand_callers_who_leave_leave_nothing_behind(kind: str) -> None:
+    async with scene(kind, entry=LONG) as it:
         assert await it.answers()
-        held = leak_checks.Held.now()
+        held = leak_checks.ResourcesInUse.now()
         for number in range(1, ROUNDS + 1):
             leaves = asyncio.Event()
             calls = [
@@ -61,10 +61,10 @@ async def test_a_thousand_callers_who_leave_leave_nothing_behind(way: str) -> No
         assert await it.answers()
 
 
-@every_way
-async def test_a_service_that_was_stopped_leaves_nothing_behind(way: str) -> None:
-    held = leak_checks.Held.now()
-    async with scene(way, entry=LONG) as it:
+@every_kind
+async def test_a_service_that_was_stopped_leaves_nothing_behind(kind: str) -> None:
+    held = leak_checks.ResourcesInUse.now()
+    async with scene(kind, entry=LONG) as it:
         calls = [it.start("hang") for _ in range(20)]
         await it.has_seen("hang", 20)
     answers = await asyncio.gather(*calls)

@@ -31,8 +31,8 @@ SAMPLE: dict[str, Any] = {
 }
 ANSWER = {"action": "accept", "content": {"name": "Ö"}, "x-new": [1.5, None]}
 
-pushing = pytest.mark.parametrize("way", PUSHING)
-shared = pytest.mark.parametrize("way", [way for way in PUSHING if way in DUPLEX])
+pushing = pytest.mark.parametrize("kind", PUSHING)
+shared = pytest.mark.parametrize("kind", [kind for kind in PUSHING if kind in DUPLEX])
 
 
 async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
@@ -53,18 +53,18 @@ async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, o
     ids=["form", "form-declared", "url", "sampling", "roots"],
 )
 async def test_a_question_reaches_the_client_and_its_answer_the_server_unchanged(
-    way: str, question: dict[str, Any], capabilities: dict[str, Any]
+    kind: str, question: dict[str, Any], capabilities: dict[str, Any]
 ) -> None:
     client = FakeClient(ANSWER, capabilities=capabilities)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         assert await relay.answers(client, **question) == [{"result": ANSWER}]
-        assert client.questions == [(question["method"], question.get("params", {}))]
+        assert client.requests == [(question["method"], question.get("params", {}))]
 
 
 @pushing
-async def test_an_error_of_the_client_reaches_the_server(way: str) -> None:
+async def test_an_error_of_the_client_reaches_the_server(kind: str) -> None:
     client = FakeClient(ClientRequestFailed(-32042, "No form today."))
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         assert await relay.answers(client, **FORM) == [
             {"error": {"code": -32042, "message": "No form today."}}
         ]
@@ -96,26 +96,26 @@ async def test_a_client_that_fails_by_a_defect_is_an_error_without_its_text() ->
     ids=["none", "url-only", "form-only", "other", "tools", "roots"],
 )
 async def test_what_the_client_did_not_declare_is_refused_by_name(
-    way: str, question: dict[str, Any], capabilities: dict[str, Any], code: int, named: str
+    kind: str, question: dict[str, Any], capabilities: dict[str, Any], code: int, named: str
 ) -> None:
     client = FakeClient(capabilities=capabilities)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         (answer,) = await relay.answers(client, **question)
         assert answer["error"]["code"] == code
         assert answer["error"]["message"].endswith(f"did not declare {named}")
-        assert client.questions == []
+        assert client.requests == []
 
 
 @pushing
-async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(way: str) -> None:
-    async with relaying(way) as relay:
-        told = await relay.told("ask", **FORM)
-        assert "nobody can be asked" in told["answers"][0]["error"]["message"]
+async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(kind: str) -> None:
+    async with relaying(kind) as relay:
+        structured = await relay.structured("ask", **FORM)
+        assert "nobody can be asked" in structured["answers"][0]["error"]["message"]
 
 
-@pytest.mark.parametrize("way", [way for way in LEGACY if way != "stdio-legacy"])
-async def test_an_older_server_is_told_what_its_client_may_be_asked(way: str) -> None:
-    async with relaying(way) as relay:
+@pytest.mark.parametrize("kind", [kind for kind in LEGACY if kind != "stdio-legacy"])
+async def test_an_older_server_is_told_what_its_client_may_be_asked(kind: str) -> None:
+    async with relaying(kind) as relay:
         assert relay.script.initialized["capabilities"] == {
             "elicitation": {"form": {}, "url": {}},
             "sampling": {},
@@ -123,105 +123,107 @@ async def test_an_older_server_is_told_what_its_client_may_be_asked(way: str) ->
 
 
 @pushing
-async def test_while_a_client_is_asked_the_call_s_time_does_not_run(way: str) -> None:
+async def test_while_a_client_is_asked_the_call_s_time_does_not_run(kind: str) -> None:
     async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
         await asyncio.sleep(0.6)
         return ANSWER
 
-    async with relaying(way, config={"call_timeout_s": 0.4}) as relay:
+    async with relaying(kind, config={"call_timeout_s": 0.4}) as relay:
         assert await relay.answers(FakeClient(slow), **FORM) == [{"result": ANSWER}]
         with pytest.raises(ToolTimeout):
-            await relay.told("sleep", FakeClient(), seconds=5)
+            await relay.structured("sleep", FakeClient(), seconds=5)
 
 
 @pushing
-async def test_a_question_that_the_server_withdraws_is_asked_no_more_nor_answered(way: str) -> None:
+async def test_a_request_that_the_server_withdraws_is_cancelled_and_not_answered(
+    kind: str,
+) -> None:
     client = FakeClient(forever)
-    async with relaying(way) as relay:
-        told = await relay.told("ask", client, **FORM, withdraw=True)
-        assert (told["answered"], client.forgotten) == (False, 1)
+    async with relaying(kind) as relay:
+        structured = await relay.structured("ask", client, **FORM, withdraw=True)
+        assert (structured["answered"], client.forgotten) == (False, 1)
 
 
 @pushing
-async def test_a_question_is_asked_no_more_when_its_call_has_ended(way: str) -> None:
+async def test_a_question_is_asked_no_more_when_its_call_has_ended(kind: str) -> None:
     client = FakeClient(forever)
-    async with relaying(way) as relay:
-        await relay.told("ask", client, **FORM, leave=True)
+    async with relaying(kind) as relay:
+        await relay.structured("ask", client, **FORM, leave=True)
         await until(lambda: client.forgotten == 1, "the question is forgotten")
 
 
 @pushing
-async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(way: str) -> None:
+async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(kind: str) -> None:
     client = FakeClient(forever)
-    async with relaying(way) as relay:
-        call = asyncio.ensure_future(relay.told("ask", client, **FORM))
-        await until(lambda: bool(client.questions), "the client is asked")
+    async with relaying(kind) as relay:
+        call = asyncio.ensure_future(relay.structured("ask", client, **FORM))
+        await until(lambda: bool(client.requests), "the client is asked")
         call.cancel()
         await until(lambda: client.forgotten == 1, "the question is forgotten")
-        assert (await relay.told("echo", text="x"))["text"] == "x"
+        assert (await relay.structured("echo", text="x"))["text"] == "x"
 
 
 @pushing
 async def test_a_server_that_dies_while_it_asks_fails_its_call_and_the_question_ends(
-    way: str,
+    kind: str,
 ) -> None:
     client = FakeClient(forever)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         with pytest.raises(ProxyError) as caught:
-            await relay.told("ask", client, **FORM, crash=True)
+            await relay.structured("ask", client, **FORM, crash=True)
         assert caught.value.code == "SERVER_UNAVAILABLE"
         await until(lambda: client.forgotten == 1, "the question is forgotten")
 
 
 @pushing
-async def test_a_question_of_5_mb_is_refused(way: str) -> None:
+async def test_a_question_of_5_mb_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         (answer,) = await relay.answers(client, method=FORM["method"], bytes=5_000_000)
-        assert (answer["error"]["code"], client.questions) == (-32602, [])
+        assert (answer["error"]["code"], client.requests) == (-32602, [])
 
 
 @pushing
-async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(way: str) -> None:
+async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(kind: str) -> None:
     async def soon(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
         await asyncio.sleep(0.2)
         return ANSWER
 
     client = FakeClient(soon)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         answers = await relay.answers(client, **FORM, times=100)
-        assert (len(answers), len(client.questions)) == (100, 8)
+        assert (len(answers), len(client.requests)) == (100, 8)
         assert sum("error" in answer for answer in answers) == 92
 
 
 @shared
-async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(way: str) -> None:
+async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: str) -> None:
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await relay.told("whoami")
+        await relay.structured("whoami")
         result = await relay.result("ask", other, arguments=FORM, tenant_id="tenant_2")
         await waiting
         (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
         assert "nobody can be asked" in answer["error"]["message"]
-        assert (one.questions, other.questions) == ([], [])
+        assert (one.requests, other.requests) == ([], [])
 
 
 @shared
-async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(way: str) -> None:
+async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(kind: str) -> None:
     client = FakeClient(ANSWER)
-    async with relaying(way, config={"call_timeout_s": 0.5}) as relay:
+    async with relaying(kind, config={"call_timeout_s": 0.5}) as relay:
         with pytest.raises(ToolTimeout):
-            await relay.told("hang", FakeClient())
+            await relay.structured("hang", FakeClient())
         (answer,) = await relay.answers(client, **FORM)
-        assert ("error" in answer, client.questions) == (True, [])
+        assert ("error" in answer, client.requests) == (True, [])
 
 
 async def test_after_an_abandoned_call_a_question_on_a_call_s_own_stream_is_asked() -> None:
     client = FakeClient(ANSWER)
     async with relaying("http-legacy-sse", config={"call_timeout_s": 0.5}) as relay:
         with pytest.raises(ToolTimeout):
-            await relay.told("hang", FakeClient())
+            await relay.structured("hang", FakeClient())
         assert await relay.answers(client, **FORM) == [{"result": ANSWER}]
 
 
@@ -230,47 +232,47 @@ async def test_two_calls_over_http_are_each_asked_their_own() -> None:
     async with relaying("http-legacy-sse") as relay:
         answers = await asyncio.gather(*(relay.answers(client, **FORM) for client in clients))
         assert [a[0]["result"]["content"]["n"] for a in answers] == list(range(8))
-        assert [len(client.questions) for client in clients] == [1] * 8
+        assert [len(client.requests) for client in clients] == [1] * 8
 
 
-@pytest.mark.parametrize("way", ["http-legacy", "http-legacy-sse"])
-async def test_a_question_on_the_session_s_own_stream_is_that_of_the_only_call(way: str) -> None:
+@pytest.mark.parametrize("kind", ["http-legacy", "http-legacy-sse"])
+async def test_a_question_on_the_session_s_own_stream_is_that_of_the_only_call(kind: str) -> None:
     client = FakeClient(ANSWER)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
         assert await relay.answers(client, **FORM, beside=True) == [{"result": ANSWER}]
 
 
-@pytest.mark.parametrize("way", ["http-legacy", "http-legacy-sse"])
-async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(way: str) -> None:
+@pytest.mark.parametrize("kind", ["http-legacy", "http-legacy-sse"])
+async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(kind: str) -> None:
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
         await until(lambda: relay.script.running_count == 1, "the call runs")
         (answer,) = await relay.answers(other, **FORM, beside=True)
         await waiting
-        assert ("error" in answer, one.questions, other.questions) == (True, [], [])
+        assert ("error" in answer, one.requests, other.requests) == (True, [], [])
 
 
-@pytest.mark.parametrize("way", ["sse-legacy", "websocket-legacy"])
-async def test_a_question_outside_of_any_call_is_refused(way: str) -> None:
+@pytest.mark.parametrize("kind", ["sse-legacy", "websocket-legacy"])
+async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
-    async with relaying(way) as relay:
-        await relay.told("ask_later", client, **FORM)
+    async with relaying(kind) as relay:
+        await relay.structured("ask_later", client, **FORM)
         await until(lambda: not relay.script.later.empty(), "the server asks")
         await until(relay.script.asked["q1"].done, "it is answered")
-        (answer,) = (await relay.told("answers_later", client))["answers"]
-        assert ("nobody can be asked" in answer["error"]["message"], client.questions) == (True, [])
+        (answer,) = (await relay.structured("answers_later", client))["answers"]
+        assert ("nobody can be asked" in answer["error"]["message"], client.requests) == (True, [])
 
 
-@pytest.mark.parametrize("way", DUPLEX)
-async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(way: str) -> None:
+@pytest.mark.parametrize("kind", DUPLEX)
+async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(kind: str) -> None:
     note = {"method": "notifications/message", "params": {"level": "error", "data": "of tenant_1"}}
     other = FakeClient(ANSWER)
-    async with relaying(way) as relay:
-        await relay.told("say_late", messages=[note])
+    async with relaying(kind) as relay:
+        await relay.structured("say_late", messages=[note])
         await relay.result("sleep", other, tenant_id="tenant_2", arguments={"seconds": 0.1})
         await relay.result("ask_later", FakeClient(ANSWER), arguments=FORM)
         await relay.result("answers_later", other, tenant_id="tenant_2")
-        assert (other.notes, other.questions) == ([], [])
+        assert (other.notes, other.requests) == ([], [])

@@ -8,7 +8,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import Component
 from mcp_tools_proxy.domain.errors import InvalidArguments, ToolFailed
-from tests.downstream.connections import WAYS
+from tests.downstream.connections import SERVER_KINDS
 from tests.downstream.relay_fixtures import Relay, relaying, used
 
 ARGUMENT = {"name": "name", "value": "Ö"}
@@ -23,10 +23,10 @@ async def completed(relay: Relay, **arguments: Any) -> Any:
     return result.value["completion"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_prompt_s_argument_is_completed_by_its_server(way: str) -> None:
+@pytest.mark.parametrize("kind", SERVER_KINDS)
+async def test_a_prompt_s_argument_is_completed_by_its_server(kind: str) -> None:
     context = {"arguments": {"other": "x"}}
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         found = await completed(relay, argument=ARGUMENT, context=context)
         assert (found["total"], found["hasMore"]) == (1, False)
         assert json.loads(found["values"][0]) == {

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
-from tests.downstream.connections import Line, dialled
+from tests.downstream.connections import OpenConnection, dialled
 from tests.downstream.stub_server import Answer, Json, answering, events, result_of
 
 SECRET = "s3cr3t-value"
@@ -221,7 +221,7 @@ async def test_connections_are_kept_alive_with_event_streams_too() -> None:
     assert len(ports) <= 3
 
 
-async def reason_of(line: Line) -> str:
+async def reason_of(line: OpenConnection) -> str:
     with pytest.raises(ConnectionFailure) as caught:
         await line.call("any")
     return caught.value.reason

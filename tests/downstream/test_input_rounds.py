@@ -18,7 +18,7 @@ CLIENT_REQUESTS = {"name": FORM, "text": SAMPLE}
 BOTH: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 ANSWER = {"action": "accept", "content": {"name": "Ö"}}
 
-modern = pytest.mark.parametrize("way", MODERN)
+modern = pytest.mark.parametrize("kind", MODERN)
 
 
 async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
@@ -27,8 +27,8 @@ async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
 
 
 @modern
-async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -> None:
-    async with relaying(way) as relay:
+async def test_a_client_that_comes_back_gets_the_question_as_it_came(kind: str) -> None:
+    async with relaying(kind) as relay:
         result = await asked(relay, FakeClient(supports_input_required=True, capabilities=BOTH))
         assert result.input_required
         assert {**result.value, "_meta": {}} == {
@@ -41,49 +41,51 @@ async def test_a_client_that_comes_back_gets_the_question_as_it_came(way: str) -
 
 
 @modern
-async def test_a_call_that_comes_back_brings_answers_state_and_the_same_arguments(way: str) -> None:
+async def test_the_next_round_brings_answers_state_and_the_same_arguments(
+    kind: str,
+) -> None:
     client = FakeClient(supports_input_required=True, capabilities=BOTH)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         input_responses = InputResponses(responses={"name": ANSWER}, state='["before"]')
         result = await asked(
             relay, client, arguments={"rounds": 2}, input_responses=input_responses
         )
-        told = result.value["structured_content"]
+        structured = result.value["structured_content"]
         assert not result.input_required
-        assert told["seen"] == ["before", {"name": ANSWER}]
-        assert told["arguments"] == {"questions": CLIENT_REQUESTS, "rounds": 2}
+        assert structured["seen"] == ["before", {"name": ANSWER}]
+        assert structured["arguments"] == {"questions": CLIENT_REQUESTS, "rounds": 2}
 
 
 @modern
-async def test_a_client_of_an_older_era_is_asked_in_its_own_way(way: str) -> None:
+async def test_a_client_of_an_older_era_is_asked_in_its_own_way(kind: str) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         result = await asked(relay, client, arguments={"rounds": 3})
-        told = result.value["structured_content"]
-        assert told["seen"] == [{"name": ANSWER, "text": ANSWER}] * 3
-        assert client.questions[:2] == [
+        structured = result.value["structured_content"]
+        assert structured["seen"] == [{"name": ANSWER, "text": ANSWER}] * 3
+        assert client.requests[:2] == [
             (FORM["method"], FORM["params"]),
             (SAMPLE["method"], SAMPLE["params"]),
         ]
 
 
 @modern
-async def test_a_server_is_told_what_this_call_s_client_can_be_asked(way: str) -> None:
+async def test_a_server_is_told_what_this_call_s_client_can_be_asked(kind: str) -> None:
     declared: dict[str, Any] = {"elicitation": {"url": {}}, "experimental": {"x": {}}, "roots": {}}
-    async with relaying(way) as relay:
-        meta = await relay.told("meta", FakeClient(capabilities=declared))
-        plain = await relay.told("meta")
+    async with relaying(kind) as relay:
+        meta = await relay.structured("meta", FakeClient(capabilities=declared))
+        plain = await relay.structured("meta")
         key = "io.modelcontextprotocol/clientCapabilities"
         assert (meta[key], plain[key]) == ({"elicitation": {"url": {}}, "roots": {}}, {})
 
 
 @modern
-async def test_a_server_that_asks_what_nobody_declared_fails_the_call(way: str) -> None:
+async def test_a_server_that_asks_what_nobody_declared_fails_the_call(kind: str) -> None:
     client = FakeClient(ANSWER, capabilities={"elicitation": {}})
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
             await asked(relay, client)
-        assert client.questions == []
+        assert client.requests == []
 
 
 async def test_a_server_that_asks_in_every_round_fails_the_call() -> None:
@@ -104,11 +106,11 @@ async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
 @pytest.mark.parametrize(
     "questions", [{"a": 1}, {"a": {"method": 1}}, {"a": {**FORM, "params": []}}, [1], "x"]
 )
-async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> None:
+async def test_a_question_that_is_garbage_fails_the_call(requests: object) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
-            await asked(relay, client, arguments={"questions": questions})
+            await asked(relay, client, arguments={"questions": requests})
 
 
 async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.configuration import Config, Json, make_preset
-from tests.support.mcp_servers.blocked_server import running_held
+from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import (
     PROMPTS,
@@ -122,7 +122,7 @@ async def test_nineteen_servers_are_usable_before_the_slow_twentieth_is() -> Non
     }
     async with (
         servers_of(**options) as ready,
-        running_held(name=slow, only=(), tools=TOOLS_EACH) as held,
+        running_blocked(name=slow, only=(), tools=TOOLS_EACH) as held,
     ):
         servers = {**ready, slow: held}
         pairs = [

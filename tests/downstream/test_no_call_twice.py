@@ -4,34 +4,34 @@ import asyncio
 
 import pytest
 
-from tests.downstream.faulty_servers import SHORT, WAYS, Scene, scene
+from tests.downstream.faulty_servers import SERVER_KINDS, SHORT, Scene, scene
 from tests.support.mcp_servers.raw_script import CANCELLED
 
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 FAULTS = ("counter_crash", "crash", "half")
 
 
-@every_way
+@every_kind
 @pytest.mark.parametrize("tool", FAULTS)
-async def test_a_tool_whose_answer_never_came_ran_once(way: str, tool: str) -> None:
-    async with scene(way) as it:
+async def test_a_tool_whose_answer_never_came_ran_once(kind: str, tool: str) -> None:
+    async with scene(kind) as it:
         assert await it.call(tool) == "SERVER_UNAVAILABLE"
         await it.recovered()
         assert it.bad.seen(tool) == 1
 
 
-@every_way
-async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(way: str) -> None:
-    async with scene(way, entry=SHORT) as it:
+@every_kind
+async def test_a_tool_that_was_out_of_time_ran_once_and_is_cancelled(kind: str) -> None:
+    async with scene(kind, entry=SHORT) as it:
         assert await it.call("hang") == "TOOL_TIMEOUT"
         await it.has_seen(CANCELLED)
         await it.recovered()
         assert it.bad.seen("hang") == 1
 
 
-@every_way
-async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed(kind: str) -> None:
+    async with scene(kind) as it:
         calls = asyncio.gather(*(_call_ten_times(it) for _ in range(4)))
         await it.has_seen("counter", 5)
         await it.bad.restart()
@@ -40,9 +40,9 @@ async def test_a_tool_runs_at_most_once_for_each_call_while_its_server_is_killed
         assert set(codes) <= {"OK", "SERVER_UNAVAILABLE"}
 
 
-@every_way
-async def test_a_safe_tool_whose_answer_never_came_is_tried_once_more(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_safe_tool_whose_answer_never_came_is_tried_once_more(kind: str) -> None:
+    async with scene(kind) as it:
         assert await it.call("crash_safe") == "SERVER_UNAVAILABLE"
         assert it.bad.seen("crash_safe") == 2
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from tests.downstream.faulty_servers import WAYS, Scene, scene
+from tests.downstream.faulty_servers import SERVER_KINDS, Scene, scene
 from tests.support.service import PROMPTS, RESOURCES
 
-every_way = pytest.mark.parametrize("way", WAYS)
-over_a_network = pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
+over_a_network = pytest.mark.parametrize("kind", [kind for kind in SERVER_KINDS if kind != "stdio"])
 
 BARE = ["str", "", [1, {"id": 1}], [], None, 5, 1.5, False]
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("F-19")
-async def test_a_result_that_is_no_object_is_shown_as_its_json(way: str) -> None:
-    async with scene(way) as it:
+async def test_a_result_that_is_no_object_is_shown_as_its_json(kind: str) -> None:
+    async with scene(kind) as it:
         for value in BARE:
             envelope = await it.envelope("bare", result=value)
             assert envelope["status"] == "ok", envelope
@@ -30,10 +30,10 @@ async def test_a_result_that_is_no_object_is_shown_as_its_json(way: str) -> None
         assert (it.bad.seen("bare"), (await it.status())["reconnects"]) == (len(BARE), 0)
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("F-19")
-async def test_of_a_tool_that_promises_an_object_it_is_a_failure_that_is_final(way: str) -> None:
-    async with scene(way) as it:
+async def test_of_a_tool_that_promises_an_object_it_is_a_failure_that_is_final(kind: str) -> None:
+    async with scene(kind) as it:
         for value in BARE:
             error = (await it.envelope("bare_typed", result=value))["error"]
             assert (error["code"], error.get("retryable")) == ("TOOL_FAILED", None)
@@ -43,8 +43,8 @@ async def test_of_a_tool_that_promises_an_object_it_is_a_failure_that_is_final(w
 
 @over_a_network
 @pytest.mark.parametrize("value", ["str", [1], None, 5])
-async def test_a_prompt_or_resource_that_is_no_object_is_unavailable(way: str, value: Any) -> None:
-    async with scene(way, more={"prompts/get": value, "resources/read": value}) as it:
+async def test_a_prompt_or_resource_that_is_no_object_is_unavailable(kind: str, value: Any) -> None:
+    async with scene(kind, more={"prompts/get": value, "resources/read": value}) as it:
         got = await _use(it, f"{PROMPTS}/get", name="plain")
         read = await _use(it, f"{RESOURCES}/read", uri="raw://text")
         assert (got["code"], read["code"]) == ("SERVER_UNAVAILABLE", "SERVER_UNAVAILABLE")

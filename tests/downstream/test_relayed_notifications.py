@@ -12,8 +12,8 @@ PROGRESS = "notifications/progress"
 LOG_LINE = "notifications/message"
 LINE = {"level": "info", "data": {"n": 1}, "logger": "x"}
 
-streaming = pytest.mark.parametrize("way", STREAMING)
-duplex = pytest.mark.parametrize("way", DUPLEX)
+streaming = pytest.mark.parametrize("kind", STREAMING)
+duplex = pytest.mark.parametrize("kind", DUPLEX)
 
 
 def progress(value: object, of: object = "$token", **more: object) -> dict[str, Any]:
@@ -28,11 +28,11 @@ def log_line(**more: object) -> dict[str, Any]:
 
 
 @streaming
-async def test_progress_reaches_the_client_in_order_before_the_result(way: str) -> None:
+async def test_progress_reaches_the_client_in_order_before_the_result(kind: str) -> None:
     client = FakeClient()
     messages = [progress(1, total=3, message="one"), progress(2.5, total=3), progress(3)]
-    async with relaying(way) as relay:
-        await relay.told("say", client, messages=messages)
+    async with relaying(kind) as relay:
+        await relay.structured("say", client, messages=messages)
         assert client.notes == [
             (PROGRESS, {"progress": 1, "total": 3, "message": "one"}),
             (PROGRESS, {"progress": 2.5, "total": 3}),
@@ -40,22 +40,24 @@ async def test_progress_reaches_the_client_in_order_before_the_result(way: str) 
         ]
 
 
-@pytest.mark.parametrize("way", [*MODERN, *LEGACY])
-async def test_a_server_is_given_a_progress_token_only_for_a_client_that_wants_it(way: str) -> None:
-    async with relaying(way) as relay:
-        plain = await relay.told("meta", FakeClient(wants_progress=False))
+@pytest.mark.parametrize("kind", [*MODERN, *LEGACY])
+async def test_a_server_gets_a_progress_token_only_for_a_client_that_wants_it(
+    kind: str,
+) -> None:
+    async with relaying(kind) as relay:
+        plain = await relay.structured("meta", FakeClient(wants_progress=False))
         assert "progressToken" not in plain
-        assert "progressToken" in await relay.told("meta", FakeClient())
+        assert "progressToken" in await relay.structured("meta", FakeClient())
 
 
 async def test_progress_tokens_of_two_calls_differ() -> None:
     async with relaying("http-modern") as relay:
-        tokens = {(await relay.told("meta", FakeClient()))["progressToken"] for _ in range(3)}
+        tokens = {(await relay.structured("meta", FakeClient()))["progressToken"] for _ in range(3)}
         assert len(tokens) == 3
 
 
 @streaming
-async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(way: str) -> None:
+async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(kind: str) -> None:
     client = FakeClient()
     garbage = [
         progress("much"),
@@ -68,42 +70,42 @@ async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(way: str
         {"method": PROGRESS, "params": {"progress": 1}},
         progress(7, total="all", message=3),
     ]
-    async with relaying(way) as relay:
-        await relay.told("say", client, messages=garbage)
+    async with relaying(kind) as relay:
+        await relay.structured("say", client, messages=garbage)
         assert client.notes == [(PROGRESS, {"progress": 7})]
 
 
 @streaming
-async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(way: str) -> None:
+async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(kind: str) -> None:
     class Slow(FakeClient):
         async def notify(self, method: str, params: Any) -> None:
             await asyncio.sleep(0.001)
             await super().notify(method, params)
 
     client = Slow()
-    async with relaying(way) as relay:
-        flood = relay.told("say", client, messages=[progress(1)], times=10_000)
-        await asyncio.gather(flood, relay.told("echo", text="x"))
-        await relay.told("say", client, messages=[progress(2)])
+    async with relaying(kind) as relay:
+        flood = relay.structured("say", client, messages=[progress(1)], times=10_000)
+        await asyncio.gather(flood, relay.structured("echo", text="x"))
+        await relay.structured("say", client, messages=[progress(2)])
         assert len(client.notes) < 9_000
         assert client.notes[-1] == (PROGRESS, {"progress": 2})
 
 
 @duplex
-async def test_progress_after_the_answer_reaches_nobody(way: str) -> None:
+async def test_progress_after_the_answer_reaches_nobody(kind: str) -> None:
     early, late = FakeClient(), FakeClient()
-    async with relaying(way) as relay:
-        await relay.told("say_late", early, messages=[progress(1)])
+    async with relaying(kind) as relay:
+        await relay.structured("say_late", early, messages=[progress(1)])
         await relay.result("sleep", late, arguments={"seconds": 0.1})
         assert (early.notes, late.notes) == ([], [])
 
 
 @streaming
-async def test_progress_of_calls_at_once_reaches_each_client_its_own(way: str) -> None:
+async def test_progress_of_calls_at_once_reaches_each_client_its_own(kind: str) -> None:
     clients = [FakeClient() for _ in range(10)]
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         calls = (
-            relay.told("say", client, messages=[progress(number)])
+            relay.structured("say", client, messages=[progress(number)])
             for number, client in enumerate(clients)
         )
         await asyncio.gather(*calls)
@@ -113,60 +115,62 @@ async def test_progress_of_calls_at_once_reaches_each_client_its_own(way: str) -
 
 
 @streaming
-async def test_a_log_line_reaches_the_client_of_the_only_call(way: str) -> None:
+async def test_a_log_line_reaches_the_client_of_the_only_call(kind: str) -> None:
     client = FakeClient(log_level="info")
-    async with relaying(way) as relay:
-        await relay.told("say", client, messages=[log_line()])
+    async with relaying(kind) as relay:
+        await relay.structured("say", client, messages=[log_line()])
         assert client.notes == [(LOG_LINE, LINE)]
 
 
 @streaming
-async def test_a_log_line_that_is_garbage_is_dropped(way: str) -> None:
+async def test_a_log_line_that_is_garbage_is_dropped(kind: str) -> None:
     client = FakeClient(log_level="info")
     garbage = [{"method": LOG_LINE}, log_line(level=7), log_line(data="x" * 100_000)]
     garbage.append({"method": LOG_LINE, "params": {"level": "info"}})
-    async with relaying(way) as relay:
-        await relay.told("say", client, messages=garbage)
+    async with relaying(kind) as relay:
+        await relay.structured("say", client, messages=garbage)
         assert client.notes == []
 
 
 @duplex
-async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(way: str) -> None:
+async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(kind: str) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await relay.told("whoami")
+        await relay.structured("whoami")
         await relay.result("say", other, arguments={"messages": [log_line()]}, tenant_id="t2")
         await waiting
         assert (one.notes, other.notes) == ([], [])
 
 
-@pytest.mark.parametrize("way", ["http-modern-sse", "http-legacy-sse"])
-async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_beside_others(way: str) -> None:
+@pytest.mark.parametrize("kind", ["http-modern-sse", "http-legacy-sse"])
+async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_alone(
+    kind: str,
+) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
         await relay.result("say", other, arguments={"messages": [log_line()]}, tenant_id="t2")
         await waiting
         assert (one.notes, other.notes) == ([], [(LOG_LINE, LINE)])
 
 
-@pytest.mark.parametrize("way", MODERN)
+@pytest.mark.parametrize("kind", MODERN)
 @pytest.mark.parametrize("level", ["debug", None])
 async def test_a_server_of_the_newer_era_is_told_the_level_that_the_client_wants(
-    way: str, level: str | None
+    kind: str, level: str | None
 ) -> None:
-    async with relaying(way) as relay:
-        meta = await relay.told("meta", FakeClient(log_level=level))
+    async with relaying(kind) as relay:
+        meta = await relay.structured("meta", FakeClient(log_level=level))
         assert meta.get("io.modelcontextprotocol/logLevel") == level
 
 
 @streaming
-async def test_a_client_that_hears_nothing_holds_its_result_up_for_a_moment_only(way: str) -> None:
+async def test_a_client_that_hears_nothing_holds_its_result_up_for_a_moment_only(kind: str) -> None:
     class Deaf(FakeClient):
         async def notify(self, method: str, params: Any) -> None:
             await asyncio.Event().wait()
 
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         result = await relay.result("say", Deaf(), arguments={"messages": [progress(1)]})
         assert result.value["content"][0]["text"] == "said"  # type: ignore[index]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.downstream.reload_storm import Storm
 from tests.support.configuration import Config, Json, make_preset, write_json
-from tests.support.leak_checks import Held
+from tests.support.leak_checks import ResourcesInUse
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
@@ -76,7 +76,7 @@ async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothi
         last = Config(servers=entries_of(servers, 0), presets=[preset_of(FIRST)])
         async with running(config=last) as service:
             await eventually_all(service, FIRST)
-            held, discovered = Held.now(), servers["s1"].script.requests.copy()
+            held, discovered = ResourcesInUse.now(), servers["s1"].script.requests.copy()
             storm = Storm(service, TOOLS)
             allowed = FIRST
             storm.may(allowed)
@@ -102,7 +102,7 @@ async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothi
             assert set(asked) == {"tools/call"}, "it kept its session"
 
             assert set(await service.listed()) == FIRST
-            await eventually(lambda: nobody_is_connected(servers["s3"]))
+            await eventually(lambda: none_is_connected(servers["s3"]))
             await eventually(held.is_all)
 
 
@@ -151,5 +151,5 @@ async def has_servers(service: Service, server_ids: list[str]) -> bool:
     return [server["server_id"] for server in servers] == server_ids
 
 
-async def nobody_is_connected(server: RawServer) -> bool:
+async def none_is_connected(server: RawServer) -> bool:
     return server.connection_count == 0 and not server.script.listeners

@@ -5,17 +5,21 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
-from tests.downstream.connections import WAYS, config_of, until
+from tests.downstream.connections import SERVER_KINDS, config_of, until
 from tests.downstream.relay_fixtures import Relay, relaying
 
 URI = "raw://text"
 ITEM = "raw://item/7"
 
-IN_PROCESS = [way for way in WAYS if not way.startswith("stdio") and "stateless" not in way]
+IN_PROCESS = [
+    kind for kind in SERVER_KINDS if not kind.startswith("stdio") and "stateless" not in kind
+]
 """Where the test sees what the server knows; without a session a server can tell nobody."""
 
-every_way = pytest.mark.parametrize("way", [way for way in WAYS if "stateless" not in way])
-in_process = pytest.mark.parametrize("way", IN_PROCESS)
+every_kind = pytest.mark.parametrize(
+    "kind", [kind for kind in SERVER_KINDS if "stateless" not in kind]
+)
+in_process = pytest.mark.parametrize("kind", IN_PROCESS)
 
 
 class Listener:
@@ -36,14 +40,14 @@ async def listening(relay: Relay) -> None:
 
 async def touched_until_heard(relay: Relay, listener: Listener, uri: str = URI) -> None:
     before = listener.count
-    await relay.told("touch", uri=uri)
+    await relay.structured("touch", uri=uri)
     await until(lambda: listener.count > before, "the update is heard")
 
 
-@every_way
-async def test_who_subscribes_hears_of_each_update_until_it_leaves(way: str) -> None:
+@every_kind
+async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) -> None:
     one, other = Listener(), Listener()
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         await listening(relay)
         leave = await relay.resource().watch(one)
         await relay.resource(ITEM).watch(other)
@@ -51,15 +55,15 @@ async def test_who_subscribes_hears_of_each_update_until_it_leaves(way: str) -> 
         await touched_until_heard(relay, one)
         leave()
         heard = one.count
-        await relay.told("touch", uri=URI)
+        await relay.structured("touch", uri=URI)
         await touched_until_heard(relay, other, ITEM)
         assert one.count == heard
 
 
 @in_process
-async def test_many_listeners_make_one_subscription_which_ends_with_the_last(way: str) -> None:
+async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kind: str) -> None:
     listeners = [Listener() for _ in range(5)]
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         await listening(relay)
         leaves = [await relay.resource().watch(listener) for listener in listeners]
         assert relay.script.updates.watches(URI) == 1
@@ -74,9 +78,9 @@ async def test_many_listeners_make_one_subscription_which_ends_with_the_last(way
 
 
 @in_process
-async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(way: str) -> None:
+async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: str) -> None:
     listener = Listener()
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
         await relay.resource().watch(listener)
@@ -89,9 +93,9 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(way: st
 
 
 @in_process
-async def test_listeners_outlive_a_change_of_the_server_s_entry(way: str) -> None:
+async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> None:
     listener = Listener()
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
         await relay.resource().watch(listener)
@@ -102,10 +106,10 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(way: str) -> Non
 
 
 @in_process
-async def test_what_the_server_refuses_is_refused_and_others_hear_on(way: str) -> None:
+async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) -> None:
     listener = Listener()
     extra = {"resources": [{"uri": "raw://refused", "name": "refused"}]}
-    async with relaying(way, extra=extra) as relay:
+    async with relaying(kind, extra=extra) as relay:
         await listening(relay)
         await relay.resource().watch(listener)
         with pytest.raises(ProxyError):

@@ -7,14 +7,14 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.errors import ProxyError, ServerUnavailable
-from tests.downstream.faulty_servers import WAYS, scene
+from tests.downstream.faulty_servers import SERVER_KINDS, scene
 from tests.downstream.relay_fixtures import MODERN, relaying, used
 from tests.downstream.stub_server import Answer, answering, events
 from tests.support.configuration import Config, make_preset
 from tests.support.fakes import FakeClient
 from tests.support.service import running
 
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 Json = dict[str, Any]
 
 TOOLS: list[Json] = [
@@ -37,17 +37,17 @@ def final(error: Json) -> bool:
     )
 
 
-@every_way
+@every_kind
 @pytest.mark.parametrize("tool", ["crash", "half", "counter_crash"])
-async def test_a_write_whose_answer_never_came_is_final(way: str, tool: str) -> None:
-    async with scene(way) as it:
+async def test_a_write_whose_answer_never_came_is_final(kind: str, tool: str) -> None:
+    async with scene(kind) as it:
         error = (await it.envelope(tool))["error"]
         assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
 
 
-@every_way
-async def test_a_write_whose_server_is_killed_meanwhile_is_final(way: str) -> None:
-    async with scene(way, entry={"requestTimeoutSeconds": 30}) as it:
+@every_kind
+async def test_a_write_whose_server_is_killed_meanwhile_is_final(kind: str) -> None:
+    async with scene(kind, entry={"requestTimeoutSeconds": 30}) as it:
         call = it.start("hang")
         await it.has_seen("hang")
         await it.bad.kill()
@@ -55,16 +55,16 @@ async def test_a_write_whose_server_is_killed_meanwhile_is_final(way: str) -> No
         assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
 
 
-@every_way
-async def test_a_read_whose_answer_never_came_may_be_tried_again(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_read_whose_answer_never_came_may_be_tried_again(kind: str) -> None:
+    async with scene(kind) as it:
         error = (await it.envelope("crash_safe"))["error"]
         assert (error["code"], error["retryable"]) == ("SERVER_UNAVAILABLE", True), error
 
 
-@every_way
-async def test_a_write_that_surely_was_not_sent_may_be_tried_again(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_write_that_surely_was_not_sent_may_be_tried_again(kind: str) -> None:
+    async with scene(kind) as it:
         assert await it.answers()
         await it.bad.kill()
         while (error := (await it.envelope("counter")).get("error", {})).get("retryable") is None:
@@ -145,10 +145,10 @@ BOTH: Json = {"elicitation": {}}
 ACCEPTED = {"action": "accept", "content": {}}
 
 
-@pytest.mark.parametrize("way", MODERN)
-async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(way: str) -> None:
+@pytest.mark.parametrize("kind", MODERN)
+async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(kind: str) -> None:
     """The first round reached the server, so the call is final whatever befalls the next one."""
-    async with relaying(way, config={"max_calls_in_flight": 1}) as relay:
+    async with relaying(kind, config={"max_calls_in_flight": 1}) as relay:
         tools = {tool.spec.bare_name: tool for tool in relay.components.tools}
         beside: list[asyncio.Future[Any]] = []
 

@@ -4,16 +4,23 @@ import asyncio
 
 import pytest
 
-from tests.downstream.faulty_servers import QUICKLY_LEFT, SHORT, WAYS, FaultyWeb, Scene, scene
+from tests.downstream.faulty_servers import (
+    QUICKLY_LEFT,
+    SERVER_KINDS,
+    SHORT,
+    FaultyWeb,
+    Scene,
+    scene,
+)
 from tests.support.service import eventually
 
-every_way = pytest.mark.parametrize("way", WAYS)
+every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("F-24", "P-07")
-async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(way: str) -> None:
-    async with scene(way, alive=False) as it:
+async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(kind: str) -> None:
+    async with scene(kind, alive=False) as it:
         assert (await it.call("echo", "good"), await it.call("echo")) == ("OK", "TOOL_NOT_ALLOWED")
         assert ("bad:echo" in await it.missing(), "good:echo" in await it.missing()) == (
             True,
@@ -21,19 +28,19 @@ async def test_a_server_that_is_dead_at_the_start_holds_nothing_up(way: str) -> 
         )
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("P-07")
-async def test_the_tools_of_a_server_that_comes_up_later_appear_by_themselves(way: str) -> None:
-    async with scene(way, alive=False) as it:
+async def test_the_tools_of_a_server_that_comes_up_later_appear_by_themselves(kind: str) -> None:
+    async with scene(kind, alive=False) as it:
         await it.bad.start()
         await it.recovered()
         assert ("bad:echo" in await it.service.listed(), await it.missing()) == (True, set())
 
 
-@every_way
+@every_kind
 @pytest.mark.requirement("P-15")
-async def test_a_server_that_dies_in_a_call_fails_that_call_only(way: str) -> None:
-    async with scene(way) as it:
+async def test_a_server_that_dies_in_a_call_fails_that_call_only(kind: str) -> None:
+    async with scene(kind) as it:
         elsewhere = asyncio.ensure_future(it.call("sleep", "good", seconds=0.3))
         lost = it.start("hang")
         await it.has_seen("hang")
@@ -43,9 +50,9 @@ async def test_a_server_that_dies_in_a_call_fails_that_call_only(way: str) -> No
         assert await elsewhere == "OK"
 
 
-@every_way
-async def test_a_server_that_died_in_a_call_comes_back_by_itself(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_server_that_died_in_a_call_comes_back_by_itself(kind: str) -> None:
+    async with scene(kind) as it:
         lost = it.start("hang")
         await it.has_seen("hang")
         await it.bad.kill()
@@ -57,9 +64,9 @@ async def test_a_server_that_died_in_a_call_comes_back_by_itself(way: str) -> No
         assert (await it.status())["state"] == "ready"
 
 
-@every_way
-async def test_a_server_killed_between_calls_costs_one_call_at_most(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_server_killed_between_calls_costs_one_call_at_most(kind: str) -> None:
+    async with scene(kind) as it:
         for _ in range(3):
             assert await it.answers()
             await it.bad.restart()
@@ -68,9 +75,9 @@ async def test_a_server_killed_between_calls_costs_one_call_at_most(way: str) ->
             assert codes.count("OK") >= 9
 
 
-@every_way
-async def test_a_server_killed_among_many_callers_costs_each_one_call_at_most(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_a_server_killed_among_many_callers_costs_each_one_call_at_most(kind: str) -> None:
+    async with scene(kind) as it:
         ends = asyncio.Event()
 
         async def keep_calling() -> list[str]:
@@ -89,9 +96,9 @@ async def test_a_server_killed_among_many_callers_costs_each_one_call_at_most(wa
             assert len(codes) - codes.count("OK") <= 1, codes
 
 
-@pytest.mark.parametrize("way", ["http-legacy", "sse"])
-async def test_a_server_that_loses_its_sessions_costs_one_call_at_most(way: str) -> None:
-    async with scene(way) as it:
+@pytest.mark.parametrize("kind", ["http-legacy", "sse"])
+async def test_a_server_that_loses_its_sessions_costs_one_call_at_most(kind: str) -> None:
+    async with scene(kind) as it:
         assert await it.answers()
         assert isinstance(it.bad, FaultyWeb)
         it.bad.raw.lose_sessions()
@@ -99,9 +106,9 @@ async def test_a_server_that_loses_its_sessions_costs_one_call_at_most(way: str)
         assert codes.count("OK") >= 9, codes
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
-async def test_torn_connections_cost_one_call_at_most(way: str) -> None:
-    async with scene(way) as it:
+@pytest.mark.parametrize("kind", [kind for kind in SERVER_KINDS if kind != "stdio"])
+async def test_torn_connections_cost_one_call_at_most(kind: str) -> None:
+    async with scene(kind) as it:
         assert await it.answers()
         assert isinstance(it.bad, FaultyWeb)
         it.bad.raw.drop_connections()
@@ -109,9 +116,9 @@ async def test_torn_connections_cost_one_call_at_most(way: str) -> None:
         assert codes.count("OK") >= 9, codes
 
 
-@every_way
-async def test_while_a_server_hangs_another_one_answers(way: str) -> None:
-    async with scene(way) as it:
+@every_kind
+async def test_while_a_server_hangs_another_one_answers(kind: str) -> None:
+    async with scene(kind) as it:
         await it.bad.freeze()
         hanging = it.start("echo")
         assert await it.call("echo", "good") == "OK"
@@ -119,22 +126,22 @@ async def test_while_a_server_hangs_another_one_answers(way: str) -> None:
         hanging.cancel()
 
 
-@every_way
-async def test_a_call_to_a_server_that_hangs_ends_in_its_time(way: str) -> None:
-    async with scene(way, entry=SHORT) as it:
+@every_kind
+async def test_a_call_to_a_server_that_hangs_ends_in_its_time(kind: str) -> None:
+    async with scene(kind, entry=SHORT) as it:
         await it.bad.freeze()
         assert await it.call("echo") == "TOOL_TIMEOUT"
         await it.bad.thaw()
         await it.recovered()
 
 
-@every_way
-async def test_a_server_that_hangs_for_good_is_left_and_dialled_again(way: str) -> None:
-    async with scene(way, entry=QUICKLY_LEFT) as it:
+@every_kind
+async def test_a_server_that_hangs_for_good_is_left_and_dialled_again(kind: str) -> None:
+    async with scene(kind, entry=QUICKLY_LEFT) as it:
         await it.bad.freeze()
         assert await it.call("echo") == "TOOL_TIMEOUT"
         await eventually(lambda: _was_left(it))
-        if way != "stdio":  # there the process that hangs is ended, and another one started
+        if kind != "stdio":  # there the process that hangs is ended, and another one started
             await it.bad.thaw()
         await it.recovered()
 

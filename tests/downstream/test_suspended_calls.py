@@ -15,7 +15,7 @@ from tests.support.fakes import FakeClient
 FORM: dict[str, Any] = {"method": "elicitation/create", "params": {"message": "Which name?"}}
 ANSWER = {"action": "accept", "content": {"name": "Ö"}}
 
-pushing = pytest.mark.parametrize("way", PUSHING)
+pushing = pytest.mark.parametrize("kind", PUSHING)
 
 
 def newer(**more: Any) -> FakeClient:
@@ -31,8 +31,8 @@ async def asked(relay: Relay, client: FakeClient | None = None, **more: Any) -> 
 def answering(result: Result, answer: dict[str, Any] = ANSWER) -> InputResponses:
     """Answer every question of a result that asks."""
     assert result.input_required
-    questions: Any = result.value["inputRequests"]
-    return InputResponses(responses=dict.fromkeys(questions, answer), state=handle_of(result))
+    requests: Any = result.value["inputRequests"]
+    return InputResponses(responses=dict.fromkeys(requests, answer), state=handle_of(result))
 
 
 def handle_of(result: Result) -> str:
@@ -45,18 +45,18 @@ def answers_in(result: Result) -> Any:
 
 
 @pushing
-async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(way: str) -> None:
-    async with relaying(way) as relay:
+async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(kind: str) -> None:
+    async with relaying(kind) as relay:
         question = await asked(relay)
-        (told,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
-        assert (question.value["resultType"], told) == ("input_required", FORM)
+        (structured,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
+        assert (question.value["resultType"], structured) == ("input_required", FORM)
         result = await asked(relay, input_responses=answering(question))
         assert (result.input_required, answers_in(result)) == (False, [{"result": ANSWER}])
 
 
 @pushing
-async def test_questions_that_were_not_answered_are_asked_again(way: str) -> None:
-    async with relaying(way) as relay:
+async def test_questions_that_were_not_answered_are_asked_again(kind: str) -> None:
+    async with relaying(kind) as relay:
         first = await asked(relay)
         again = await asked(
             relay, input_responses=InputResponses(responses={}, state=handle_of(first))
@@ -100,10 +100,10 @@ async def test_a_handle_is_of_use_once() -> None:
             await asked(relay, input_responses=input_responses)
 
 
-@pytest.mark.parametrize("way", ["http-legacy", "http-modern"])
-async def test_a_handle_that_nobody_knows_never_reaches_a_server(way: str) -> None:
+@pytest.mark.parametrize("kind", ["http-legacy", "http-modern"])
+async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> None:
     input_responses = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
             await asked(relay, input_responses=input_responses)
         assert relay.script.calls["ask"] == 0
@@ -119,9 +119,9 @@ async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
 
 @pushing
 async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_back(
-    way: str,
+    kind: str,
 ) -> None:
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         question = await asked(relay, arguments={"leave": True})
         session = relay.pool.session("notes")
         await until(lambda: "in_flight=0" in repr(session), "the server has answered")
@@ -130,9 +130,9 @@ async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_
         assert result.value["content"] == [{"type": "text", "text": "left"}]
 
 
-@pytest.mark.parametrize("way", [way for way in PUSHING if not way.startswith("stdio")])
-async def test_cancelling_a_call_before_it_asks_cancels_it_at_the_server(way: str) -> None:
-    async with relaying(way) as relay:
+@pytest.mark.parametrize("kind", [kind for kind in PUSHING if not kind.startswith("stdio")])
+async def test_cancelling_a_call_before_it_asks_cancels_it_at_the_server(kind: str) -> None:
+    async with relaying(kind) as relay:
         call = asyncio.ensure_future(relay.result("hang", newer()))
         await until(lambda: relay.script.running_count == 1, "it runs")
         call.cancel()
@@ -140,11 +140,11 @@ async def test_cancelling_a_call_before_it_asks_cancels_it_at_the_server(way: st
 
 
 @pushing
-async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(way: str) -> None:
+async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(kind: str) -> None:
     client = newer()
     progress = {"method": "notifications/progress"}
     progress |= {"params": {"progressToken": "$token", "progress": 1}}  # type: ignore[dict-item]
-    async with relaying(way) as relay:
+    async with relaying(kind) as relay:
         result = await relay.result("say", client, arguments={"messages": [progress]})
         assert (result.input_required, len(client.notes)) == (False, 1)
         with pytest.raises(ToolFailed, match="It broke"):

@@ -12,7 +12,7 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED,
     MAX_SUBSCRIBED_BY_TENANT,
 )
-from tests.downstream.connections import WAYS
+from tests.downstream.connections import SERVER_KINDS
 from tests.downstream.faulty_servers import Scene, scene
 from tests.downstream.relay_fixtures import Relay, relaying
 from tests.support.bounds import BOUND_S
@@ -77,9 +77,9 @@ async def test_the_entry_sets_how_many_a_tenant_may_have(own: int) -> None:
         assert await code(it, "tenant_2") == ("OK" if own < 4 else "SERVER_BUSY")
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if "stdio" not in way])
-async def test_calls_without_a_tenant_count_as_those_of_one(way: str) -> None:
-    async with relaying(way, config={"max_calls_in_flight": 2, "call_timeout_s": 600}) as relay:
+@pytest.mark.parametrize("kind", [kind for kind in SERVER_KINDS if "stdio" not in kind])
+async def test_calls_without_a_tenant_count_as_those_of_one(kind: str) -> None:
+    async with relaying(kind, config={"max_calls_in_flight": 2, "call_timeout_s": 600}) as relay:
         task = asyncio.ensure_future(call(relay, "hang", NO_TENANT))
         try:
             async with asyncio.timeout(BOUND_S):

@@ -15,7 +15,7 @@ from mcp.types import (
 from tests.support.mcp_endpoint import Served
 from tests.support.service import ACTIVE, eventually
 
-TOLD = {
+KIND_OF = {
     ToolListChangedNotification: "tools",
     PromptListChangedNotification: "prompts",
     ResourceListChangedNotification: "resources",
@@ -26,18 +26,18 @@ class Listener:
     """A client, and what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.changed: list[str] = []
         self.client: Client
 
-    async def heard(self, message: Any) -> None:
-        if kind := TOLD.get(type(message)):
-            self.told.append(kind)
+    async def on_message(self, message: Any) -> None:
+        if kind := KIND_OF.get(type(message)):
+            self.changed.append(kind)
 
     async def until(self, *kinds: str) -> None:
-        async def is_told() -> bool:
-            return set(kinds) <= set(self.told)
+        async def is_changed() -> bool:
+            return set(kinds) <= set(self.changed)
 
-        await eventually(is_told)
+        await eventually(is_changed)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ async def listening(
     streams = served.facade.streams
     with no_late_messages():
         async with AsyncExitStack() as stack:
-            client = served.client(path, mode=mode, message_handler=listener.heard, **options)
+            client = served.client(path, mode=mode, message_handler=listener.on_message, **options)
             listener.client = await stack.enter_async_context(client)
             if mode == "auto":
                 await stack.enter_async_context(
@@ -73,10 +73,10 @@ async def listening(
                     )
                 )
 
-            async def is_heard() -> bool:
+            async def is_connected() -> bool:
                 return served.facade.watchers > before and served.facade.streams > streams
 
-            await eventually(is_heard)
+            await eventually(is_connected)
             yield listener
 
 

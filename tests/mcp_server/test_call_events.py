@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import Served, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
-from tests.support.raw_mcp_client import ERAS, PREFIX, Wire, in_front_of_one, wire
+from tests.support.raw_mcp_client import ERAS, PREFIX, RawMcpClient, in_front_of_one, raw_client
 from tests.support.service import eventually
 
 eras = pytest.mark.parametrize("era", ERAS)
@@ -23,7 +23,7 @@ DENIED = "proxy.tool.denied"
 class Logged(NamedTuple):
     """A client, and the lines of its calls."""
 
-    client: Wire
+    client: RawMcpClient
     lines: list[Mapping[str, Any]]
 
     def events(self, trace_id: str) -> list[str]:
@@ -35,7 +35,7 @@ class Logged(NamedTuple):
 async def logged(era: str, *tools: str, **options: Any) -> AsyncIterator[Logged]:
     with capture_logs() as lines:
         async with in_front_of_one(tools, **options) as (served, _):
-            yield Logged(await wire(served, era), lines)  # type: ignore[arg-type]
+            yield Logged(await raw_client(served, era), lines)  # type: ignore[arg-type]
 
 
 def trace_id_of(result: Json) -> str:
@@ -84,9 +84,9 @@ async def test_no_line_holds_a_value_of_an_argument_or_a_result(era: str) -> Non
         await it.client.call("echo", {"text": SECRET})
         await it.client.call("error", {"message": SECRET})
         await it.client.call("nosuch", {"text": SECRET})
-        await it.client.ask("prompts/get", {"name": "greet", "arguments": {"name": SECRET}})
-        await it.client.ask("resources/read", {"uri": f"raw://item/{SECRET}"})
-        await it.client.ask(
+        await it.client.request("prompts/get", {"name": "greet", "arguments": {"name": SECRET}})
+        await it.client.request("resources/read", {"uri": f"raw://item/{SECRET}"})
+        await it.client.request(
             "completion/complete",
             {
                 "ref": {"type": "ref/prompt", "name": "greet"},
@@ -121,10 +121,10 @@ async def beside_a_dead_one() -> AsyncIterator[tuple[Served, RawServer]]:
 @pytest.mark.requirement("F-24")
 async def test_the_facade_serves_while_a_server_is_down(era: str) -> None:
     async with beside_a_dead_one() as (served, _):
-        client = await wire(served, era)
-        tools = (await client.ask("tools/list"))["result"]["tools"]
-        up = await client.ask("tools/call", {"name": "up:echo", "arguments": {"text": "x"}})
-        down = await client.ask("tools/call", {"name": "down:echo"})
+        client = await raw_client(served, era)
+        tools = (await client.request("tools/list"))["result"]["tools"]
+        up = await client.request("tools/call", {"name": "up:echo", "arguments": {"text": "x"}})
+        down = await client.request("tools/call", {"name": "down:echo"})
     assert [tool["name"] for tool in tools if ":" in tool["name"]] == ["up:echo"]
     assert (up["result"]["structuredContent"], down["result"]["isError"]) == ({"text": "x"}, True)
 
@@ -133,11 +133,11 @@ async def test_the_facade_serves_while_a_server_is_down(era: str) -> None:
 @pytest.mark.requirement("F-24", "P-22")
 async def test_a_server_that_comes_up_is_listed_on_the_same_connection(era: str) -> None:
     async with beside_a_dead_one() as (served, down):
-        client = await wire(served, era)
+        client = await raw_client(served, era)
         await down.start()
 
         async def is_listed() -> bool:
-            tools = (await client.ask("tools/list"))["result"]["tools"]
+            tools = (await client.request("tools/list"))["result"]["tools"]
             return "down:echo" in [tool["name"] for tool in tools]
 
         await eventually(is_listed)

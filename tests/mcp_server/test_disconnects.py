@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.support.bounds import BOUND_S
-from tests.support.leak_checks import Held, tasks
+from tests.support.leak_checks import ResourcesInUse, tasks
 from tests.support.mcp_endpoint import BOTH, LEGACY, MODERN, TENANT, Served, serving
-from tests.support.raw_mcp_client import ERAS, in_front_of_one, wire
+from tests.support.raw_mcp_client import ERAS, in_front_of_one, raw_client
 from tests.support.service import eventually
 
 SESSIONS = 1000
@@ -19,10 +19,10 @@ SLACK_OBJECTS = 5000
 
 
 def holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
-    async def ask() -> bool:
+    async def request() -> bool:
         return condition()
 
-    return ask
+    return request
 
 
 @asynccontextmanager
@@ -41,9 +41,9 @@ async def test_a_call_of_the_newer_era_is_cancelled_when_its_client_vanishes(
     meta: dict[str, int],
 ) -> None:
     async with in_front_of_one(("hang",)) as (served, server):
-        client = await wire(served, MODERN)
-        before = Held.now()
-        body, headers = client.request("tools/call", {"name": "s1:hang", "_meta": meta})
+        client = await raw_client(served, MODERN)
+        before = ResourcesInUse.now()
+        body, headers = client.build("tools/call", {"name": "s1:hang", "_meta": meta})
         async with begun(served, body, headers):
             await eventually(holds(lambda: server.script.running_count == 1))
         await eventually(holds(lambda: server.script.cancelled_count == 1))
@@ -58,7 +58,7 @@ async def test_a_call_of_a_session_whose_client_vanishes_ends_in_its_time(accept
     ):
         session_id = await served.open_session(accept={"Accept": accept})
         headers = {**TENANT, "Accept": accept, "Mcp-Session-Id": session_id}
-        before = Held.now()
+        before = ResourcesInUse.now()
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "s1:hang"}}
         async with begun(served, body, headers):
             await eventually(holds(lambda: server.script.running_count == 1))
@@ -68,8 +68,8 @@ async def test_a_call_of_a_session_whose_client_vanishes_ends_in_its_time(accept
 
 async def test_a_call_ends_with_the_session_that_it_belongs_to() -> None:
     async with in_front_of_one(("hang",)) as (served, server):
-        client = await wire(served, LEGACY)
-        body, headers = client.request("tools/call", {"name": "s1:hang"})
+        client = await raw_client(served, LEGACY)
+        body, headers = client.build("tools/call", {"name": "s1:hang"})
         async with begun(served, body, headers):
             await eventually(holds(lambda: server.script.running_count == 1))
             await served.http.delete("/mcp", headers=headers)
@@ -92,7 +92,7 @@ async def _hang_over_sse(served: Served) -> None:
         await client.call_tool("s1:hang")
 
 
-def remains(served: Served) -> tuple[int, int, int]:
+def open_things(served: Served) -> tuple[int, int, int]:
     """Count the sessions, watchers and streams of clients."""
     facade = served.facade
     return facade.sessions, facade.watchers, facade.streams
@@ -100,10 +100,10 @@ def remains(served: Served) -> tuple[int, int, int]:
 
 async def open_and_drop(served: Served, count: int) -> None:
     """Open sessions, each with a stream, cut the streams, and end no session."""
-    room = asyncio.Semaphore(8)
+    capacity = asyncio.Semaphore(8)
 
     async def one() -> None:
-        async with room:
+        async with capacity:
             session_id = await served.open_session()
             headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
             async with served.http.stream("GET", "/mcp", headers=headers) as stream:
@@ -124,7 +124,7 @@ async def test_of_a_thousand_sessions_opened_and_dropped_nothing_stays() -> None
     async with serving(session_idle_s=3, max_sessions=2 * SESSIONS) as served:
 
         async def all_are_gone() -> bool:
-            return remains(served) == (0, 0, 0)
+            return open_things(served) == (0, 0, 0)
 
         await open_and_drop(served, 50)  # what is made once is made
         await eventually(all_are_gone)
@@ -138,12 +138,12 @@ async def test_of_a_thousand_sessions_opened_and_dropped_nothing_stays() -> None
 async def test_streams_of_changes_that_are_cut_leave_nothing() -> None:
     wanted = {"notifications": {"toolsListChanged": True}}
     async with serving() as served:
-        client = await wire(served, MODERN)
+        client = await raw_client(served, MODERN)
 
         async def cut() -> None:
             async with client.stream("subscriptions/listen", wanted) as messages:
                 await anext(messages)
-            await eventually(holds(lambda: remains(served) == (0, 0, 0)))
+            await eventually(holds(lambda: open_things(served) == (0, 0, 0)))
 
         await cut()
         before = tasks()
@@ -155,9 +155,9 @@ async def test_streams_of_changes_that_are_cut_leave_nothing() -> None:
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_that_was_answered_leaves_nothing_but_its_session(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, _):
-        client = await wire(served, era)
+        client = await raw_client(served, era)
         await client.call("echo")
-        before = Held.now()
+        before = ResourcesInUse.now()
         for _ in range(50):
             await client.call("echo")
         await eventually(before.is_all)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import LEGACY, serving
-from tests.support.mcp_servers.blocked_server import running_held
-from tests.support.raw_mcp_client import ERAS, wire
+from tests.support.mcp_servers.blocked_server import running_blocked
+from tests.support.raw_mcp_client import ERAS, raw_client
 from tests.support.service import eventually
 
 ASKED: list[tuple[str, Json]] = [
@@ -27,17 +27,17 @@ ASKED: list[tuple[str, Json]] = [
 @pytest.mark.parametrize("era", ERAS)
 async def test_each_method_waits(era: str) -> None:
     asked = [*ASKED, ("resources/subscribe", {"uri": "raw://text"})] if era == LEGACY else ASKED
-    async with running_held() as server:
+    async with running_blocked() as server:
         config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "echo")])])
         async with serving(config=config, discovered=False) as served:
-            client = await wire(served, era)
+            client = await raw_client(served, era)
 
             async def all_wait() -> bool:
                 session = served.service.gateway.pool.session("s1")
                 return session is not None and session.sender.in_flight == len(asked)
 
             async with asyncio.TaskGroup() as tasks:
-                answers = [tasks.create_task(client.ask(*one)) for one in asked]
+                answers = [tasks.create_task(client.request(*one)) for one in asked]
                 await eventually(all_wait)
                 server.release()
     assert [answer.result().get("error") for answer in answers] == [None] * len(asked)

@@ -21,7 +21,13 @@ from tests.support.mcp_endpoint import (
     answer,
     serving,
 )
-from tests.support.raw_mcp_client import ERAS, Wire, in_front_of_one, messages_of, wire
+from tests.support.raw_mcp_client import (
+    ERAS,
+    RawMcpClient,
+    in_front_of_one,
+    messages_of,
+    raw_client,
+)
 from tests.support.service import CONFIG_DIR, eventually
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
@@ -53,9 +59,9 @@ def holding(body: Json, text: str) -> bytes:
 @pytest.mark.parametrize("kind", NO_JSON)
 async def test_what_json_cannot_say_reaches_no_server(era: str, kind: str) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
-        client = await wire(served, era)
+        client = await raw_client(served, era)
         call = {"name": "s1:echo", "arguments": {"more": "HERE"}}
-        body, headers = client.request("tools/call", call)
+        body, headers = client.build("tools/call", call)
         response = await served.http.post(
             "/mcp", content=holding(body, NO_JSON[kind]), headers={**JSON, **headers}
         )
@@ -76,8 +82,8 @@ async def test_what_is_refused_over_http_is_refused_over_mcp(
     era: str, more: str, field: str
 ) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
-        client = await wire(served, era)
-        body, headers = client.request(
+        client = await raw_client(served, era)
+        body, headers = client.build(
             "tools/call", {"name": "s1:echo", "arguments": {"more": "HERE"}}
         )
         response = await served.http.post(
@@ -117,9 +123,9 @@ async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
     served: Served,
 ) -> None:
     """One that were not would go on when its token is revoked."""
-    client = await wire(served, MODERN)
+    client = await raw_client(served, MODERN)
     wanted = {"notifications": {"toolsListChanged": True}, "_meta": {"progressToken": 1}}
-    body, headers = client.request("subscriptions/listen", wanted)
+    body, headers = client.build("subscriptions/listen", wanted)
     content = json.dumps(body).replace("subscriptions/listen", "subscriptions\\/listen")
     async with served.http.stream(
         "POST", "/mcp", content=content, headers={**JSON, **headers}
@@ -136,18 +142,18 @@ async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
         async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
             lines = stream.aiter_lines()  # read no further than the address
             address = await address_of(lines)
-            session = Wire(served, LEGACY, "none", {})
-            body, _ = session.request("initialize", INITIALIZE)
+            session = RawMcpClient(served, LEGACY, "none", {})
+            body, _ = session.build("initialize", INITIALIZE)
             await served.http.post(address, json=body, headers=TENANT)
             large = {"name": "s1:echo", "arguments": {"text": "x" * 200_000}}
             statuses = {202}
             for _ in range(1000):
-                body, _ = session.request("tools/call", large)
+                body, _ = session.build("tools/call", large)
                 posted = await served.http.post(address, json=body, headers=TENANT)
                 statuses.add(posted.status_code)
                 if len(statuses) > 1:
                     break
-        others = await wire(served, MODERN)
+        others = await raw_client(served, MODERN)
         answered = await others.call("echo")
     assert (statuses, "isError" in answered) == ({202, 503}, False)
 
@@ -164,19 +170,19 @@ async def address_of(lines: AsyncIterator[str]) -> str:
 async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_ready(
     served: Served,
 ) -> None:
-    client = await wire(served, LEGACY)
+    client = await raw_client(served, LEGACY)
     for _ in range(5):
-        await client.tell({"method": "notifications/initialized"})
-    await client.ask("ping")
+        await client.notify({"method": "notifications/initialized"})
+    await client.request("ping")
     assert served.facade.watchers == 1
 
 
 async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:
     async with in_front_of_one(()) as (served, server):
-        client = await wire(served, LEGACY)
-        asked = [client.ask("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
+        client = await raw_client(served, LEGACY)
+        asked = [client.request("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
         answers = await asyncio.gather(*asked)
-        _, headers = client.request("", {})
+        _, headers = client.build("", {})
         ended = await served.http.delete("/mcp", headers=headers)
 
         async def is_left() -> bool:
@@ -188,20 +194,20 @@ async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_sess
 
 async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_one() -> None:
     async with in_front_of_one(()) as (served, _):
-        client = await wire(served, LEGACY)
+        client = await raw_client(served, LEGACY)
         uris = [f"raw://item/{number}" for number in range(MAX_RESOURCES + 20)]
         answers = await asyncio.gather(
-            *(client.ask("resources/subscribe", {"uri": uri}) for uri in uris)
+            *(client.request("resources/subscribe", {"uri": uri}) for uri in uris)
         )
     assert sum("result" in answer for answer in answers) == MAX_RESOURCES
 
 
 async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
     async with in_front_of_one(("ask", "echo"), era="legacy", sse=True) as (served, _):
-        client = await wire(served, MODERN, elicitation={})
+        client = await raw_client(served, MODERN, elicitation={})
         asked = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
         waiting = sum("requestState" in result for result in await asyncio.gather(*asked))
-        other = await served.ask("tools/call", {"name": "s1:echo"}, headers=OTHER)
+        other = await served.request("tools/call", {"name": "s1:echo"}, headers=OTHER)
     assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
         True,
         False,
@@ -238,7 +244,7 @@ async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_list
     """Of a hundred updates a client hears less, and the last; then it hears of the next thing."""
     updated = {"method": "notifications/resources/updated", "params": {"uri": "raw://text"}}
     async with in_front_of_one(("say",), era="legacy", sse=True) as (served, _):
-        client = await wire(served, MODERN)
+        client = await raw_client(served, MODERN)
         wanted = {"toolsListChanged": True, "resourceSubscriptions": ["raw://text"]}
         async with client.stream("subscriptions/listen", {"notifications": wanted}) as told:
             assert (await anext(told))["method"].endswith("acknowledged")

@@ -43,7 +43,7 @@ async def test_who_sees_no_change_is_told_nothing(mode: str) -> None:
         await switch(served, "only_b")
         await concerned.until("tools", "prompts", "resources")
         tools = names(await unconcerned.client.list_tools())
-    assert (unconcerned.told, "a-b:beta" in tools) == ([], True)
+    assert (unconcerned.changed, "a-b:beta" in tools) == ([], True)
 
 
 @pytest.mark.requirement("P-18")
@@ -70,6 +70,6 @@ async def test_an_agent_whose_profile_goes_is_told_that_all_changed() -> None:
 
 async def test_lists_are_byte_stable_and_private() -> None:
     async with in_front_of_two(presets=(EVERYTHING,)) as served:
-        one, other = [await served.ask("tools/list") for _ in range(2)]
+        one, other = [await served.request("tools/list") for _ in range(2)]
     result = one.json()["result"]
     assert (one.content, result["cacheScope"], result["ttlMs"]) == (other.content, "private", 0)

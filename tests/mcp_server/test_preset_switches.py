@@ -12,10 +12,10 @@ from tests.mcp_server.list_change_listener import Listener, listening, switch
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset
 from tests.support.http_api import EVERYTHING
-from tests.support.leak_checks import Held, tasks
+from tests.support.leak_checks import ResourcesInUse, tasks
 from tests.support.mcp_endpoint import ERAS as MODES
 from tests.support.mcp_endpoint import Served, in_front_of_two, names
-from tests.support.raw_mcp_client import ERAS, in_front_of_one, wire
+from tests.support.raw_mcp_client import ERAS, in_front_of_one, raw_client
 from tests.support.service import eventually
 
 ONLY_ALPHA = make_preset("alpha", tools=[("a", "alpha")], prompts=[], resources=[])
@@ -35,7 +35,7 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
     async with in_front_of_two(presets=PRESETS) as served:
         async with listening(served):
             pass  # what is made once is made
-        await eventually(lambda: nobody_is_connected(served))
+        await eventually(lambda: none_is_connected(served))
         before = tasks()
         async with AsyncExitStack() as stack:
             kinds = cycle(product(("/mcp", "/mcp/sse"), MODES))
@@ -51,7 +51,7 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
                 lists = await asyncio.gather(*map(downstream_tools, listeners))
             watchers = served.facade.watchers
         assert (lists, watchers) == ([["a:alpha"]] * len(listeners), len(listeners))
-        await eventually(lambda: nobody_is_connected(served))
+        await eventually(lambda: none_is_connected(served))
 
         async def are_as_before() -> bool:
             return tasks() <= before
@@ -59,7 +59,7 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
         await eventually(are_as_before)
 
 
-async def nobody_is_connected(served: Served) -> bool:
+async def none_is_connected(served: Served) -> bool:
     return served.facade.watchers == served.facade.streams == 0
 
 
@@ -72,12 +72,12 @@ async def test_a_client_that_never_reads_holds_nobody_up_and_leaves_nothing(era:
     meta = {"io.modelcontextprotocol/logLevel": "debug"}
     arguments = {"messages": lines, "times": 160}
     async with in_front_of_one(("say", "echo"), era="legacy", sse=True) as (served, server):
-        deaf, other = await wire(served, era), await wire(served, era)
+        deaf, other = await raw_client(served, era), await raw_client(served, era)
         await other.call("echo")
-        before = Held.now()
+        before = ResourcesInUse.now()
         for _ in range(3):
             params = {"name": "s1:say", "arguments": arguments, "_meta": meta}
-            connection = await unread(served, *deaf.request("tools/call", params))
+            connection = await unread(served, *deaf.build("tools/call", params))
             async with asyncio.timeout(BOUND_S):
                 for _ in range(10):
                     assert "structuredContent" in await other.call("echo", {"text": "x"})

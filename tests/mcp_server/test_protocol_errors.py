@@ -22,7 +22,7 @@ from tests.support.mcp_endpoint import (
     answer,
     serving,
 )
-from tests.support.raw_mcp_client import ERAS, in_front_of_one, wire
+from tests.support.raw_mcp_client import ERAS, in_front_of_one, raw_client
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -193,8 +193,8 @@ async def test_any_id_comes_back_as_it_was(served: Served, era: str, id_: object
 
 async def test_an_id_that_waits_for_its_answer_is_refused_to_another_request() -> None:
     async with in_front_of_one(("sleep",)) as (served, server):
-        client = await wire(served, LEGACY)
-        body, headers = client.request(
+        client = await raw_client(served, LEGACY)
+        body, headers = client.build(
             "tools/call", {"name": "s1:sleep", "arguments": {"seconds": 0.3}}
         )
         content = json.dumps(body).encode()

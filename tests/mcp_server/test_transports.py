@@ -21,7 +21,7 @@ from tests.support.mcp_endpoint import (
     names,
     serving,
 )
-from tests.support.raw_mcp_client import in_front_of_one, wire
+from tests.support.raw_mcp_client import in_front_of_one, raw_client
 
 JSON_ONLY = {"Accept": "application/json"}
 FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
@@ -152,10 +152,10 @@ async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_on
 
 async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
     async with in_front_of_one(("ask", "progress"), era="legacy", sse=True) as (served, _):
-        client = await wire(served, LEGACY, elicitation={})
+        client = await raw_client(served, LEGACY, elicitation={})
         for tool, arguments in (("progress", {}), ("ask", FORM)):
             call = {"name": f"s1:{tool}", "arguments": arguments, "_meta": {"progressToken": 1}}
-            body, headers = client.request("tools/call", call)
+            body, headers = client.build("tools/call", call)
             response = await served.http.post("/mcp", json=body, headers=headers | JSON_ONLY)
             assert response.headers["content-type"] == "application/json"
             assert (response.json()["id"], "result" in response.json()) == (body["id"], True)
@@ -181,7 +181,7 @@ async def test_a_session_is_of_no_use_to_another_tenant(served: Served) -> None:
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read_as_json() -> None:
     async with serving(max_request_bytes=1000) as served:
-        response = await served.ask("tools/call", {"name": "x", "arguments": {"a": "b" * 2000}})
+        response = await served.request("tools/call", {"name": "x", "arguments": {"a": "b" * 2000}})
     assert (response.status_code, response.json()["error"]["data"]["code"]) == (
         413,
         "PAYLOAD_TOO_LARGE",
@@ -258,6 +258,8 @@ async def _status_after_leaving(served: Served, address: str) -> int:
 async def test_a_defect_of_ours_is_told_as_one_with_its_trace_id(served: Served) -> None:
     no_unicode = FakeTool(properties=("\ud800",))
     served.service.gateway.registry.replace(Registry.build([no_unicode]))
-    error = answer(await served.ask("tools/list", headers={**TENANT, "X-Trace-Id": "t-1"}))["error"]
+    error = answer(await served.request("tools/list", headers={**TENANT, "X-Trace-Id": "t-1"}))[
+        "error"
+    ]
     told = error["data"]
     assert (error["code"], told["code"], told["trace_id"]) == (-32603, "INTERNAL_ERROR", "t-1")

@@ -16,7 +16,7 @@ from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served
 from tests.support.mcp_servers.raw_web import RawServer
-from tests.support.raw_mcp_client import ERAS, Wire, in_front_of_one, wire
+from tests.support.raw_mcp_client import ERAS, RawMcpClient, in_front_of_one, raw_client
 from tests.support.service import eventually
 
 PROGRESS = {"progressToken": "$token", "progress": 1, "message": "x" * 10_000}
@@ -65,16 +65,16 @@ async def is_let_go(connection: socket.socket) -> None:
     await eventually(has_ended)
 
 
-def calling(client: Wire, tool: str, arguments: Json) -> tuple[Json, dict[str, str]]:
+def calling(client: RawMcpClient, tool: str, arguments: Json) -> tuple[Json, dict[str, str]]:
     params = {"name": f"s1:{tool}", "arguments": arguments, "_meta": {"progressToken": 7}}
-    return client.request("tools/call", params)
+    return client.build("tools/call", params)
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) -> None:
     async with in_front_of_talker() as (served, server):
-        body, headers = calling(await wire(served, era), "say", SAYING)
-        other = await wire(served, MODERN)
+        body, headers = calling(await raw_client(served, era), "say", SAYING)
+        other = await raw_client(served, MODERN)
         with unread(served, "POST", "/mcp", headers, body):
 
             async def is_over() -> bool:
@@ -88,7 +88,7 @@ async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) ->
 
 async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() -> None:
     async with in_front_of_talker() as (served, _):
-        other = await wire(served, MODERN)
+        other = await raw_client(served, MODERN)
         with (
             capture_logs() as lines,
             unread(served, "GET", "/mcp/sse", {**BOTH, **TENANT}, {}) as connection,
@@ -97,9 +97,9 @@ async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() ->
             while b"sessionId=" not in found or not found.endswith(b"\n"):
                 found += await loop.sock_recv(connection, 1)  # no further than the address
             address = found.decode().split("data: ")[1].split()[0]
-            session = Wire(served, LEGACY, None, {})
+            session = RawMcpClient(served, LEGACY, None, {})
             session.session_id = ""
-            body, _ = session.request("initialize", INITIALIZE)
+            body, _ = session.build("initialize", INITIALIZE)
             await served.http.post(address, json=body, headers=TENANT)
             statuses = {202}
             while statuses == {202}:  # until too much waits for the client

@@ -23,7 +23,7 @@ from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.policy.aliases import alias_of
 
 Run = Callable[[Call], Awaitable[Result]]
-Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
+Respond = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
 
 
 class FakeClient:
@@ -34,7 +34,7 @@ class FakeClient:
 
     def __init__(
         self,
-        answer: "JsonObject | Exception | Ask | None" = None,
+        answer: "JsonObject | Exception | Respond | None" = None,
         *,
         capabilities: Mapping[str, object] | None = None,
         wants_progress: bool = True,
@@ -46,7 +46,7 @@ class FakeClient:
         self.log_level = log_level
         self.supports_input_required = supports_input_required
         self.notes: list[tuple[str, Mapping[str, object]]] = []
-        self.questions: list[tuple[str, Mapping[str, object]]] = []
+        self.requests: list[tuple[str, Mapping[str, object]]] = []
         self.forgotten = 0
         """Questions that nobody wanted an answer to any more."""
         self._answer = answer or {"action": "decline"}
@@ -57,7 +57,7 @@ class FakeClient:
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Keep it, and answer."""
-        self.questions.append((method, params))
+        self.requests.append((method, params))
         if isinstance(self._answer, Exception):
             raise self._answer
         if isinstance(self._answer, Mapping):

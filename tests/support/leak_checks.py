@@ -8,7 +8,7 @@ from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ResourcesInUse:
     """How much is held."""
 
     tasks: int

@@ -72,7 +72,7 @@ class Served(NamedTuple):
             async with Client(transport, mode=mode, cache=None, **options) as client:
                 yield client
 
-    async def ask(
+    async def request(
         self,
         method: str,
         params: Json | None = None,

@@ -44,7 +44,7 @@ async def in_front_of_one(
             yield served, server
 
 
-class Wire:
+class RawMcpClient:
     """One client: a session of the older eras, or requests of the newer one."""
 
     def __init__(self, served: Served, era: str, session_id: str | None, declared: Json) -> None:
@@ -53,7 +53,7 @@ class Wire:
         self._served = served
         self._declared = declared
 
-    def request(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
+    def build(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
         """Make a request's body and headers."""
         headers = {**BOTH, **TENANT}
         if self.session_id is not None:
@@ -67,9 +67,9 @@ class Wire:
                 headers["Mcp-Name"] = name
         return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}, headers
 
-    async def ask(self, method: str, params: Json | None = None) -> Json:
+    async def request(self, method: str, params: Json | None = None) -> Json:
         """Send a request and give the message that answers it."""
-        body, headers = self.request(method, params or {})
+        body, headers = self.build(method, params or {})
         response = await self._served.http.post("/mcp", json=body, headers=headers)
         if not response.headers["content-type"].startswith("text/event-stream"):
             message: Json = response.json()
@@ -80,38 +80,38 @@ class Wire:
     async def call(self, tool: str, arguments: Json | None = None, **params: Any) -> Json:
         """Call a tool of s1 and give its result."""
         name = {"name": f"s1:{tool}", "arguments": arguments or {}}
-        message = await self.ask("tools/call", {**name, **params})
+        message = await self.request("tools/call", {**name, **params})
         result: Json = message["result"]
         return result
 
     @asynccontextmanager
     async def stream(self, method: str, params: Json) -> AsyncIterator[AsyncIterator[Json]]:
         """Send a request and give the messages of the stream that answers it, as they come."""
-        body, headers = self.request(method, params)
+        body, headers = self.build(method, params)
         async with (
             self._served.http.stream("POST", "/mcp", json=body, headers=headers) as response,
             aclosing(messages_of(response)) as messages,
         ):
             yield messages
 
-    async def tell(self, body: Json) -> None:
+    async def notify(self, body: Json) -> None:
         """Send a notification, or the answer to a question of the gateway's."""
-        _, headers = self.request("", {})
+        _, headers = self.build("", {})
         told = await self._served.http.post(
             "/mcp", json={"jsonrpc": "2.0", **body}, headers=headers
         )
         assert told.status_code == 202, told.text
 
 
-async def wire(served: Served, era: str, **declared: Any) -> Wire:
+async def raw_client(served: Served, era: str, **declared: Any) -> RawMcpClient:
     """Connect; ``declared`` are the client's capabilities."""
     if era == MODERN:
-        return Wire(served, era, None, declared)
+        return RawMcpClient(served, era, None, declared)
     params = {**INITIALIZE, "capabilities": declared}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     begun = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
-    connected = Wire(served, era, begun.headers["mcp-session-id"], declared)
-    await connected.tell({"method": "notifications/initialized"})
+    connected = RawMcpClient(served, era, begun.headers["mcp-session-id"], declared)
+    await connected.notify({"method": "notifications/initialized"})
     return connected
 
 

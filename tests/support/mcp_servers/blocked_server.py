@@ -10,7 +10,7 @@ from tests.support.mcp_servers.raw_tools import Fault, Json
 from tests.support.mcp_servers.raw_web import RawServer
 
 
-class HeldScript(Script):
+class BlockedScript(Script):
     """Lists nothing until it is released."""
 
     def __init__(self, options: Options) -> None:
@@ -27,11 +27,11 @@ class HeldScript(Script):
         return await super().answer(request, seen)
 
 
-class HeldServer(RawServer):
+class BlockedServer(RawServer):
     """Held until ``release``."""
 
     def __init__(self, **options: Any) -> None:
-        self.held = HeldScript(Options(**options))
+        self.held = BlockedScript(Options(**options))
         super().__init__(self.held)
 
     def release(self) -> None:
@@ -40,9 +40,9 @@ class HeldServer(RawServer):
 
 
 @asynccontextmanager
-async def running_held(**options: Any) -> AsyncIterator[HeldServer]:
+async def running_blocked(**options: Any) -> AsyncIterator[BlockedServer]:
     """Serve over streamable HTTP in this event loop; ``options`` are those of Options."""
-    server = HeldServer(**options)
+    server = BlockedServer(**options)
     await server.start()
     try:
         yield server

@@ -22,7 +22,7 @@ class Conversation:
         """Take one message as it arrived."""
         message = json.loads(text)
         if "method" not in message:
-            self._script.take_answer(message)
+            self._script.on_response(message)
             return
         if "id" in message:
             task = self._tasks.create_task(self._answer(message))

@@ -33,7 +33,7 @@ class StreamableHttp:
         session_id = request.headers.get("Mcp-Session-Id", "")
         if "method" not in message or "id" not in message:
             if "method" not in message:
-                self.script.take_answer(message)
+                self.script.on_response(message)
             elif message["method"] == "notifications/cancelled":
                 self._cancel(session_id, params.get("requestId"))
             return web.Response(status=202)

@@ -97,7 +97,7 @@ def completed(params: Json) -> Json:
 
 async def touch(run: Run) -> Json:
     """Say that a resource changed."""
-    run.script.updates.tell(str(run.arguments["uri"]), run.script.listeners)
+    run.script.updates.notify(str(run.arguments["uri"]), run.script.listeners)
     return said("touched")
 
 
@@ -124,7 +124,7 @@ class Updates:
         """Count the subscriptions to a resource, of both eras."""
         return self.subscribed[uri] + sum(uri in uris for _, _, uris in self.streams.values())
 
-    def tell(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:
+    def notify(self, uri: str, listeners: dict[object, tuple[Send, Json]]) -> None:
         sends = [(send, meta) for send, meta, uris in self.streams.values() if uri in uris]
         if self.subscribed[uri] > 0:
             sends += [(send, meta) for send, meta in listeners.values() if not meta]

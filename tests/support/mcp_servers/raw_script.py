@@ -125,7 +125,7 @@ class Script:
         send({"jsonrpc": "2.0", "id": id_, **question})
         return id_
 
-    def take_answer(self, message: Json) -> None:
+    def on_response(self, message: Json) -> None:
         """Take the client's answer to a request of the server's."""
         future = self.asked.get(str(message.get("id")))
         if future is not None and not future.done():

@@ -77,7 +77,7 @@ class Backend:
         self._made: Counter[str] = Counter()
         self._changes = Changes()
         self._max_frame_bytes = options.max_frame_bytes
-        self._say = options.say
+        self._print = options.say
         self._listening = ListenStreams(self._handle, options.host, options.port, options.tls)
 
     @property
@@ -112,7 +112,7 @@ class Backend:
     @manner.setter
     def manner(self, manner: Manner | Refusal) -> None:
         self._manner = manner
-        self._changes.tell()
+        self._changes.notify()
 
     async def pass_time(self, seconds: float = 0.0) -> None:
         """Move the clock, and close with 4401 each link whose token is good no more."""
@@ -180,7 +180,7 @@ class Backend:
             await self.send(session_identifier, message, server_identifier)
 
         session = Session(identifier, era, send)
-        self._inbox.takers[session.identifier] = session.take
+        self._inbox.handlers[session.identifier] = session.on_message
         return session
 
     @asynccontextmanager
@@ -190,7 +190,7 @@ class Backend:
         """Connect the SDK's client over a session of its own; ``options`` are Client's."""
         session = self.session(server_identifier=server_identifier)
         streams = ClientStreams(session.send)
-        self._inbox.takers[session.identifier] = streams.take
+        self._inbox.handlers[session.identifier] = streams.on_message
         options = {"read_timeout_seconds": BOUND_S, "cache": None} | options
         try:
             async with Client(streams.opened(), mode=mode, **options) as client:
@@ -200,7 +200,7 @@ class Backend:
 
     def forget(self, session: Session) -> None:
         """Know the session no more: what still comes for it is a stray."""
-        self._inbox.takers.pop(session.identifier, None)
+        self._inbox.handlers.pop(session.identifier, None)
 
     async def send(
         self, session_identifier: str, message: object, server_identifier: str | None = None
@@ -220,22 +220,22 @@ class Backend:
         """Answer a handshake, and read from the link until it ends."""
         handshake = handshake_of(request)
         self.handshakes.append(handshake)
-        self._changes.tell()
+        self._changes.notify()
         await self._changes.until(lambda: self._manner is not Manner.SILENT)
         transport = request.transport
         if transport is None or self._manner is Manner.GARBAGE:
             return garbage(transport)
         if (refusal := self._refusal(handshake)) is not None:
-            self._say(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
+            self._print(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
             return refusal.response()
         protocols = () if self._manner is Manner.NO_SUBPROTOCOL else ("mcp",)
         socket = new_socket(protocols, self._max_frame_bytes)
         await socket.prepare(request)
-        link = Link(handshake, socket, transport, self._left)
+        link = Link(handshake, socket, transport, self._on_disconnect)
         async with asyncio.TaskGroup() as tasks:
             if (former := self.gateways.pop(link.server_identifier, None)) is not None:
                 tasks.create_task(self._evict(former))
-            self._came(link)
+            self._on_connect(link)
             try:
                 await self._read(link)
             finally:
@@ -247,7 +247,7 @@ class Backend:
             if frame.type == WSMsgType.PING:
                 await link.pong(frame.data)
             elif frame.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                self._inbox.take(frame.data)
+                self._inbox.on_message(frame.data)
                 if self.drop_every and self._inbox.count % self.drop_every == 0:
                     link.drop()
                     return
@@ -265,12 +265,12 @@ class Backend:
             return self.gateways.get(server_identifier)
         return next(reversed(self.gateways.values()), None)
 
-    def _came(self, link: Link) -> None:
+    def _on_connect(self, link: Link) -> None:
         self.links.append(link)
         self.gateways[link.server_identifier] = link
         self._made[link.server_identifier] += 1
-        self._say(f"connected: {link.server_identifier}")
-        self._changes.tell()
+        self._print(f"connected: {link.server_identifier}")
+        self._changes.notify()
 
     async def _evict(self, link: Link) -> None:
         if self.evict_code is None:
@@ -278,11 +278,11 @@ class Backend:
         else:
             await link.close(self.evict_code, "evicted")
 
-    def _left(self, link: Link) -> None:
+    def _on_disconnect(self, link: Link) -> None:
         if self.gateways.get(link.server_identifier) is link:
             del self.gateways[link.server_identifier]
-        self._say(f"disconnected: {link.server_identifier}")
-        self._changes.tell()
+        self._print(f"disconnected: {link.server_identifier}")
+        self._changes.notify()
 
 
 @asynccontextmanager

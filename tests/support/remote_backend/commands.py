@@ -40,16 +40,16 @@ class Console:
         except AssertionError as error:  # a wait that took too long, or no link
             raise CommandError(str(error)) from error
 
-    async def ask(self, method: str, params: Json | None = None) -> Json:
+    async def request(self, method: str, params: Json | None = None) -> Json:
         """Ask the gateway; CommandError with its words when it answers with an error."""
-        return result_of(await self._session.ask(method, params))
+        return result_of(await self._session.request(method, params))
 
     async def list_all(self, kind: str) -> str:
         """List every page of tools, prompts or resources, a line for each, without schemas."""
         items: list[Json] = []
         params: Json = {}
         while True:
-            page = await self.ask(f"{kind}/list", params)
+            page = await self.request(f"{kind}/list", params)
             items += page[kind]
             if (cursor := page.get("nextCursor")) is None:
                 return "\n".join(json.dumps(_shown(item), ensure_ascii=False) for item in items)
@@ -61,7 +61,7 @@ class Console:
         if not name:
             raise CommandError(f"Usage: {usage}")
         params = {"name": name, "arguments": parsed(arguments or "{}")}
-        return pretty(await self.ask(method, params))
+        return pretty(await self.request(method, params))
 
     async def raw(self, text: str) -> str:
         """Send a message as it is, in a session kept for such, and wait for what answers it."""
@@ -92,7 +92,7 @@ class Console:
     async def _count_tools(self) -> str:
         session = self.new_session()
         try:
-            tools = result_of(await session.ask("tools/list"))["tools"]
+            tools = result_of(await session.request("tools/list"))["tools"]
         except (AssertionError, CommandError) as error:
             return str(error)
         finally:
@@ -124,7 +124,7 @@ async def _prompt(console: Console, rest: str) -> str:
 
 
 async def _read(console: Console, rest: str) -> str:
-    return pretty(await console.ask("resources/read", {"uri": rest}))
+    return pretty(await console.request("resources/read", {"uri": rest}))
 
 
 LISTED = (

@@ -11,23 +11,23 @@ Take = Callable[[Json], None]
 
 
 class Inbox:
-    """Takes frames; ``takers`` are the known sessions by their identifiers."""
+    """Takes frames; ``handlers`` are the known sessions by their identifiers."""
 
     def __init__(self) -> None:
         self.frames: deque[str | bytes] = deque(maxlen=KEPT)
         self.strays: deque[str | bytes] = deque(maxlen=KEPT)
-        self.takers: dict[str, Take] = {}
+        self.handlers: dict[str, Take] = {}
         self.count = 0
 
-    def take(self, data: str | bytes) -> None:
+    def on_message(self, data: str | bytes) -> None:
         self.count += 1
         self.frames.append(data)
         session_identifier, message = parts_of(data)
-        take = self.takers.get(session_identifier)
-        if take is None or message is None:
+        on_message = self.handlers.get(session_identifier)
+        if on_message is None or message is None:
             self.strays.append(data)
         else:
-            take(message)
+            on_message(message)
 
 
 def parts_of(data: str | bytes) -> tuple[str, Json | None]:

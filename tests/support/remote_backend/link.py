@@ -39,7 +39,7 @@ class Link:
         self.pings = 0
         """How many pings arrived."""
         self._transport = transport
-        self._gone = gone
+        self._closed = gone
         self._is_half_open = False
 
     @property
@@ -117,4 +117,4 @@ class Link:
         """Count as up no more."""
         if self.is_up:
             self.is_up = False
-            self._gone(self)
+            self._closed(self)

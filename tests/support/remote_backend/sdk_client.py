@@ -24,7 +24,7 @@ class ClientStreams:
             SessionMessage | Exception
         ](1_000_000)
 
-    def take(self, message: Json) -> None:
+    def on_message(self, message: Json) -> None:
         """Take a message that came for it; what is no JSON-RPC is an exception to the client."""
         try:
             parsed = t.jsonrpc_message_adapter.validate_python(message, by_name=False)

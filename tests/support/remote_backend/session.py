@@ -34,7 +34,7 @@ class Session:
         """All that came, in order."""
         self._send = send
         self._ids = itertools.count(1)
-        self._asked: dict[object, asyncio.Future[Json]] = {}
+        self._pending: dict[object, asyncio.Future[Json]] = {}
         self._others: asyncio.Queue[Json] = asyncio.Queue()
 
     async def send(self, message: object) -> None:
@@ -42,11 +42,11 @@ class Session:
         await self._send(self.identifier, message)
 
     async def receive(self) -> Json:
-        """Give the next message that answers no ``ask``."""
+        """Give the next message that answers no ``request``."""
         async with bounded(f"a message in session {self.identifier}"):
             return await self._others.get()
 
-    async def ask(
+    async def request(
         self, method: str, params: Mapping[str, Any] | None = None, era: str | None = None
     ) -> Json:
         """Send a request and give the message that answers it, be it a result or an error."""
@@ -55,7 +55,7 @@ class Session:
         if (era or self.era) == MODERN:
             params["_meta"] = ENVELOPE | params.get("_meta", {})
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._asked[request_id] = answer
+        self._pending[request_id] = answer
         try:
             async with bounded(f"an answer to {method} in session {self.identifier}"):
                 await self.send(
@@ -63,11 +63,11 @@ class Session:
                 )
                 return await answer
         finally:
-            del self._asked[request_id]
+            del self._pending[request_id]
 
     async def result(self, method: str, params: Mapping[str, Any] | None = None) -> Json:
         """Ask what has to succeed, and give its result."""
-        message = await self.ask(method, params)
+        message = await self.request(method, params)
         assert "result" in message, message
         result: Json = message["result"]
         return result
@@ -95,10 +95,10 @@ class Session:
         await self.notify("notifications/initialized")
         return begun
 
-    def take(self, message: Json) -> None:
+    def on_message(self, message: Json) -> None:
         """Take a message that came for it."""
         self.messages.append(message)
-        answer = None if "method" in message else self._asked.get(message.get("id"))
+        answer = None if "method" in message else self._pending.get(message.get("id"))
         if answer is None:
             self._others.put_nowait(message)
         elif not answer.done():

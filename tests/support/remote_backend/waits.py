@@ -26,7 +26,7 @@ class Changes:
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self._next.set()
         self._next = asyncio.Event()
 

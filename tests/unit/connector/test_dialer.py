@@ -51,7 +51,7 @@ class Backend:
     @asynccontextmanager
     async def dial(self, token: str) -> AsyncIterator[Link]:
         self.tokens.append(token)
-        self._changes.tell()
+        self._changes.notify()
         step = next(self._steps, None)
         if step is None:
             await asyncio.Event().wait()

@@ -52,20 +52,20 @@ class FakeServer:
         self.timeouts: list[float] = []
         self.pings = 0
         self.cancelled = 0
-        self.links: list[FakeLink] = []
+        self.links: list[FakeConnection] = []
         self.closed = 0
 
     @asynccontextmanager
     async def dial(
         self, config: ServerConfig, on_list_changed: OnListChanged
-    ) -> AsyncIterator["FakeLink"]:
+    ) -> AsyncIterator["FakeConnection"]:
         self.dials.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.dial_takes_s)
         if self.refuses_with is not None:
             raise self.refuses_with
         if self.refusals:
             raise self.refusals.pop(0)
-        link = FakeLink(self, on_list_changed)
+        link = FakeConnection(self, on_list_changed)
         self.links.append(link)
         try:
             yield link
@@ -74,7 +74,7 @@ class FakeServer:
             self.closed += 1
 
     @property
-    def link(self) -> "FakeLink":
+    def link(self) -> "FakeConnection":
         return self.links[-1]
 
     def calls(self, method: str = "tools/call") -> list[Mapping[str, Any]]:
@@ -92,7 +92,7 @@ class FakeServer:
         return
 
 
-class FakeLink:
+class FakeConnection:
     """One link with a FakeServer."""
 
     era = "2025-11-25"

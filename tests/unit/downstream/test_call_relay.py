@@ -77,7 +77,7 @@ async def test_a_call_asks_a_hundred_questions_in_all() -> None:
             await relay.on_request(*FORM)
         with pytest.raises(ClientRequestFailed, match="too many questions"):
             await relay.on_request(*FORM)
-    assert len(client.questions) == MAX_CLIENT_REQUESTS_PER_CALL
+    assert len(client.requests) == MAX_CLIENT_REQUESTS_PER_CALL
 
 
 async def test_of_more_log_lines_than_can_wait_the_first_are_heard() -> None:
@@ -115,7 +115,7 @@ async def test_nothing_is_heard_when_the_request_is_over() -> None:
         relay.on_log(LINE, 10)
         with pytest.raises(ClientRequestFailed):
             await relay.on_request(*FORM)
-    assert (client.notes, client.questions) == ([], [])
+    assert (client.notes, client.requests) == ([], [])
 
 
 async def test_the_error_of_a_request_leaves_as_itself() -> None:

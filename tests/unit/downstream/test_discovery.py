@@ -11,7 +11,7 @@ from mcp_tools_proxy.json_schema.validator import compile_check
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     METHOD_NOT_FOUND,
-    FakeLink,
+    FakeConnection,
     FakeServer,
     answering,
     failing_with,
@@ -32,7 +32,7 @@ EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
 
 
 async def found(server: FakeServer, previous: Snapshot | None = None) -> Snapshot:
-    link = FakeLink(server, lambda: None)
+    link = FakeConnection(server, lambda: None)
     return await discover(link, previous, timeout_s=5)
 
 

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
-from tests.unit.downstream.fake_server import FakeLink, FakeServer, failing_with, tool
+from tests.unit.downstream.fake_server import FakeConnection, FakeServer, failing_with, tool
 from tests.unit.downstream.offered_components import offered
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def offering(**items: list[Any]) -> FakeServer:
 
 
 async def found(server: FakeServer, previous: Snapshot | None = None) -> Snapshot:
-    return await discover(FakeLink(server, lambda: None), previous, timeout_s=5)
+    return await discover(FakeConnection(server, lambda: None), previous, timeout_s=5)
 
 
 async def one_of(kind: str, item: Any) -> tuple[Json, tuple[str, ...]]:

@@ -6,34 +6,34 @@ import mcp_types as t
 
 from tests.support.mcp_servers.conformance import forms
 from tests.support.mcp_servers.conformance.results import Answer, said
-from tests.support.mcp_servers.conformance.rounds import Asking, Round, ask, refuse
+from tests.support.mcp_servers.conformance.rounds import Behaviour, Round, refuse, require
 
 NAME = forms.form("What is your name?", forms.fields(name="string"))
 CONFIRM = forms.form("Please confirm", forms.fields(ok="boolean"))
 COLOUR = forms.form("Step 2: What is your favorite color?", forms.fields(color="string"))
 
 
-def filled_in(key: str, message: str, schema: forms.Schema) -> Asking[t.CallToolResult]:
+def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallToolResult]:
     """Make a tool that gives back what its caller entered into a form."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
         if not isinstance(answer, t.ElicitResult):
             shown = str(call.arguments.get("message", message))
-            return ask({key: forms.form(shown, schema)})
+            return require({key: forms.form(shown, schema)})
         content = json.dumps(answer.content or {})
         return said(f"Elicitation completed: action={answer.action}, content={content}")
 
     return behave
 
 
-def written(key: str, prompt: str) -> Asking[t.CallToolResult]:
+def written(key: str, prompt: str) -> Behaviour[t.CallToolResult]:
     """Make a tool that gives back what its caller's model wrote."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
         if not isinstance(answer, t.CreateMessageResult):
-            return ask({key: forms.text(str(call.arguments.get("prompt", prompt)))})
+            return require({key: forms.text(str(call.arguments.get("prompt", prompt)))})
         content = answer.content
         return said(f"LLM response: {content.text if content.type == 'text' else content.type}")
 
@@ -42,28 +42,28 @@ def written(key: str, prompt: str) -> Asking[t.CallToolResult]:
 
 async def greet(call: Round) -> Answer:
     content = call.content("user_name")
-    return ask({"user_name": NAME}) if content is None else said(f"Hello, {content['name']}!")
+    return require({"user_name": NAME}) if content is None else said(f"Hello, {content['name']}!")
 
 
 async def count_roots(call: Round) -> Answer:
     answer = call.answers.get("client_roots")
     if not isinstance(answer, t.ListRootsResult):
-        return ask({"client_roots": forms.roots()})
+        return require({"client_roots": forms.roots()})
     return said(f"Roots: {', '.join(str(root.uri) for root in answer.roots)}")
 
 
-def confirmed(state: str) -> Asking[t.CallToolResult]:
+def confirmed(state: str) -> Behaviour[t.CallToolResult]:
     """Make a tool that has to get ``state`` back with the answer."""
 
     async def behave(call: Round) -> Answer:
         if call.content("confirm") is None or call.state != state:
-            return ask({"confirm": CONFIRM}, state)
+            return require({"confirm": CONFIRM}, state)
         return said("state-ok")
 
     return behave
 
 
-async def ask_for_all(call: Round) -> Answer:
+async def require_all(call: Round) -> Answer:
     questions: t.InputRequests = {
         "user_name": NAME,
         "greeting": forms.text("Generate a greeting", 50),
@@ -71,20 +71,20 @@ async def ask_for_all(call: Round) -> Answer:
     }
     if questions.keys() <= call.answers.keys():
         return said("All inputs received")
-    return ask(questions, "multiple-inputs")
+    return require(questions, "multiple-inputs")
 
 
-async def ask_twice(call: Round) -> Answer:
+async def require_twice(call: Round) -> Answer:
     name, colour = call.content("step1"), call.content("step2")
     if colour is not None and call.state:
         return said(f"{call.state} likes {colour['color']}")
     if name is not None and call.state == "round-1":
-        return ask({"step2": COLOUR}, str(name["name"]))
+        return require({"step2": COLOUR}, str(name["name"]))
     first = forms.form("Step 1: What is your name?", forms.fields(name="string"))
-    return ask({"step1": first}, "round-1")
+    return require({"step1": first}, "round-1")
 
 
-async def ask_what_is_declared(call: Round) -> Answer:
+async def require_what_is_declared(call: Round) -> Answer:
     every: t.InputRequests = {
         "ask": NAME,
         "sample": forms.text("Say hello", 50),
@@ -93,7 +93,7 @@ async def ask_what_is_declared(call: Round) -> Answer:
     if call.answers:
         return said("answered")
     declared = {key: each for key, each in every.items() if call.declares(each.method)}
-    return ask(declared, "declared")
+    return require(declared, "declared")
 
 
 async def need_sampling(call: Round) -> Answer:
@@ -106,7 +106,7 @@ async def fill_in_prompt(call: Round) -> t.GetPromptResult | t.InputRequiredResu
     content = call.content("user_context")
     if content is None:
         schema = forms.fields(context="string")
-        return ask({"user_context": forms.form("What context should the prompt use?", schema)})
+        return require({"user_context": forms.form("What context should the prompt use?", schema)})
     message = t.TextContent(text=f"Use this context: {content['context']}")
     return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=message)])
 
@@ -118,7 +118,7 @@ SCHEMAS = {
 }
 """Properties of those that take arguments; all are required."""
 
-CURRENT_CALLER: dict[str, Asking[t.CallToolResult]] = {
+CURRENT_CALLER: dict[str, Behaviour[t.CallToolResult]] = {
     "test_sampling": written("text", ""),
     "test_elicitation": filled_in("user", "", USER),
     "test_elicitation_sep1034_defaults": filled_in("defaults", "Check these", forms.DEFAULTS),
@@ -132,7 +132,7 @@ CURRENT_CALLER: dict[str, Asking[t.CallToolResult]] = {
     "test_input_required_result_list_roots": count_roots,
     "test_input_required_result_request_state": confirmed("a state"),
     "test_input_required_result_tampered_state": confirmed("a sealed state"),
-    "test_input_required_result_multiple_inputs": ask_for_all,
-    "test_input_required_result_multi_round": ask_twice,
-    "test_input_required_result_capabilities": ask_what_is_declared,
+    "test_input_required_result_multiple_inputs": require_all,
+    "test_input_required_result_multi_round": require_twice,
+    "test_input_required_result_capabilities": require_what_is_declared,
 }

@@ -10,7 +10,7 @@ from mcp.server.subscriptions import (
 )
 
 from tests.support.mcp_servers.conformance.results import Answer, said
-from tests.support.mcp_servers.conformance.rounds import Asking, Context, Round
+from tests.support.mcp_servers.conformance.rounds import Behaviour, Context, Round
 
 PAUSE_S = 0.05
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
@@ -66,23 +66,23 @@ class Lists:
     async def change_tools(self, call: Round) -> Answer:
         self.has_tool = not self.has_tool
         await self._bus.publish(ToolsListChanged())
-        await _tell_legacy(call.context, t.ToolListChangedNotification())
+        await _notify_legacy(call.context, t.ToolListChangedNotification())
         return said("The list of tools changed")
 
     async def change_prompts(self, call: Round) -> Answer:
         self.has_prompt = not self.has_prompt
         await self._bus.publish(PromptsListChanged())
-        await _tell_legacy(call.context, t.PromptListChangedNotification())
+        await _notify_legacy(call.context, t.PromptListChangedNotification())
         return said("The list of prompts changed")
 
 
-async def _tell_legacy(context: Context, notification: t.ServerNotification) -> None:
+async def _notify_legacy(context: Context, notification: t.ServerNotification) -> None:
     """Tell a caller of the legacy era on its connection's own stream; a modern one listens."""
     if not Round(context=context).is_modern:
         await context.session.send_notification(notification)
 
 
-TELLING: dict[str, Asking[t.CallToolResult]] = {
+TELLING: dict[str, Behaviour[t.CallToolResult]] = {
     "test_tool_with_logging": log_lines,
     "test_logging_tool": log_lines,
     "test_tool_with_progress": progress,

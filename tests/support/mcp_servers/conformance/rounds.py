@@ -45,7 +45,7 @@ class Round:
         return declared is not None and getattr(declared, capability_of(method)) is not None
 
 
-Asking = Callable[[Round], Awaitable[R | t.InputRequiredResult]]
+Behaviour = Callable[[Round], Awaitable[R | t.InputRequiredResult]]
 """Answers with a result, or with questions."""
 
 
@@ -53,11 +53,11 @@ def capability_of(method: str) -> str:
     return method.split("/")[0]
 
 
-def ask(questions: t.InputRequests, state: str | None = None) -> t.InputRequiredResult:
+def require(questions: t.InputRequests, state: str | None = None) -> t.InputRequiredResult:
     return t.InputRequiredResult(input_requests=questions, request_state=state)
 
 
-async def conduct(behaviour: Asking[R], first: Round) -> R | t.InputRequiredResult:
+async def conduct(behaviour: Behaviour[R], first: Round) -> R | t.InputRequiredResult:
     """Run a call: in the modern era one round of it, over the legacy one all of them.
 
     Raises MCPError when its caller cannot be asked.
@@ -70,7 +70,7 @@ async def conduct(behaviour: Asking[R], first: Round) -> R | t.InputRequiredResu
     while isinstance(result, t.InputRequiredResult):
         _refuse_undeclared(first, result)
         answers = {
-            key: await _ask_now(first.context, request)
+            key: await _request_now(first.context, request)
             for key, request in (result.input_requests or {}).items()
         }
         result = await behaviour(replace(first, answers=answers, state=result.request_state))
@@ -93,7 +93,7 @@ def refuse(method: str) -> None:
     )
 
 
-async def _ask_now(context: Context, request: t.InputRequest) -> t.InputResponse:
+async def _request_now(context: Context, request: t.InputRequest) -> t.InputResponse:
     related = ServerMessageMetadata(related_request_id=context.request_id)
     answer = await context.session.send_request(request, ANSWERS[request.method], metadata=related)
     return cast("t.InputResponse", answer)
