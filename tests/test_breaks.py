@@ -9,6 +9,10 @@ from tests.breaks.catalogue import PACKAGE, ROOT, Break, choose, load_breaks
 from tests.breaks.runner import Verdict, try_all
 
 BREAKS = load_breaks()
+WITHOUT_PLUGINS = " ".join(
+    f"-p no:{it}" for it in ("anyio", "hypothesispytest", "randomly", "respx", "schemathesis")
+)
+"""Loading what the small repository does not need takes a second for each run."""
 
 
 def test_every_break_applies() -> None:
@@ -88,6 +92,7 @@ def repository(tmp_path: Path) -> Path:
         Path("tests/test_one.py"): "from mcp_tools_proxy.room.one import one\n\n\n"
         "def test_one():\n    assert one() == 1\n",
         Path("tests/test_red.py"): "def test_red():\n    assert False\n",
+        Path("pytest.ini"): f"[pytest]\naddopts = {WITHOUT_PLUGINS}\n",
     }
     root = tmp_path / "repository"
     for path, text in files.items():
