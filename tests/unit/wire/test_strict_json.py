@@ -149,3 +149,9 @@ def test_depth_is_measured_to_the_level(opened: bytes) -> None:
 def test_what_is_no_json_is_refused_however_it_ends(text: str) -> None:
     with pytest.raises(ValueError, match=r"not valid JSON|JSON values|nested"):
         parse_strict(text.encode(), max_items=10)
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "[1e400]"])
+def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not valid JSON|holds a number beyond 1e308"):
+        parse_strict(text.encode())
