@@ -261,9 +261,7 @@ def test_waits_for_what_has_to_come_end_by_the_common_bound() -> None:
     assert own == []
 
 
-_IMPORT_OF_A_TEST = re.compile(
-    r"^\s*from (tests(?:\.\w+)*\.test_\w+) import|^\s*import (?:tests\.)?test_", re.MULTILINE
-)
+_IMPORT_OF_A_TEST = re.compile(r"^\s*(?:from|import) (tests(?:\.\w+)*\.test_\w+)", re.MULTILINE)
 
 
 def test_no_module_imports_from_a_test_module() -> None:
