@@ -10,7 +10,7 @@ from tests.support.service import PROMPTS, RESOURCES, Envelope, Service, eventua
 
 WORK = make_preset(tools=[("s1", "echo")])
 USER = {"user_id": "u", "tenant_id": "t"}
-NULL_CLIENT: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
+UNREACHABLE_SERVER: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 
 
 class BlockedService:

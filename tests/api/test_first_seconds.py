@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from tests.api.blocked_service import NULL_CLIENT, WORK, BlockedService, code_of, held
+from tests.api.blocked_service import UNREACHABLE_SERVER, WORK, BlockedService, code_of, held
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
 from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw
@@ -210,6 +210,6 @@ async def test_a_call_waits_for_the_session_that_a_changed_entry_gets() -> None:
 
 
 async def test_a_server_that_was_tried_and_never_found_is_not_waited_for() -> None:
-    config = Config(servers={"s1": NULL_CLIENT}, presets=[WORK])
+    config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
     async with running(config=config) as service:
         assert await service.code("s1:echo") == "TOOL_NOT_ALLOWED"

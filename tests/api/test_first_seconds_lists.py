@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.blocked_service import NULL_CLIENT, WORK, held
+from tests.api.blocked_service import UNREACHABLE_SERVER, WORK, held
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
 from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw
@@ -97,7 +97,9 @@ async def test_a_replica_is_starting_until_each_server_was_tried() -> None:
 
 
 async def test_a_server_that_is_not_there_was_tried() -> None:
-    async with running(config=Config(servers={"s1": NULL_CLIENT}), startup_wait_s=300) as service:
+    async with running(
+        config=Config(servers={"s1": UNREACHABLE_SERVER}), startup_wait_s=300
+    ) as service:
         assert await readiness(service) == (200, "degraded")
 
 

@@ -12,7 +12,7 @@ from tests.support.mcp_servers.server_programs import raw_entry, stdio_entry
 from tests.support.mcp_servers.threaded_server import running_server
 from tests.support.service import CONFIG_DIR, READY, SERVERS, Envelope, Service, eventually, running
 
-NULL_CLIENT: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
+UNREACHABLE_SERVER: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 """An entry whose server is not there."""
 
 
@@ -67,7 +67,7 @@ async def test_a_server_over_stdio_gets_ready(entry: Json) -> None:
 @pytest.mark.requirement("F-24")
 async def test_a_dead_server_holds_nothing_up_and_says_why(server: RawServer) -> None:
     config = Config(
-        servers={"dead": NULL_CLIENT, "s1": server.entry},
+        servers={"dead": UNREACHABLE_SERVER, "s1": server.entry},
         presets=[make_preset(tools=[("s1", "echo"), ("dead", "echo")])],
     )
     async with running(config=config) as service:
@@ -83,7 +83,9 @@ async def test_a_dead_server_holds_nothing_up_and_says_why(server: RawServer) ->
 @pytest.mark.requirement("P-07")
 async def test_a_tool_of_a_server_never_discovered_is_missing(server: RawServer) -> None:
     preset = make_preset(tools=[("dead", "echo")])
-    async with running(config=Config(servers={"dead": NULL_CLIENT}, presets=[preset])) as service:
+    async with running(
+        config=Config(servers={"dead": UNREACHABLE_SERVER}, presets=[preset])
+    ) as service:
         assert (await service.listed(), await service.code("dead:echo")) == (
             [],
             "TOOL_NOT_ALLOWED",
@@ -128,13 +130,13 @@ async def test_a_ready_server_has_a_good_line(server: RawServer) -> None:
 
 
 async def test_a_dead_server_degrades() -> None:
-    async with running(config=Config(servers={"dead": NULL_CLIENT})) as service:
+    async with running(config=Config(servers={"dead": UNREACHABLE_SERVER})) as service:
         status = (await service.get(READY))["status"]
         assert (status, (await line(service, "server:dead"))["status"]) == ("degraded", "degraded")
 
 
 async def test_a_disabled_server_does_not_degrade() -> None:
-    config = Config(servers={"s1": {**NULL_CLIENT, "enabled": False}})
+    config = Config(servers={"s1": {**UNREACHABLE_SERVER, "enabled": False}})
     async with running(config=config) as service:
         assert (await service.get(READY))["status"] == "ready"
 

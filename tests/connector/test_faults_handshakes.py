@@ -30,7 +30,7 @@ from tests.support.service import REMOTE, running
 TOKEN = "secret-token"
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 HTTP = "could not be reached: ClientResponseError"
-NULL_CLIENT = (502, 503, 504)
+UNAVAILABLE_STATUSES = (502, 503, 504)
 ANSWERS = {
     "another protocol": (b"SSH-2.0-x\r\n\r\n", HTTP),
     "half a status line": (b"HTTP/1.1 10", "could not be reached: "),
@@ -74,7 +74,7 @@ async def test_what_is_no_handshake_is_told_and_tried_again(said: bytes, told: s
         assert (await service.http.get("/health/ready")).status_code == 200
 
 
-@pytest.mark.parametrize("status", NULL_CLIENT)
+@pytest.mark.parametrize("status", UNAVAILABLE_STATUSES)
 async def test_a_backend_that_is_not_there_yet_is_found_in_time(status: int) -> None:
     async with received(Refusal(status)) as (service, backend):
         await until_tried(service, 4)

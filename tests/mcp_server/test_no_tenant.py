@@ -8,7 +8,7 @@ from tests.mcp_server.entries import HTTP_PATHS, ByMcp, Who, by_stdio, entered
 from tests.support.http_api import DOC_1, DOCUMENT_TOOL
 from tests.support.mcp_endpoint import ERAS, in_front_of_two, serving
 
-NULL_CLIENT = Who(None, None)
+WITHOUT_TENANT = Who(None, None)
 ENTRIES = [name for name in HTTP_PATHS if not name.startswith("agents")]
 
 
@@ -16,7 +16,7 @@ async def seen(name: str, mode: str, **settings: Any) -> tuple[bool, bool, str |
     """Come in without a tenant; tell what is listed and callable: documents, then a server."""
     async with (
         in_front_of_two(**settings) as served,
-        entered(served, (name, mode), NULL_CLIENT) as entry,
+        entered(served, (name, mode), WITHOUT_TENANT) as entry,
     ):
         listed = DOCUMENT_TOOL in (await entry.shown()).tools
         document = await entry.use("tool", DOCUMENT_TOOL, DOC_1)
@@ -51,7 +51,7 @@ async def test_a_tenant_that_is_named_counts_before_the_default_one() -> None:
 @pytest.mark.parametrize("default", ["", "tenant_1"])
 async def test_over_stdio_too_it_is_the_default_tenant_s_or_no_documents(default: str) -> None:
     environment = {"MCP_PROXY_DEFAULT_TENANT_ID": default}
-    async with by_stdio("auto", NULL_CLIENT, environment) as client:
+    async with by_stdio("auto", WITHOUT_TENANT, environment) as client:
         entry = ByMcp(client)
         listed = DOCUMENT_TOOL in (await entry.shown()).tools
         used = await entry.use("tool", DOCUMENT_TOOL, DOC_1)

@@ -219,13 +219,20 @@ class ContentBlocked(ProxyError):
     code = "CONTENT_BLOCKED"
 
 
-class AccessDenied(ProxyError):
+class DocumentRefused(ProxyError):
+    """The caller may not read the document that a call names, whatever the reason.
+
+    Such a call is charged to the tenant's budgets, and not to the document's.
+    """
+
+
+class AccessDenied(DocumentRefused):
     """The document belongs to other tenants only."""
 
     code = "ACCESS_DENIED"
 
 
-class DocumentNotFound(ProxyError):
+class DocumentNotFound(DocumentRefused):
     """No document of this id is visible to the tenant."""
 
     code = "DOCUMENT_NOT_FOUND"

@@ -13,9 +13,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import (
-    AccessDenied,
     ContentBlocked,
-    DocumentNotFound,
+    DocumentRefused,
     InternalError,
     ProxyError,
     ResultTooLarge,
@@ -156,7 +155,7 @@ class Executor:
         if scope is not None:
             try:
                 await component.check_document(parsed, call)
-            except (AccessDenied, DocumentNotFound):
+            except DocumentRefused:
                 await self._limiter.admit(tenant_id, None)
                 raise
         return await self._limiter.admit(tenant_id, scope)

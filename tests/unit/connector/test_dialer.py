@@ -16,7 +16,7 @@ from tests.connector.faults import pauses
 from tests.support.remote_backend.waits import Changes, bounded
 
 LOST = LinkFault(FaultKind.LOST, "the connection broke")
-NULL_CLIENT = LinkFault(FaultKind.UNREACHABLE, "could not be reached")
+UNREACHABLE = LinkFault(FaultKind.UNREACHABLE, "could not be reached")
 CLOSED = LinkFault(FaultKind.CLOSED, "the backend closed the link with code 4409")
 REFUSED = LinkFault(FaultKind.REFUSED, "HTTP status 500")
 RESET = LinkFault(FaultKind.UNREACHABLE, "the connection was reset")
@@ -128,7 +128,7 @@ async def pauses_after(*steps: Step, retry_max_s: float = 1.5) -> list[float]:
 
 
 async def test_it_dials_again_for_ever_with_the_token_of_then() -> None:
-    async with dialling(*[NULL_CLIENT] * 50, *[ScriptedLink(LOST)] * 50) as (_, backend):
+    async with dialling(*[UNREACHABLE] * 50, *[ScriptedLink(LOST)] * 50) as (_, backend):
         await backend.dialled(101)
     assert backend.tokens == ["token"] * 101
 
@@ -138,17 +138,17 @@ async def test_a_link_that_lived_for_half_a_minute_is_dialled_again_at_once() ->
 
 
 async def test_after_such_a_link_pauses_are_as_short_as_at_first() -> None:
-    steps = (NULL_CLIENT, NULL_CLIENT, ScriptedLink(LOST, lives_s=31.0), NULL_CLIENT)
+    steps = (UNREACHABLE, UNREACHABLE, ScriptedLink(LOST, lives_s=31.0), UNREACHABLE)
     assert (await pauses_after(*steps))[-1] <= 0.25
 
 
 async def test_accidents_in_a_row_make_pauses_longer_though_they_are_not_alike() -> None:
-    first, second, third = await pauses_after(ScriptedLink(LOST), NULL_CLIENT, ScriptedLink(LOST))
+    first, second, third = await pauses_after(ScriptedLink(LOST), UNREACHABLE, ScriptedLink(LOST))
     assert (0.12 < first <= 0.25, 0.25 <= second <= 0.5, 0.5 <= third <= 1.0) == (True,) * 3
 
 
 async def test_an_accident_after_a_refusal_makes_a_short_pause() -> None:
-    first, second = await pauses_after(REFUSED, NULL_CLIENT)
+    first, second = await pauses_after(REFUSED, UNREACHABLE)
     assert (first >= 0.5, second <= 0.25) == (True, True)
 
 
@@ -186,16 +186,16 @@ async def test_a_crash_in_what_uses_a_link_is_logged_and_dialled_away() -> None:
 
 
 async def test_dials_in_vain_are_counted_until_a_link_is_up() -> None:
-    async with dialling(NULL_CLIENT, NULL_CLIENT) as (dialer, backend):
+    async with dialling(UNREACHABLE, UNREACHABLE) as (dialer, backend):
         await backend.dialled(3)
         assert (dialer.attempts, dialer.links) == (3, 0)
-    async with dialling(NULL_CLIENT, ScriptedLink(LOST)) as (dialer, backend):
+    async with dialling(UNREACHABLE, ScriptedLink(LOST)) as (dialer, backend):
         await backend.dialled(3)
         assert (dialer.attempts, dialer.links) == (1, 1)
 
 
 async def test_while_dials_and_pauses_take_turns_the_state_began_when_the_link_was_lost() -> None:
-    async with dialling(*[NULL_CLIENT] * 20) as (dialer, backend):
+    async with dialling(*[UNREACHABLE] * 20) as (dialer, backend):
         since = dialer.since
         await backend.dialled(21)
         assert (dialer.since, dialer.state) == (since, RemoteState.CONNECTING)
@@ -216,7 +216,7 @@ async def test_the_next_dial_is_told_in_seconds_from_now() -> None:
 
 async def test_one_reason_is_one_warning_and_another_reason_one_more() -> None:
     with capture_logs() as lines:
-        async with dialling(*[NULL_CLIENT] * 9, *[RESET] * 9) as (_, backend):
+        async with dialling(*[UNREACHABLE] * 9, *[RESET] * 9) as (_, backend):
             await backend.dialled(19)
     warnings = [line["reason"] for line in lines if line["log_level"] == "warning"]
     assert warnings == ["could not be reached", "the connection was reset"]
