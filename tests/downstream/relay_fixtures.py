@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
@@ -74,6 +74,11 @@ class Relay:
         assert found is not None
         return found
 
+    async def rebuilt(self) -> Self:
+        """Return the same server with the components of its present session."""
+        assert await self.pool.wait_first_attempts(BOUND_S)
+        return replace(self, components=_components(self.pool))
+
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
         """Have the server ask, and give the answers that it got."""
         structured = await self.structured("ask", client, **arguments)
@@ -121,9 +126,12 @@ async def relaying(
         async with asyncio.TaskGroup() as tasks:
             owner = tasks.create_task(pool.run())
             assert await pool.wait_first_attempts(BOUND_S)
-            components = build_components(_all(pool), pool, max_text_bytes=1_000_000)
-            yield Relay(pool, components, server)
+            yield Relay(pool, _components(pool), server)
             owner.cancel()
+
+
+def _components(pool: Pool) -> Components:
+    return build_components(_all(pool), pool, max_text_bytes=1_000_000)
 
 
 async def _nothing() -> None:

@@ -106,11 +106,11 @@ async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
 @pytest.mark.parametrize(
     "questions", [{"a": 1}, {"a": {"method": 1}}, {"a": {**FORM, "params": []}}, [1], "x"]
 )
-async def test_a_question_that_is_garbage_fails_the_call(requests: object) -> None:
+async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
-            await asked(relay, client, arguments={"questions": requests})
+            await asked(relay, client, arguments={"questions": questions})
 
 
 async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:

@@ -102,7 +102,7 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> No
         entry = config_of(relay.server.entry, call_timeout_s=7.0)
         relay.pool.apply({"notes": entry})
         await until(lambda: listener.count >= 1, "who may have missed something is told")
-        await touched_until_heard(relay, listener)
+        await touched_until_heard(await relay.rebuilt(), listener)
 
 
 @in_process
