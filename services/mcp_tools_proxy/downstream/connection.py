@@ -1,4 +1,4 @@
-"""The seam above the transports: the Connection protocol and the exceptions of its requests."""
+"""What a connection to a server offers, whatever its transport, and how its requests fail."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager

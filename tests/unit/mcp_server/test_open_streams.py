@@ -51,7 +51,7 @@ async def open_streams(
         running = [tasks.create_task(streams.run())]
         for tenant_id in tenants:
             serving = streams.serve(
-                endless, {}, nothing, send, check=check or Access(), session_of=tenant_id
+                endless, {}, nothing, send, check=check or Access(), session_tenant=tenant_id
             )
             running.append(tasks.create_task(serving))
         await asyncio.sleep(0)

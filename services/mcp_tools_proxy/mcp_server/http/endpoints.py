@@ -176,9 +176,9 @@ class HttpEndpoints:
                     receive,
                     send,
                     check=check,
-                    carries_answers=True,
-                    session_of=caller.tenant_id,
-                    ends_itself=True,
+                    is_session=True,
+                    session_tenant=caller.tenant_id,
+                    sends_last_message=True,
                 )
             case _:
                 refused = Response(status_code=405, headers={"Allow": "GET, POST"})

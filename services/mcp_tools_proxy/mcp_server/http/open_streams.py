@@ -30,9 +30,9 @@ log = structlog.get_logger()
 class _OpenStream:
     scope: anyio.CancelScope
     check: Check
-    carries_answers: bool
-    session_of: str | None
-    ends_itself: bool
+    is_session: bool
+    session_tenant: str | None
+    sends_last_message: bool
 
 
 class OpenStreams:
@@ -52,16 +52,16 @@ class OpenStreams:
         return len(self._open)
 
     @property
-    def carrying_answers(self) -> int:
-        """Number of streams that carry all responses of a session: those of legacy HTTP+SSE."""
-        return sum(stream.carries_answers for stream in self._open)
+    def legacy_sse_sessions(self) -> int:
+        """Number of streams that are a session of their own: those of legacy HTTP+SSE."""
+        return sum(stream.is_session for stream in self._open)
 
     def check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if a tenant may open no more streams that use a session."""
         limit = self._max_of_tenant
         if len(self._open) < limit:  # the usual case costs no count
             return
-        if sum(stream.session_of == tenant_id for stream in self._open) >= limit:
+        if sum(stream.session_tenant == tenant_id for stream in self._open) >= limit:
             raise tenant_capacity_exceeded(limit)
 
     async def serve(
@@ -72,19 +72,19 @@ class OpenStreams:
         send: Send,
         *,
         check: Check,
-        carries_answers: bool = False,
-        session_of: str | None = None,
-        ends_itself: bool = False,
+        is_session: bool = False,
+        session_tenant: str | None = None,
+        sends_last_message: bool = False,
     ) -> None:
-        """Serve a response of ``app`` as a stream, until it ends, ``check`` fails or ``end`` is
-        called.
+        """Serve a response of ``app`` as a stream until it ends, or ``check`` fails, or ``end``.
 
-        ``session_of`` is the tenant whose session the stream keeps in use. A stream that
-        ``ends_itself`` sends a last message of its own when the service stops.
+        ``session_tenant`` is the tenant whose session the stream keeps in use; with ``is_session``
+        the stream is that session, as in legacy HTTP+SSE. A stream that ``sends_last_message``
+        ends by itself when the service stops, with a message of its own.
         """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
-            stream = _OpenStream(cancel, check, carries_answers, session_of, ends_itself)
+            stream = _OpenStream(cancel, check, is_session, session_tenant, sends_last_message)
             self._open.add(stream)
             try:
                 await app(scope, receive, sent)
@@ -106,15 +106,15 @@ class OpenStreams:
                     stream.scope.cancel()
 
     def end(self) -> None:
-        """End the open streams, except those that end themselves."""
+        """End the open streams, except those that send a last message."""
         for stream in tuple(self._open):
-            if not stream.ends_itself:
+            if not stream.sends_last_message:
                 stream.scope.cancel()
 
     async def end_all(self) -> None:
-        """End every stream; those that end themselves get LAST_RESPONSE_GRACE_S for that."""
+        """End every stream; those that send a last message get LAST_RESPONSE_GRACE_S for it."""
         with anyio.move_on_after(LAST_RESPONSE_GRACE_S):
-            while any(stream.ends_itself for stream in self._open):
+            while any(stream.sends_last_message for stream in self._open):
                 self._closed.clear()
                 await self._closed.wait()
         for stream in tuple(self._open):

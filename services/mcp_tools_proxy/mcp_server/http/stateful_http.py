@@ -43,7 +43,7 @@ class StatefulHttp:
         self._streams = streams
         self._limits = limits
         self._max_sessions = max_sessions
-        self._with_bodies, self._with_streams = (
+        self._json_sessions, self._event_sessions = (
             HttpSessions(
                 server,
                 json_response=json_response,
@@ -57,12 +57,14 @@ class StatefulHttp:
 
     def __len__(self) -> int:
         """Number of open sessions, legacy HTTP+SSE included."""
-        return len(self._with_bodies) + len(self._with_streams) + self._streams.carrying_answers
+        return (
+            len(self._json_sessions) + len(self._event_sessions) + self._streams.legacy_sse_sessions
+        )
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve while open."""
-        async with self._with_bodies.run(), self._with_streams.run():
+        async with self._json_sessions.run(), self._event_sessions.run():
             yield
 
     async def serve(
@@ -83,7 +85,7 @@ class StatefulHttp:
                     receive,
                     send,
                     check=check,
-                    session_of=caller.tenant_id,
+                    session_tenant=caller.tenant_id,
                 )
             case "DELETE":
                 await sessions.handle_request(scope, receive, send_204_instead_of_200(send))
@@ -97,7 +99,7 @@ class StatefulHttp:
         Raises CapacityExceeded if no session may be ended for it.
         """
         while len(self) >= self._max_sessions:
-            both = self._with_bodies, self._with_streams
+            both = self._json_sessions, self._event_sessions
             idle = [session for manager in both for session in manager.idle]
             tenants = both[0].tenants + both[1].tenants
             end = select_session_to_evict(idle, tenants, caller.tenant_id, limit=self._max_sessions)
@@ -128,8 +130,8 @@ class StatefulHttp:
         """
         session_id = headers.get(SESSION_HEADER)
         if session_id is not None:
-            known = session_id.decode("latin-1") in self._with_bodies
-            return self._with_bodies if known else self._with_streams
+            known = session_id.decode("latin-1") in self._json_sessions
+            return self._json_sessions if known else self._event_sessions
         accept = headers.get(b"accept", b"*/*")
         accepts_streams = b"text/event-stream" in accept or b"*/*" in accept
-        return self._with_streams if accepts_streams else self._with_bodies
+        return self._event_sessions if accepts_streams else self._json_sessions

@@ -84,7 +84,9 @@ class StatelessHttp:
         )
         if request.method == LISTEN:
             app = partial(_respond_as_events, handle)
-            await self._streams.serve(app, scope, receive, send, check=check, ends_itself=True)
+            await self._streams.serve(
+                app, scope, receive, send, check=check, sends_last_message=True
+            )
         elif as_events:
             await _respond_as_events(handle, scope, receive, send)
         else:
