@@ -75,9 +75,8 @@ class Tree:
     async def run_tests(self, tests: Sequence[str], *options: str) -> tuple[int, str]:
         """Run pytest here; return its exit code and output."""
         services = str(self.path / "services")  # before what the environment has installed
-        output = self.path.with_suffix(
-            ".out"
-        )  # a pipe would stay open with what a test left behind
+        # a file: a pipe would stay open with what a test left behind
+        output = self.path.with_suffix(".out")
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

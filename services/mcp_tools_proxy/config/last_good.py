@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from mcp_tools_proxy.config.loader import (
-    PresetMissing,
-)
+from mcp_tools_proxy.config.loader import PresetMissing
 from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Problem,

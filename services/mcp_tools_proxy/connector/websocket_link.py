@@ -94,9 +94,8 @@ class Link:
                 case aiohttp.WSMsgType.BINARY:
                     yield None
                 case aiohttp.WSMsgType.PING:
-                    with suppress(
-                        *_ERRORS
-                    ):  # may be closed already; the close code is still to be read
+                    # it may be closed already, and the close code is still to be read
+                    with suppress(*_ERRORS):
                         await self._socket.pong(frame.data)
                 case aiohttp.WSMsgType.PONG:
                     pass

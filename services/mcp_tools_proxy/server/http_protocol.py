@@ -158,9 +158,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PENDING_REQUESTS - 1:
             raise _Refused(_TOO_MANY)
         self._in_message, self._block_bytes = True, 0
-        while (
-            self._data[self._offset] < _SPACE
-        ):  # blank lines, which a parser skips before a request
+        while self._data[self._offset] < _SPACE:  # a blank line before the request, to be skipped
             self._offset += 1
         super().on_message_begin()
         self._arrival.start()

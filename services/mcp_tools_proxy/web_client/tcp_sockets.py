@@ -10,11 +10,8 @@ SocketFactory = Callable[[AddrInfoType], socket.socket]
 LONGEST_MS = 2**31 - 1
 """Largest value of TCP_USER_TIMEOUT, in milliseconds."""
 
-_KEEP_ALIVE = {
-    "TCP_KEEPIDLE": 30,
-    "TCP_KEEPINTVL": 10,
-    "TCP_KEEPCNT": 3,
-}  # seconds, seconds, probes
+# seconds, seconds, probes
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 def keepalive_sockets() -> SocketFactory:

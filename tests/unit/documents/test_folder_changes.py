@@ -19,23 +19,6 @@ from tests.support.file_descriptors import none_left
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "documents"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
-
-
-@pytest.fixture
-def folder(root: Path, shelf: Shelf) -> DocumentFolder:
-    return DocumentFolder(root, shelf, Metrics())
-
-
 @asynccontextmanager
 async def watched(folder: DocumentFolder) -> AsyncIterator[None]:
     await folder.load()

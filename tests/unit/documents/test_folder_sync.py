@@ -14,28 +14,6 @@ from tests.support.bounds import BOUND_S
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "documents"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def folder(root: Path, shelf: Shelf, metrics: Metrics) -> DocumentFolder:
-    return DocumentFolder(root, shelf, metrics)
-
-
 async def test_every_file_below_the_folder_is_loaded(
     root: Path, folder: DocumentFolder, shelf: Shelf
 ) -> None:

@@ -1,8 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.domain.errors import (
-    InvalidArguments,
-)
+from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from tests.unit.downstream.fake_server import FakeServer, tool
 from tests.unit.downstream.observed_session import until

@@ -9,9 +9,7 @@ from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Promp
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.completion import Completion
-from mcp_tools_proxy.downstream.components.normalize import (
-    normalise_prompt_result,
-)
+from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,

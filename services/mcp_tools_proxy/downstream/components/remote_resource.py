@@ -15,9 +15,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.view import Route
 from mcp_tools_proxy.downstream.components.completion import Completion
-from mcp_tools_proxy.downstream.components.normalize import (
-    normalise_resource_result,
-)
+from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
