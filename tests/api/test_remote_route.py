@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory
-from mcp_tools_proxy.api.status import StatusHandlers
+from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis

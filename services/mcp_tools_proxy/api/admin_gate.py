@@ -2,7 +2,7 @@
 
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.auth.admin import AdminToken
+from mcp_tools_proxy.auth.admin_token import AdminToken
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from mcp_tools_proxy.api.execute import ExecuteHandlers
-from mcp_tools_proxy.api.health import HealthHandlers
-from mcp_tools_proxy.api.lists import ListHandlers
+from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
+from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
     ActivePresetAnswer,
     BatchRequest,
@@ -37,9 +37,9 @@ from mcp_tools_proxy.api.openapi import (
     list_responses,
     show_responses,
 )
-from mcp_tools_proxy.api.presets import PresetHandlers
+from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.api.status import StatusHandlers
+from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.admin import AdminToken, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin_token import AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import NO_TENANT

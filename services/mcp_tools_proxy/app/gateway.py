@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
-from mcp_tools_proxy.config.active import ConfigFolder
+from mcp_tools_proxy.config.active_config import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
@@ -26,16 +26,16 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings

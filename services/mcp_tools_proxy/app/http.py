@@ -12,17 +12,17 @@ from starlette.types import Scope
 from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
-from mcp_tools_proxy.api.execute import ExecuteHandlers
-from mcp_tools_proxy.api.health import HealthHandlers
-from mcp_tools_proxy.api.lists import ListHandlers
-from mcp_tools_proxy.api.presets import PresetHandlers
+from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
+from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.list_handlers import ListHandlers
+from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
-from mcp_tools_proxy.api.status import StatusHandlers
+from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.app.auth import admin_token_of, mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_connector, build_server
-from mcp_tools_proxy.app.readiness import build_health
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.domain.caller import ANY_TENANT

@@ -13,8 +13,8 @@ from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Dial
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
-from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
 

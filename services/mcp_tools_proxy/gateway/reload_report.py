@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 import structlog
 
-from mcp_tools_proxy.config.active import ActiveConfig
+from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.findings import Finding, log_findings
 from mcp_tools_proxy.registry.access import UNRESTRICTED, Access

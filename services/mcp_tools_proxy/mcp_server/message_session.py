@@ -31,7 +31,6 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
 from mcp_tools_proxy.mcp_server.clients import SendMessage
 from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
-from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json, refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
@@ -41,6 +40,7 @@ from mcp_tools_proxy.mcp_server.stateless import (
     parse_stateless,
     request_id_of,
 )
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 
 MAX_OPEN_REQUESTS = 64
 """Pending requests of one session; one more is refused."""

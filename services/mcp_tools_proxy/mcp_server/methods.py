@@ -9,7 +9,7 @@ from mcp.types import INVALID_PARAMS
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import (
     Json,

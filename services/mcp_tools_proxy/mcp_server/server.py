@@ -31,20 +31,20 @@ from mcp.types import (
 from mcp.types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.errors import InternalError
-from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.clients import SendMessage, session_sender
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor
-from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN, ListenStreams
-from mcp_tools_proxy.mcp_server.notify.session_subscriptions import (
+from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest, id_of
+from mcp_tools_proxy.mcp_server.results import Json, protocol_error
+from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery
+from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, ListenStreams
+from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import (
     SessionState,
     level_of,
     set_level,
 )
-from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest, id_of
-from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.wire.version import VERSION
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import structlog
 from limits.errors import StorageError
 
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 

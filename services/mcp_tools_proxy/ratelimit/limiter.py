@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budget, Budgets
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter, BudgetExceeded
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded
+from mcp_tools_proxy.ratelimit.budget_limits import Budget, Budgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis

@@ -9,8 +9,8 @@ counts stay right; an ended window just stays in memory until it is the first.)
 import time
 from collections.abc import Callable, Sequence
 
-from mcp_tools_proxy.ratelimit.budgets import Budget
-from mcp_tools_proxy.ratelimit.counter import CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import CountingStorage
+from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
 MAX_KEYS = 250_000
 """Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""

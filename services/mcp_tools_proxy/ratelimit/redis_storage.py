@@ -15,7 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.ratelimit.counter import CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import CountingStorage
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.wire.text import quote
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.active import ActiveConfig
+from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller

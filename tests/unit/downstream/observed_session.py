@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, Transport
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from tests.support.virtual_time import clock

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.config.active import ConfigFolder
+from mcp_tools_proxy.config.active_config import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.gateway.reload import Reloader
+from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -5,12 +5,12 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
+from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

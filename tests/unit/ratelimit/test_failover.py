@@ -7,8 +7,8 @@ from limits.errors import StorageError
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budgets import Budgets
-from mcp_tools_proxy.ratelimit.counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics

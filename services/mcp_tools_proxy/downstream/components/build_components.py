@@ -11,7 +11,7 @@ from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
 from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
 from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.downstream.session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 
 ComponentT = TypeVar("ComponentT")
 

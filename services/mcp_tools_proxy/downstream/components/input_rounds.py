@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay, call_relay
 from mcp_tools_proxy.downstream.relay.client_request_rules import (
     input_required,
@@ -22,7 +23,6 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import (
     unsupported_reason,
 )
 from mcp_tools_proxy.downstream.relay.suspended_calls import may_suspend, resume_key_of
-from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ROUNDS = 10

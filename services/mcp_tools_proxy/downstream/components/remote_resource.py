@@ -22,8 +22,8 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
-from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path
 

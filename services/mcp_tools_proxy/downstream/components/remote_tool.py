@@ -25,8 +25,8 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
+from mcp_tools_proxy.downstream.reconnecting_session import Session
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
-from mcp_tools_proxy.downstream.session import Session
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})

@@ -32,7 +32,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
-from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import reconnect_forever
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject

@@ -10,7 +10,7 @@ from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from mcp_tools_proxy.aiokits.reconnect import reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import reconnect_forever
 from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
 from mcp_tools_proxy.downstream.errors import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder, unique_problems
+from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder, unique_problems
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_AGENTS,

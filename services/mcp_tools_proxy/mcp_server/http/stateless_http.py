@@ -20,7 +20,6 @@ from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
-from mcp_tools_proxy.mcp_server.notify.listen_streams import LISTEN
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
@@ -32,6 +31,7 @@ from mcp_tools_proxy.mcp_server.stateless import (
     request_id_of,
     wants_stream,
 )
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.wire.request_json import parse_request

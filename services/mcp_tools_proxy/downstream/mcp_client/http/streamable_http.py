@@ -17,7 +17,7 @@ from mcp.shared.dispatcher import (
 from mcp.shared.exceptions import MCPError
 from mcp.types import REQUEST_TIMEOUT
 
-from mcp_tools_proxy.aiokits.reconnect import LONGEST_DELAY_S, reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, reconnect_forever
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,

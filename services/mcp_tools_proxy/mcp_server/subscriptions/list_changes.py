@@ -13,7 +13,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
+from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
 log = structlog.get_logger()

@@ -15,11 +15,15 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.clients import LEVELS
-from mcp_tools_proxy.mcp_server.notify.delivery import Delivery, Subscriber
-from mcp_tools_proxy.mcp_server.notify.list_changes import ListChangeMonitor, ListKind, ListVersions
-from mcp_tools_proxy.mcp_server.notify.listen_streams import MAX_RESOURCES
 from mcp_tools_proxy.mcp_server.request import Context, McpRequest
 from mcp_tools_proxy.mcp_server.results import protocol_error
+from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
+from mcp_tools_proxy.mcp_server.subscriptions.list_changes import (
+    ListChangeMonitor,
+    ListKind,
+    ListVersions,
+)
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import MAX_RESOURCES
 
 LEVEL = "level"
 """Key in the connection's state: lowest severity of the log messages that the client wants."""

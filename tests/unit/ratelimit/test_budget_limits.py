@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.ratelimit.budgets import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import Budgets
 
 # Identifiers made of what separators are made of collide first.
 IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)

@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.config.active import ActiveConfig, ConfigFolder
+from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.folder_watch import folder_changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
@@ -98,7 +98,7 @@ class Reloader:
     """Loads the files, updates the pool, and builds and publishes the registry.
 
     A failure keeps the last good state. Call ``load`` once, then keep ``watch`` running; servers
-    report to ``offer_changes`` that their offers changed. The module ``config.active`` has the
+    report to ``offer_changes`` that their offers changed. ``config.active_config`` has the
     rules by which the active preset is chosen.
     """
 

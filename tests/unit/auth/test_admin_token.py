@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_tools_proxy.auth.admin import OPERATOR, AdminToken, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin_token import OPERATOR, AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 

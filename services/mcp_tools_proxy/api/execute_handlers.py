@@ -18,7 +18,7 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
-from mcp_tools_proxy.gateway.execute import Executor
+from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, outcome_response

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from limits.aio.storage import Storage
 
-from mcp_tools_proxy.ratelimit.budgets import Budget
+from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
