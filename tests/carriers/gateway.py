@@ -18,6 +18,7 @@ from tests.connector.backend_link import linked
 from tests.support.configuration import Config, Json, make_preset, write_json
 from tests.support.mcp_endpoint import LEGACY, MODERN, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.remote_backend.backend import Backend
 from tests.support.service import CONFIG_DIR, eventually
 
 
@@ -94,7 +95,8 @@ async def gateway_over(
 ) -> AsyncIterator[Gateway]:
     """Serve ``tools`` and all prompts and resources of a raw server; ``raw`` are its options.
 
-    ``connect`` takes the capabilities that the client declares.
+    ``connect`` takes the capabilities that the client declares. Over the connector no frame may
+    arrive that is for no client.
     """
     async with running_raw(**raw) as server, AsyncExitStack() as stack:
         config = Config(servers={"s1": server.entry}, presets=[preset_of(tools, **(preset or {}))])
@@ -103,6 +105,7 @@ async def gateway_over(
         era = carrier.era
         if carrier.name == "connector":
             backend = (await stack.enter_async_context(linked(**options))).backend
+            stack.callback(expect_no_strays, backend)
         elif carrier.name == "stdio":
             config.write(CONFIG_DIR)
         else:
@@ -123,11 +126,16 @@ async def gateway_over(
         yield Gateway(server, connect)
 
 
+def expect_no_strays(backend: Backend) -> None:
+    """Check that every frame was for a session."""
+    assert list(backend.strays) == []
+
+
 @asynccontextmanager
-async def shared_client(
+async def shared_gateway(
     carrier: Carrier, folder: Path, *tools: str, **raw: Any
-) -> AsyncIterator[McpClient]:
-    """Connect one client for the tests of a module, none of which changes anything."""
+) -> AsyncIterator[Gateway]:
+    """Run a gateway for the tests of a module, none of which changes anything."""
     with chdir(folder):
         async with gateway_over(carrier, *tools, **raw) as gateway:
-            yield await gateway.connect()
+            yield gateway

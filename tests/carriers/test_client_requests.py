@@ -33,17 +33,22 @@ async def respond(client: McpClient, tool: str, arguments: Json, answer: Json) -
 async def test_a_legacy_client_receives_the_request_during_its_call_and_no_other_client_does(
     carrier: Carrier, server_era: str
 ) -> None:
+    """A message astray would arrive before the change of the list that ends the test."""
     raw: dict[str, Any] = {"era": server_era, "sse": True}
     async with gateway_over(carrier, "ask", "input", "echo", **raw) as gateway:
         client, other = await gateway.connect(**DECLARED), await gateway.connect(**DECLARED)
-        for request in REQUESTS:
-            tool, arguments = requesting_tool(server_era, request)
-            answer = ANSWERS[request["method"]]
-            received, result = await respond(client, tool, arguments, answer)
-            assert {key: received[key] for key in ("method", "params")} == request
-            assert answer_received(server_era, result) == answer
-        (only,) = await other.all_messages("echo", {"text": "x"})
+        async with client.notifications() as messages, other.notifications() as other_messages:
+            for request in REQUESTS:
+                tool, arguments = requesting_tool(server_era, request)
+                answer = ANSWERS[request["method"]]
+                received, result = await respond(client, tool, arguments, answer)
+                assert {key: received[key] for key in ("method", "params")} == request
+                assert answer_received(server_era, result) == answer
+            (only,) = await other.all_messages("echo", {"text": "x"})
+            gateway.show("echo")
+            last = [await anext(messages), await anext(other_messages)]
     assert "result" in only
+    assert [it["method"] for it in last] == ["notifications/tools/list_changed"] * 2
 
 
 @modern_carriers

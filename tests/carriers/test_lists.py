@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.carriers.clients import McpClient
-from tests.carriers.gateway import Carrier, gateway_over, shared_client
+from tests.carriers.gateway import Carrier, Gateway, gateway_over, shared_gateway
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
 from tests.support.relay_samples import EXTRA, LISTS
@@ -24,14 +24,19 @@ ITEMS["resources"].append(ODD_RESOURCE)
 
 
 @pytest.fixture(scope="module")
-async def client(
+async def gateway(
     carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[McpClient]:
+) -> AsyncIterator[Gateway]:
     """The preset names one tool twice."""
     folder = tmp_path_factory.mktemp("gateway")
     tools = ("rich", "rich", "search", "sleep")
-    async with shared_client(carrier, folder, *tools, extra=ITEMS) as connected:
-        yield connected
+    async with shared_gateway(carrier, folder, *tools, extra=ITEMS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def client(gateway: Gateway) -> McpClient:
+    return await gateway.connect()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +77,7 @@ async def test_a_resource_whose_server_lists_it_with_parameters_is_a_template(
 
 @pytest.mark.requirement("W-06", "W-11")
 async def test_only_what_the_preset_names_is_listed_and_can_be_called(
-    client: McpClient, listed: Lists
+    gateway: Gateway, client: McpClient, listed: Lists
 ) -> None:
     tools = {it["name"]: it for it in listed["tools"]}
     prompts = {it["name"]: it for it in listed["prompts"]}
@@ -87,6 +92,7 @@ async def test_only_what_the_preset_names_is_listed_and_can_be_called(
     assert tools["s1:sleep"]["inputSchema"]["required"] == ["seconds"]
     assert prompts["greet"]["arguments"] == [{"name": "name", "required": True}]
     assert (refused["isError"], refused.get("structuredContent")) == (True, None)
+    assert gateway.server.script.calls["echo"] == 0
 
 
 async def test_an_argument_is_completed_by_the_prompt_s_server(client: McpClient) -> None:

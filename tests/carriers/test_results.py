@@ -10,7 +10,7 @@ from tests.carriers.gateway import (
     Carrier,
     gateway_over,
     server_eras,
-    shared_client,
+    shared_gateway,
 )
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY
@@ -51,8 +51,8 @@ async def client(
 ) -> AsyncIterator[McpClient]:
     folder = tmp_path_factory.mktemp("gateway")
     tools = ("undecodable", "no_type", "big", "big_image", "meta")
-    async with shared_client(carrier, folder, *tools) as connected:
-        yield connected
+    async with shared_gateway(carrier, folder, *tools) as gateway:
+        yield await gateway.connect()
 
 
 @pytest.mark.requirement("F-17", "W-13")
