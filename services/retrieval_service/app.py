@@ -98,7 +98,7 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await folder.load()
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(folder.watch())
+            watching = tasks.create_task(folder.run())
             yield
             watching.cancel()
         flush_logs()  # uvicorn may end the process by the signal it received

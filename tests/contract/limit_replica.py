@@ -7,13 +7,13 @@ import asyncio
 import sys
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 async def main() -> None:
-    budgets = Budgets(
+    budgets = BudgetLimits(
         document_calls=37, document_tokens=1000, tenant_calls=600, tenant_tokens=1000, window_s=60
     )
     limiter = build_limiter(budgets, storage_url=sys.argv[1], metrics=Metrics())

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
@@ -17,7 +17,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.redis_server import RedisServer, running_redis
 
 WINDOW_S = 60
-BUDGETS = Budgets(
+BUDGETS = BudgetLimits(
     document_calls=2, document_tokens=100, tenant_calls=50, tenant_tokens=1000, window_s=WINDOW_S
 )
 pytestmark = [pytest.mark.requirement("T-09"), pytest.mark.requirement("T-10")]

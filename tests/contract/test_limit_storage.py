@@ -9,7 +9,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
@@ -64,7 +64,7 @@ class Limiters:
 
     def build(self, **limits: int) -> Limiter:
         off = {"document_calls": 0, "document_tokens": 0, "tenant_calls": 0, "tenant_tokens": 0}
-        budgets = Budgets(**{**off, "window_s": 60, **limits})
+        budgets = BudgetLimits(**{**off, "window_s": 60, **limits})
         metrics = Metrics()
         if self._url is None:
             return Limiter(budgets, memory=self._memory, shared=None, metrics=metrics)
@@ -93,10 +93,10 @@ async def on_server(server: RedisServer) -> AsyncIterator[Limiters]:
     await limiters.close()
 
 
-async def passed(limiter: Limiter, calls: int, scope: str | None = "b") -> int:
+async def passed(limiter: Limiter, calls: int, doc_id: str | None = "b") -> int:
     await limiter.connect()
     outcomes = await asyncio.gather(
-        *(limiter.admit("a", scope) for _ in range(calls)), return_exceptions=True
+        *(limiter.admit("a", doc_id) for _ in range(calls)), return_exceptions=True
     )
     return sum(not isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
 
@@ -160,7 +160,7 @@ async def test_calls_refused_by_their_document_are_not_charged_to_the_tenant(
 ) -> None:
     limiter = limiters.build(document_calls=5, tenant_calls=20)
     await passed(limiter, 100)
-    assert await passed(limiter, 100, scope=None) == 15
+    assert await passed(limiter, 100, doc_id=None) == 15
 
 
 @pytest.mark.requirement("T-09")
@@ -180,11 +180,11 @@ async def test_a_refused_call_may_come_back_within_the_window(limiters: Limiters
 
 
 @pytest.mark.requirement("T-08")
-@pytest.mark.parametrize("scope", ["b:c", "x" * 256, "дo\N{SNOWMAN}", "\ud800", " {b}/*?"])
-async def test_any_identifier_has_a_budget_of_its_own(limiters: Limiters, scope: str) -> None:
+@pytest.mark.parametrize("doc_id", ["b:c", "x" * 256, "дo\N{SNOWMAN}", "\ud800", " {b}/*?"])
+async def test_any_identifier_has_a_budget_of_its_own(limiters: Limiters, doc_id: str) -> None:
     limiter = limiters.build(document_calls=2)
-    await passed(limiter, 5, scope="b")
-    assert await passed(limiter, 5, scope=scope) == 2
+    await passed(limiter, 5, doc_id="b")
+    assert await passed(limiter, 5, doc_id=doc_id) == 2
 
 
 @pytest.mark.requirement("T-10")
@@ -201,7 +201,7 @@ async def test_a_redis_killed_under_calls_fails_none_of_them(
 ) -> None:
     limiter = on_server.build(tenant_calls=100_000)
     async with asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(passed(limiter, 20, scope=None)) for _ in range(20)]
+        calls = [tasks.create_task(passed(limiter, 20, doc_id=None)) for _ in range(20)]
         tasks.create_task(asyncio.to_thread(server.stop))
     assert (sum(call.result() for call in calls), await passed(limiter, 1)) == (400, 1)
 

@@ -49,8 +49,8 @@ async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) ->
     one, other = Listener(), Listener()
     async with relaying(kind) as relay:
         await listening(relay)
-        leave = await relay.resource().watch(one)
-        await relay.resource(ITEM).watch(other)
+        leave = await relay.resource().subscribe(one)
+        await relay.resource(ITEM).subscribe(other)
         await touched_until_heard(relay, one)
         await touched_until_heard(relay, one)
         leave()
@@ -65,7 +65,7 @@ async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kin
     listeners = [Listener() for _ in range(5)]
     async with relaying(kind) as relay:
         await listening(relay)
-        leaves = [await relay.resource().watch(listener) for listener in listeners]
+        leaves = [await relay.resource().subscribe(listener) for listener in listeners]
         assert relay.script.updates.watches(URI) == 1
         await touched_until_heard(relay, listeners[0])
         for leave in leaves[1:]:
@@ -83,7 +83,7 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
     async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
-        await relay.resource().watch(listener)
+        await relay.resource().subscribe(listener)
         asked = relay.script.updates.subscribed[URI]
         await relay.server.restart()
         await until(lambda: listener.count >= 1, "who may have missed something is told")
@@ -98,7 +98,7 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> No
     async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
-        await relay.resource().watch(listener)
+        await relay.resource().subscribe(listener)
         entry = config_of(relay.server.entry, call_timeout_s=7.0)
         relay.pool.apply({"notes": entry})
         await until(lambda: listener.count >= 1, "who may have missed something is told")
@@ -111,22 +111,22 @@ async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) 
     extra = {"resources": [{"uri": "raw://refused", "name": "refused"}]}
     async with relaying(kind, extra=extra) as relay:
         await listening(relay)
-        await relay.resource().watch(listener)
+        await relay.resource().subscribe(listener)
         with pytest.raises(ProxyError):
-            await relay.resource("raw://refused").watch(Listener())
+            await relay.resource("raw://refused").subscribe(Listener())
         await touched_until_heard(relay, listener)
 
 
 async def test_a_server_without_subscriptions_is_not_asked() -> None:
     async with relaying("http-legacy", without=("subscribe",)) as relay:
         with pytest.raises(ToolFailed, match="no resource's updates"):
-            await relay.resource().watch(Listener())
+            await relay.resource().subscribe(Listener())
         assert relay.script.requests["resources/subscribe"] == 0
 
 
 async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
     async with relaying("http-legacy", mute=("resources/subscribe",)) as relay:
-        asking = asyncio.ensure_future(relay.resource().watch(Listener()))
+        asking = asyncio.ensure_future(relay.resource().subscribe(Listener()))
         await until(lambda: relay.script.requests["resources/subscribe"] == 1, "it is asked")
         asking.cancel()
         await asyncio.wait([asking])

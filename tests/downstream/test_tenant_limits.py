@@ -104,7 +104,7 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> N
 
         async def follow(number: int, tenant_id: str) -> None:
             resource = relay.resource(f"raw://item/{number}")
-            leaves[number] = await resource.watch(lambda: None, tenant_id)
+            leaves[number] = await resource.subscribe(lambda: None, tenant_id)
 
         leaves: dict[int, Callable[[], None]] = {}
         share = range(MAX_SUBSCRIBED_BY_TENANT)

@@ -58,7 +58,7 @@ async def listening(
 ) -> AsyncIterator[Listener]:
     """Connect a client that hears of changes."""
     listener = Listener()
-    before = served.facade.watchers
+    before = served.facade.subscribers
     streams = served.facade.streams
     with no_late_messages():
         async with AsyncExitStack() as stack:
@@ -74,7 +74,7 @@ async def listening(
                 )
 
             async def is_connected() -> bool:
-                return served.facade.watchers > before and served.facade.streams > streams
+                return served.facade.subscribers > before and served.facade.streams > streams
 
             await eventually(is_connected)
             yield listener

@@ -95,7 +95,7 @@ async def _hang_over_sse(served: Served) -> None:
 def open_things(served: Served) -> tuple[int, int, int]:
     """Count the sessions, watchers and streams of clients."""
     facade = served.facade
-    return facade.sessions, facade.watchers, facade.streams
+    return facade.sessions, facade.subscribers, facade.streams
 
 
 async def open_and_drop(served: Served, count: int) -> None:

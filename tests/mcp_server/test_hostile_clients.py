@@ -174,7 +174,7 @@ async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_re
     for _ in range(5):
         await client.notify({"method": "notifications/initialized"})
     await client.request("ping")
-    assert served.facade.watchers == 1
+    assert served.facade.subscribers == 1
 
 
 async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:

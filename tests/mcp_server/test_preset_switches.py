@@ -49,7 +49,7 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
             async with asyncio.timeout(BOUND_S):
                 await asyncio.gather(*(it.until("tools", "prompts") for it in listeners))
                 lists = await asyncio.gather(*map(downstream_tools, listeners))
-            watchers = served.facade.watchers
+            watchers = served.facade.subscribers
         assert (lists, watchers) == ([["a:alpha"]] * len(listeners), len(listeners))
         await eventually(lambda: none_is_connected(served))
 
@@ -60,7 +60,7 @@ async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_no
 
 
 async def none_is_connected(served: Served) -> bool:
-    return served.facade.watchers == served.facade.streams == 0
+    return served.facade.subscribers == served.facade.streams == 0
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -158,7 +158,7 @@ class FakeResource(NamesNoDocument):
             name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri}
         )
 
-    async def watch(
+    async def subscribe(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
         """Keep the listener."""

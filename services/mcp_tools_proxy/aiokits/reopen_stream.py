@@ -9,7 +9,7 @@ LONGEST_DELAY_S = 30.0
 _BACKOFF = Backoff(first_s=0.5, longest_s=LONGEST_DELAY_S)
 _STEADY_S = 30.0  # a stream that stayed open this long resets the back-off
 
-RunOnce = Callable[[Callable[[], None]], Awaitable[bool]]
+ReadStream = Callable[[Callable[[], None]], Awaitable[bool]]
 """Opens a stream and consumes it until it ends.
 
 Calls its argument once the stream is open. Returns False when the stream must never be opened
@@ -17,13 +17,13 @@ again.
 """
 
 
-async def reconnect_forever(
-    run_once: RunOnce,
+async def keep_stream_open(
+    read_stream: ReadStream,
     *,
     on_gap: Callable[[], None],
     least_delay_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
-    """Run ``run_once`` again and again until it returns False.
+    """Run ``read_stream`` again and again until it returns False.
 
     ``on_gap`` is called each time the stream is open again, since events may have been missed
     between the two streams. ``least_delay_s`` returns the pause that the server requests, which is
@@ -43,7 +43,7 @@ async def reconnect_forever(
     while True:
         attempts += 1
         opened_at = clock()
-        if not await run_once(opened):
+        if not await read_stream(opened):
             return
         if clock() - opened_at > _STEADY_S:
             failures = 0

@@ -35,7 +35,7 @@ from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
@@ -82,7 +82,7 @@ class Gateway:
             transport=retrieval_transport,
         )
         self.limiter = build_limiter(
-            _budgets(settings),
+            _budget_limits(settings),
             storage_url=_secret(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
@@ -176,10 +176,10 @@ class Gateway:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:
                 background = [
-                    group.create_task(self.folder.watch()),
+                    group.create_task(self.folder.run()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.pool.run()),
-                    group.create_task(self.reloader.watch()),
+                    group.create_task(self.reloader.run()),
                 ]
                 if self.tokens is not None:
                     background.append(group.create_task(self.tokens.run()))
@@ -220,8 +220,8 @@ def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
 
 
-def _budgets(settings: Settings) -> Budgets:
-    return Budgets(
+def _budget_limits(settings: Settings) -> BudgetLimits:
+    return BudgetLimits(
         document_calls=settings.rate_limit_calls,
         document_tokens=settings.rate_limit_tokens,
         tenant_calls=settings.rate_limit_tenant_calls,

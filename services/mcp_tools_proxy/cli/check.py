@@ -127,7 +127,7 @@ async def _inspect(
         pool = gateway.pool
         running = [
             group.create_task(pool.run()),
-            group.create_task(gateway.reloader.watch_offers()),
+            group.create_task(gateway.reloader.publish_offers()),
         ]
         enabled = [it for it in files.configuration.servers.values() if it.enabled]
         longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)

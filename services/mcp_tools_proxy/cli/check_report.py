@@ -157,7 +157,7 @@ def _preset_row(found: PresetFindings) -> tuple[str, ...]:
 
 
 def _agent_row(found: AgentFindings) -> tuple[str, ...]:
-    ids = found.profile.client_ids
+    ids = found.profile.server_ids
     return (
         found.profile.name,
         found.profile.preset_id or "-",

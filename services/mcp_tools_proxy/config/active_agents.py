@@ -199,7 +199,7 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
     known = configuration.server_ids
     unknown: dict[str, list[Location]] = {}
     for index, profile in enumerate(agents.profiles.values()):
-        for place, server_id in enumerate(profile.client_ids or ()):
+        for place, server_id in enumerate(profile.server_ids or ()):
             if server_id not in known:
                 unknown.setdefault(server_id, []).append(("agents", index, "client_ids", place))
 

@@ -108,7 +108,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
         profiles={
             entry.name: AgentProfile(
                 name=entry.name,
-                client_ids=None if entry.client_ids is None else tuple(entry.client_ids),
+                server_ids=None if entry.client_ids is None else tuple(entry.client_ids),
                 exclude_components=tuple(entry.exclude_components or ()),
                 preset_id=entry.preset,
             )

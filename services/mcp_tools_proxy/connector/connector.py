@@ -149,7 +149,7 @@ class Connector:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(LEFTOVER_S):
-                await self._sessions.answered()
+                await self._sessions.wait_until_answered()
                 await self._outbox.empty()
 
     async def _serve(self, link: Link) -> None:

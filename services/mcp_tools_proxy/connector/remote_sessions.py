@@ -39,7 +39,7 @@ class McpSession(Protocol):
         """Whether any pending request is other than ``subscriptions/listen``."""
         ...
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until no request is pending."""
         ...
 
@@ -117,10 +117,10 @@ class RemoteSessions:
         session.quiet_since = self._clock()
         await session.mcp.receive(message)
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until no session has a pending request."""
         for session in tuple(self._sessions.values()):
-            await session.mcp.answered()
+            await session.mcp.wait_until_answered()
 
     def end_all(self) -> None:
         """End every session; calls are cancelled."""

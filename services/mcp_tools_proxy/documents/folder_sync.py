@@ -55,7 +55,7 @@ class DocumentFolder:
     """Keeps ``store`` equal to the documents of ``root``, plus those of ``builtin``.
 
     A file overrides a builtin document of the same id, until it is removed. Call ``load`` once,
-    then keep ``watch`` running. ``root`` need not exist.
+    then keep ``run`` running. ``root`` need not exist.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DocumentFolder:
         self._apply({**self._builtin, **selection.documents})
         self._report(selection.errors)
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Load changes of the folder until cancelled; each takes effect within two seconds.
 
         A missing folder or a failing watch is retried, so only cancellation ends this.

@@ -248,7 +248,7 @@ class Resource(Component, Protocol):
         """The description of the resource, or of its template."""
         ...
 
-    async def watch(
+    async def subscribe(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
         """Subscribe to updates: call ``on_update`` on each; return the function that unsubscribes.

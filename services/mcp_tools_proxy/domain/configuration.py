@@ -36,13 +36,13 @@ class InvalidConfig(Exception):
 class AgentProfile:
     """One entry of agents.json; each field only narrows what callers may use (A-14).
 
-    ``client_ids`` are the downstream servers that the agent may use: None is all of them, empty is
-    none (A-04). ``exclude_components`` names components that it may not use (A-05, A-18).
-    ``preset_id`` names a preset that narrows the active one further.
+    ``server_ids``, which the file calls ``client_ids``, are the downstream servers that the agent
+    may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
+    it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
     """
 
     name: str
-    client_ids: tuple[str, ...] | None = None
+    server_ids: tuple[str, ...] | None = None
     exclude_components: tuple[str, ...] = ()
     preset_id: str | None = None
 

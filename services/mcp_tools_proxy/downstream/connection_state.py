@@ -40,20 +40,20 @@ class ConnectionState:
 
     # For the owner task
 
-    def connecting(self) -> None:
+    def mark_connecting(self) -> None:
         """Mark an attempt to connect as under way or about to begin: callers wait for it."""
         self._decided.clear()
 
-    def connected(self, connection: Connection) -> None:
+    def mark_connected(self, connection: Connection) -> None:
         """Publish ``connection`` to callers."""
         self.connection = connection
         self.probe_requested.clear()
         self._decided.set()
 
-    def lost(self, error: str, *, for_operators: str | None = None) -> None:
+    def mark_lost(self, error: str, *, for_operators: str | None = None) -> None:
         """Withdraw the connection.
 
-        Callers wait for the next one, until ``unavailable_until`` is called.
+        Callers wait for the next one, until ``mark_unavailable`` is called.
         """
         self.connection = None
         self.error = error
@@ -64,7 +64,7 @@ class ConnectionState:
         """Record that the connection answered a probe."""
         self._decided.set()
 
-    def unavailable_until(self, retry_at: float) -> None:
+    def mark_unavailable(self, retry_at: float) -> None:
         """Fail calls at once until the next attempt at ``retry_at``, a time on the clock."""
         self._retry_at = retry_at
         self._decided.set()

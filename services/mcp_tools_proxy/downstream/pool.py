@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Dial
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics, remove_server
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class _PooledSession:
     """A session, and its task while the pool runs."""
 
-    session: Session
+    session: ReconnectingSession
     task: asyncio.Task[None] | None = None
     stopping: bool = False
     """Whether a cancellation of the task is meant to end it."""
@@ -99,7 +99,7 @@ class Pool:
         sessions = tuple(self._sessions().values())
         return lambda: all(session.first_attempt_over.is_set() for session in sessions)
 
-    def session(self, server_id: str) -> Session | None:
+    def session(self, server_id: str) -> ReconnectingSession | None:
         """Return the session of a server; None when the server is unknown or disabled."""
         entry = self._entries.get(server_id)
         return entry.session if entry else None
@@ -148,7 +148,7 @@ class Pool:
             return False
         return True
 
-    def _sessions(self) -> Mapping[str, Session]:
+    def _sessions(self) -> Mapping[str, ReconnectingSession]:
         return {
             server_id: self._entries[server_id].session
             for server_id in self._wanted
@@ -163,8 +163,8 @@ class Pool:
             server_id=config.server_id, state=ServerState.DISABLED, transport=config.transport
         )
 
-    def _start(self, config: ServerConfig, before: Session | None) -> None:
-        session = Session(
+    def _start(self, config: ServerConfig, before: ReconnectingSession | None) -> None:
+        session = ReconnectingSession(
             config,
             self._dial,
             ServerMetrics(self._metrics, config.server_id),
@@ -178,7 +178,7 @@ class Pool:
         if self._tasks is not None:
             entry.task = self._tasks.create_task(_supervise(entry))
 
-    def _stop(self, server_id: str) -> Session:
+    def _stop(self, server_id: str) -> ReconnectingSession:
         entry = self._entries.pop(server_id)
         entry.stopping = True
         entry.session.detach()
@@ -186,7 +186,9 @@ class Pool:
             self._tasks.create_task(self._drain_and_close(entry.session, entry.task))
         return entry.session
 
-    async def _drain_and_close(self, session: Session, task: asyncio.Task[None]) -> None:
+    async def _drain_and_close(
+        self, session: ReconnectingSession, task: asyncio.Task[None]
+    ) -> None:
         """Close a session after its calls; remove its metrics unless a newer session has them."""
         await asyncio.sleep(LINGER_S)
         await session.sender.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)

@@ -40,7 +40,7 @@ _CLOSED = "its session is closed"
 log = structlog.get_logger()
 
 
-class Session:
+class ReconnectingSession:
     """Holds the connection, the last good snapshot and the calls in flight of one server.
 
     ``run`` is the owner task. It connects and decides when a connection is lost; a connection that
@@ -89,7 +89,8 @@ class Session:
 
     def __repr__(self) -> str:
         state = self._status.state.value
-        return f"<Session {self.config.server_id} {state} in_flight={self.sender.in_flight}>"
+        in_flight = self.sender.in_flight
+        return f"<ReconnectingSession {self.config.server_id} {state} {in_flight=}>"
 
     @property
     def is_pending(self) -> bool:
@@ -122,13 +123,13 @@ class Session:
             try:
                 await self._stay_connected(own)
             finally:
-                self.connection_state.lost(_CLOSED)
-                self.connection_state.unavailable_until(self.clock())
+                self.connection_state.mark_lost(_CLOSED)
+                self.connection_state.mark_unavailable(self.clock())
 
     async def _stay_connected(self, own: OwnInTask) -> None:
         unproven_attempts = 0
         while True:
-            self.connection_state.connecting()
+            self.connection_state.mark_connecting()
             failure: ConnectionFailure | None = None
             try:
                 proven = await self._run_connection(own)
@@ -139,7 +140,7 @@ class Session:
             if failure is not None:
                 self._connect_failed(failure, pause_s)
             elif unproven_attempts:
-                self.connection_state.unavailable_until(self.clock() + pause_s)
+                self.connection_state.mark_unavailable(self.clock() + pause_s)
             unproven_attempts += 1
             await asyncio.sleep(pause_s)
 
@@ -150,16 +151,16 @@ class Session:
         """
         async with AsyncExitStack() as stack:
             connection = await self._connect(stack, own)
-            since, answered = self.clock(), self.sender.answered
+            since, answer_count = self.clock(), self.sender.answer_count
             reason = _CLOSED
             try:
                 reason = await self._monitor(connection)
             finally:
-                self.connection_state.lost(reason)
+                self.connection_state.mark_lost(reason)
                 self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
                 self._update_metrics()
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
-        return self.sender.answered > answered or self.clock() - since >= PROVEN_S
+        return self.sender.answer_count > answer_count or self.clock() - since >= PROVEN_S
 
     async def _connect(self, stack: AsyncExitStack, own: OwnInTask) -> Connection:
         """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
@@ -174,7 +175,7 @@ class Session:
             raise
         except FAULTS as fault:
             raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
-        self.connection_state.connected(connection)
+        self.connection_state.mark_connected(connection)
         await self._accept_snapshot(snapshot)
         again = self._status.state is ServerState.RECONNECTING
         self._status = replace(
@@ -265,8 +266,8 @@ class Session:
         self._update_metrics()
 
     def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
-        self.connection_state.lost(fault.reason, for_operators=fault.for_operators)
-        self.connection_state.unavailable_until(self.clock() + pause_s)
+        self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
+        self.connection_state.mark_unavailable(self.clock() + pause_s)
         self.first_attempt_over.set()
         self._update_metrics()
         log.warning(

@@ -41,7 +41,7 @@ class RequestSender:
         self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
             config.max_calls_in_flight
         )
-        self.answered = 0
+        self.answer_count = 0
         """How many requests were answered since the session began."""
         self._config = config
         self._connection_state = connection_state
@@ -125,7 +125,7 @@ class RequestSender:
         if not self.in_flight:
             self._idle.set()
 
-    async def watch(
+    async def subscribe(
         self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
         """Subscribe ``listener`` to changes of a resource; return the function that unsubscribes.
@@ -139,7 +139,7 @@ class RequestSender:
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
             raise JsonRpcError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
         if not self._subscriptions.has_capacity(uri, tenant_id):
-            raise self._watched_too_much()
+            raise self._too_many_subscriptions()
         try:
             async with asyncio.timeout(deadline - self._clock()):
                 return await self._subscriptions.subscribe(uri, listener, tenant_id)
@@ -184,7 +184,7 @@ class RequestSender:
                 self._connection_state.probe_later(connection)
                 raise
             else:
-                self.answered += 1
+                self.answer_count += 1
                 return answer
 
     def _busy(self) -> ServerBusy:
@@ -203,7 +203,7 @@ class RequestSender:
             details={"server_id": server_id, "max_calls_in_flight_per_tenant": limit},
         )
 
-    def _watched_too_much(self) -> ServerBusy:
+    def _too_many_subscriptions(self) -> ServerBusy:
         server_id = self._config.server_id
         return ServerBusy(
             f"{MAX_SUBSCRIBED} resources of server {server_id} may be subscribed to, "

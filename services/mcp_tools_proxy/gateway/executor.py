@@ -151,14 +151,14 @@ class Executor:
         budget because that costs one dictionary look-up, and then all budgets are read and charged
         in one round trip.
         """
-        tenant_id, scope = call.caller.tenant_id, _scope(component.spec, call)
-        if scope is not None:
+        tenant_id, doc_id = call.caller.tenant_id, _budgeted_document(component.spec, call)
+        if doc_id is not None:
             try:
                 await component.check_document(parsed, call)
             except DocumentRefused:
                 await self._limiter.admit(tenant_id, None)
                 raise
-        return await self._limiter.admit(tenant_id, scope)
+        return await self._limiter.admit(tenant_id, doc_id)
 
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:
@@ -196,7 +196,7 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
     )
 
 
-def _scope(spec: ComponentSpec, call: Call) -> str | None:
+def _budgeted_document(spec: ComponentSpec, call: Call) -> str | None:
     if BUDGET_ARGUMENT not in spec.argument_names:
         return None
     value = call.arguments.get(BUDGET_ARGUMENT)

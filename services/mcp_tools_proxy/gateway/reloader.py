@@ -97,7 +97,7 @@ class Reload:
 class Reloader:
     """Loads the files, updates the pool, and builds and publishes the registry.
 
-    A failure keeps the last good state. Call ``load`` once, then keep ``watch`` running; servers
+    A failure keeps the last good state. Call ``load`` once, then keep ``run`` running; servers
     report to ``offer_changes`` that their offers changed. ``config.active_config`` has the
     rules by which the active preset is chosen.
     """
@@ -203,16 +203,16 @@ class Reloader:
                 self._publish(found)
             self._count_reload()
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Publish what changes until cancelled: offers at once, files within a second (P-21).
 
         Two loops, since a slow disk must not delay what servers offer.
         """
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch_files())
-            tasks.create_task(self.watch_offers())
+            tasks.create_task(self._load_changes())
+            tasks.create_task(self.publish_offers())
 
-    async def watch_offers(self) -> None:
+    async def publish_offers(self) -> None:
         """Publish a registry for each batch of changed offers, until cancelled."""
         async with aclosing(self._offer_changes.batches()) as batches:
             async for _ in batches:
@@ -221,7 +221,7 @@ class Reloader:
                 except Exception:  # the odd offer of one server must not end the updates of all
                     log.exception("registry.rebuild_crashed")
 
-    async def _watch_files(self) -> None:
+    async def _load_changes(self) -> None:
         async with aclosing(folder_changes(self._files.path)) as batches:
             async for _ in batches:
                 try:

@@ -94,7 +94,7 @@ class MessageSession:
         """Whether any pending request is other than ``subscriptions/listen``."""
         return any(method != LISTEN for method in self._open.values())
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until no request is pending. Cancelled requests get no response and do not count."""
         await self._answered.wait()
 

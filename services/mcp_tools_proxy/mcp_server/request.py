@@ -26,7 +26,7 @@ Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
 """Returns the authenticated caller of a request that the SDK serves."""
 
-ClientOf = Callable[[object, str | None], Client]
+BuildClient = Callable[[object, str | None], Client]
 """Builds the Client of a request from its progress token and its lowest wanted log level."""
 
 NO_HEADERS = Headers(raw=[])
@@ -43,29 +43,29 @@ class McpRequest:
     trace_id: str
     headers: Headers
     """HTTP headers of this very request; empty on stdio and for the connector."""
-    level: str | None
+    log_level: str | None
     """Lowest severity of the log messages that the client wants, None for no log messages."""
-    client_of: ClientOf
+    build_client: BuildClient
 
     @classmethod
-    def of(
+    def from_params(
         cls,
         method: str,
         params: Mapping[str, Any],
         caller: Caller,
-        client_of: ClientOf,
+        build_client: BuildClient,
         *,
         modern: bool,
         headers: Headers = NO_HEADERS,
-        session_level: str | None = None,
+        session_log_level: str | None = None,
     ) -> Self:
         """Create a request, with the trace id of ``_meta`` or headers, else a new one.
 
-        ``session_level`` is the log level of its session: older eras set that once, while a modern
-        request carries its own in ``_meta``.
+        ``session_log_level`` is the log level of its session: older eras set that once, while a
+        modern request carries its own in ``_meta``.
         """
         meta = _object_or_empty(params.get("_meta"))
-        level = meta.get(LOG_LEVEL_META_KEY) if modern else session_level
+        log_level = meta.get(LOG_LEVEL_META_KEY) if modern else session_log_level
         return cls(
             method=method,
             params=params,
@@ -77,22 +77,22 @@ class McpRequest:
             )
             or new_trace_id(),
             headers=headers,
-            level=level if level in LEVELS else None,
-            client_of=client_of,
+            log_level=log_level if log_level in LEVELS else None,
+            build_client=build_client,
         )
 
     @classmethod
-    def read(cls, context: Context, caller: Caller, session_level: str | None) -> Self:
-        """Create a request from the SDK's context of it; see ``of``. Raises MCPError."""
+    def from_context(cls, context: Context, caller: Caller, session_log_level: str | None) -> Self:
+        """Create a request from the SDK's context; see ``from_params``. Raises MCPError."""
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return cls.of(
+        return cls.from_params(
             context.method,
             context.params or {},
             caller,
             partial(SessionClient, context.session, id_of(context), supports_input_required=modern),
             modern=modern,
             headers=_headers(context),
-            session_level=session_level,
+            session_log_level=session_log_level,
         )
 
     def require_str(self, name: str) -> str:
@@ -122,7 +122,7 @@ class McpRequest:
             trace_id=self.trace_id,
             trace_context=self._trace_context(meta),
             meta=meta,
-            client=self.client_of(meta.get("progressToken"), self.level),
+            client=self.build_client(meta.get("progressToken"), self.log_level),
             input_responses=self._input_responses() if self.modern else None,
         )
 

@@ -42,8 +42,8 @@ from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMoni
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, ListenStreams
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import (
     SessionState,
-    level_of,
-    set_level,
+    log_level_of,
+    set_log_level,
 )
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.wire.version import VERSION
@@ -107,9 +107,9 @@ class GatewayMcpServer(Server[Any]):
         self.middleware = [self._handle]  # not the SDK's tracing: telemetry is ours
         self.add_request_handler(DISCOVER, RequestParams, self._discover)
         self.add_request_handler(LISTEN, SubscriptionsListenRequestParams, self._listen)
-        self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+        self.add_request_handler("logging/setLevel", SetLevelRequestParams, set_log_level)
         self.add_notification_handler(
-            "notifications/initialized", NotificationParams, self._watch_session
+            "notifications/initialized", NotificationParams, self._on_initialized
         )
 
     async def run_notifications(self) -> None:
@@ -147,7 +147,7 @@ class GatewayMcpServer(Server[Any]):
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not modern and ctx.session.client_params is None:
             raise MCPError(INVALID_REQUEST, "send initialize first")
-        request = self._read(ctx)
+        request = self._request_of(ctx)
         try:
             return await self.handle(request)
         except MCPError:
@@ -185,8 +185,8 @@ class GatewayMcpServer(Server[Any]):
                 result |= {"ttlMs": 0, "cacheScope": "private"}
         return result | {"_meta": {**self._stamp, **meta}}
 
-    def _read(self, context: Context) -> McpRequest:
-        return McpRequest.read(context, self._caller_of(context), level_of(context))
+    def _request_of(self, context: Context) -> McpRequest:
+        return McpRequest.from_context(context, self._caller_of(context), log_level_of(context))
 
     async def _discover(self, _context: Context, _params: RequestParams | None) -> Json:
         return self.discover()
@@ -194,13 +194,13 @@ class GatewayMcpServer(Server[Any]):
     async def _listen(self, context: Context, params: SubscriptionsListenRequestParams) -> Json:
         id_ = id_of(context)
         send = session_sender(context.session, id_)
-        return await self.listen(self._read(context), id_, params.notifications, send)
+        return await self.listen(self._request_of(context), id_, params.notifications, send)
 
     async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        return await self._session_state.subscribe(context, self._read(context), params.uri)
+        return await self._session_state.subscribe(context, self._request_of(context), params.uri)
 
     async def _unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         return await self._session_state.unsubscribe(context, params.uri)
 
-    async def _watch_session(self, context: Context, _params: NotificationParams) -> None:
-        await self._session_state.watch(context, self._caller_of(context))
+    async def _on_initialized(self, context: Context, _params: NotificationParams) -> None:
+        await self._session_state.subscribe_to_lists(context, self._caller_of(context))

@@ -113,9 +113,9 @@ async def handle_stateless(
 
     ``send`` sends notifications before it; with None they are dropped.
     """
-    client_of = partial(EnvelopeClient, request.declared, send)
-    mcp_request = McpRequest.of(
-        request.method, request.params, caller, client_of, modern=True, headers=headers
+    build_client = partial(EnvelopeClient, request.declared, send)
+    mcp_request = McpRequest.from_params(
+        request.method, request.params, caller, build_client, modern=True, headers=headers
     )
     try:
         if request.method in server.methods:

@@ -73,23 +73,23 @@ NO_SCOPE = PresetScope.of(EMPTY_PRESET)
 class Visibility:
     """The components that one agent may use; the default is all."""
 
-    client_ids: frozenset[str] | None = None
+    server_ids: frozenset[str] | None = None
     excluded: Exclusions = NO_EXCLUSIONS
     preset: PresetScope | None = None
 
     @classmethod
     def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
         """Compile a profile; ``scope`` is that of the profile's preset, None if it names none."""
-        ids = profile.client_ids
+        ids = profile.server_ids
         return cls(
-            client_ids=None if ids is None else frozenset(ids),
+            server_ids=None if ids is None else frozenset(ids),
             excluded=Exclusions(profile.exclude_components),
             preset=scope,
         )
 
     def may_allow(self, kind: Kind, server_id: str) -> bool:
         """Return whether any item of this kind and server could be allowed."""
-        if self.client_ids is not None and server_id not in self.client_ids:
+        if self.server_ids is not None and server_id not in self.server_ids:
             return False
         if self.preset is None or server_id not in self.preset.servers:
             return self.preset is None
@@ -103,7 +103,7 @@ class Visibility:
         applies to them.
         """
         if server_id is not None:
-            if self.client_ids is not None and server_id not in self.client_ids:
+            if self.server_ids is not None and server_id not in self.server_ids:
                 return Denial.SERVER
             if self.preset is not None and not self.preset.allows(kind, server_id, name):
                 return Denial.PRESET

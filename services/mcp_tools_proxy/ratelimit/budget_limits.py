@@ -25,12 +25,12 @@ class Budget(NamedTuple):
         return f"{self.owner}_{self.unit}"
 
 
-_Kind = tuple[Owner, Unit, int, str]
+_KeyedLimit = tuple[Owner, Unit, int, str]
 """Owner, unit, limit, and the prefix of its keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
+class BudgetLimits:
     """The limits in force (T-08); 0 switches that budget off.
 
     Raises ValueError when a limit is negative or the window is shorter than a second.
@@ -46,18 +46,18 @@ class Budgets:
     """Tokens for one tenant in a window."""
     window_s: int
     """Length of a window in seconds."""
-    _document: tuple[_Kind, ...] = field(init=False, repr=False)
-    _tenant: tuple[_Kind, ...] = field(init=False, repr=False)
+    _document: tuple[_KeyedLimit, ...] = field(init=False, repr=False)
+    _tenant: tuple[_KeyedLimit, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.window_s < 1:
             raise ValueError(f"window_s is {self.window_s}, the least is 1 second")
-        document = self._kinds("document", self.document_calls, self.document_tokens)
-        tenant = self._kinds("tenant", self.tenant_calls, self.tenant_tokens)
+        document = self._keyed_limits("document", self.document_calls, self.document_tokens)
+        tenant = self._keyed_limits("tenant", self.tenant_calls, self.tenant_tokens)
         object.__setattr__(self, "_document", document)
         object.__setattr__(self, "_tenant", tenant)
 
-    def _kinds(self, owner: Owner, calls: int, tokens: int) -> tuple[_Kind, ...]:
+    def _keyed_limits(self, owner: Owner, calls: int, tokens: int) -> tuple[_KeyedLimit, ...]:
         if calls < 0 or tokens < 0:
             raise ValueError(f"a {owner} budget is negative; 0 switches it off")
         limits: tuple[tuple[Unit, int], ...] = (("calls", calls), ("tokens", tokens))
@@ -67,12 +67,11 @@ class Budgets:
             if limit
         )
 
-    def applying_to(self, tenant_id: str, scope: str | None) -> list[Budget]:
-        """Return the budgets of a call: those of its document (``scope``), then of its tenant.
+    def applying_to(self, tenant_id: str, doc_id: str | None) -> list[Budget]:
+        """Return the budgets of a call: those of its document, then those of its tenant.
 
-        ``scope`` is the doc_id; with None only the tenant's apply. Two different (tenant, document)
-        pairs never share a key, whatever characters they hold: the tenant's length is its prefix
-        (T-08).
+        With ``doc_id`` None only the tenant's apply. Two different (tenant, document) pairs never
+        share a key, whatever characters they hold: the tenant's length is its prefix (T-08).
         """
         window_s = self.window_s
         tenant = f"{len(tenant_id)}:{tenant_id}"
@@ -80,8 +79,8 @@ class Budgets:
             Budget(owner, unit, limit, window_s, begin + tenant)
             for owner, unit, limit, begin in self._tenant
         ]
-        if scope is not None:
-            document = f"{tenant}:{scope}"
+        if doc_id is not None:
+            document = f"{tenant}:{doc_id}"
             budgets[:0] = [
                 Budget(owner, unit, limit, window_s, begin + document)
                 for owner, unit, limit, begin in self._document

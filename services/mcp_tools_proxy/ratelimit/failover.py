@@ -130,7 +130,7 @@ class SharedStore:
             await self._open_connections()
             self._recovered()
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Probe at the start and while the store is down; mark it up when it answers.
 
         Runs until cancelled. The probe writes, so that a read-only Redis does not count as up.

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded
-from mcp_tools_proxy.ratelimit.budget_limits import Budget, Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import Budget, BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
@@ -37,7 +37,7 @@ class Limiter:
 
     def __init__(
         self,
-        budgets: Budgets,
+        budgets: BudgetLimits,
         *,
         memory: BudgetCounter,
         shared: SharedStore | None,
@@ -67,13 +67,13 @@ class Limiter:
         """Text for operators: ``memory``, ``redis`` or ``memory (redis down)``."""
         return self.store if self.up else "memory (redis down)"
 
-    async def admit(self, tenant_id: str, scope: str | None) -> Admission:
-        """Charge one call to each budget that applies; ``scope`` is the doc_id, if there is one.
+    async def admit(self, tenant_id: str, doc_id: str | None) -> Admission:
+        """Charge one call to each budget that applies; ``doc_id`` None is a call of no document.
 
         Raises RateLimitExceeded when a budget is used up; then none is charged (T-09). A call that
         is cancelled here may stay charged, but no call runs uncharged.
         """
-        budgets = self._budgets.applying_to(tenant_id, scope)
+        budgets = self._budgets.applying_to(tenant_id, doc_id)
         started = idle_clock() if self._shared is not None else 0.0
         refusal = await self._count(lambda counting: counting.consume_call(budgets), STORE_WAIT_S)
         if refusal is not None:
@@ -101,7 +101,7 @@ class Limiter:
     async def run(self) -> None:
         """Probe the shared store until cancelled; without one return at once."""
         if self._shared is not None:
-            await self._shared.watch()
+            await self._shared.run()
 
     async def close(self) -> None:
         """Drop the store's connections."""
@@ -117,7 +117,7 @@ class Limiter:
 
 
 def build_limiter(
-    budgets: Budgets,
+    budgets: BudgetLimits,
     *,
     storage_url: str | None,
     metrics: Metrics,

@@ -33,7 +33,7 @@ def shown(findings: Findings, *, width: int = 200) -> str:
 
 def of_agent(name: str, **limits: tuple[str, ...]) -> AgentFindings:
     """Build what is found of an agent that sees nothing."""
-    profile = AgentProfile(name=name, client_ids=limits.get("client_ids"))
+    profile = AgentProfile(name=name, server_ids=limits.get("server_ids"))
     return AgentFindings(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
 
 
@@ -61,7 +61,7 @@ def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
 
 def test_each_of_very_many_agents_has_one_line() -> None:
     ids = tuple(f"server-{index}" for index in range(100))
-    agents = tuple(of_agent(f"agent-{index}", client_ids=ids) for index in range(200))
+    agents = tuple(of_agent(f"agent-{index}", server_ids=ids) for index in range(200))
     lines = shown(replace(NOTHING, agents=agents)).splitlines()
     assert len([line for line in lines if "and 95 more" in line]) == len(agents)
 
@@ -70,7 +70,7 @@ def test_what_a_terminal_would_act_on_is_escaped() -> None:
     evil = "\x1b[31mred\u202e"
     findings = replace(
         NOTHING,
-        agents=(of_agent(evil, client_ids=(evil,)),),
+        agents=(of_agent(evil, server_ids=(evil,)),),
         agent_view=AgentView(
             agent=evil, visible=(VisibleItem(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()
         ),

@@ -52,7 +52,7 @@ def test_a_whole_profile_is_taken_over(tmp_path: Path) -> None:
     )
     assert profile == AgentProfile(
         name="reader",
-        client_ids=("notes", "tickets"),
+        server_ids=("notes", "tickets"),
         exclude_components=("drop", "notes:search", "tool:x"),
         preset_id="work",
     )
@@ -66,7 +66,7 @@ def test_a_whole_profile_is_taken_over(tmp_path: Path) -> None:
 def test_no_list_of_servers_is_all_of_them_and_an_empty_one_is_none(
     tmp_path: Path, entry: Json, client_ids: tuple[str, ...] | None
 ) -> None:
-    assert only_profile(tmp_path, **entry).client_ids == client_ids
+    assert only_profile(tmp_path, **entry).server_ids == client_ids
 
 
 @pytest.mark.requirement("A-15")

@@ -23,7 +23,7 @@ from tests.unit.documents.documents_folder import Shelf, document, place, rewrit
 async def watched(folder: DocumentFolder) -> AsyncIterator[None]:
     await folder.load()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(folder.watch)
+        tasks.start_soon(folder.run)
         yield
         tasks.cancel_scope.cancel()
 

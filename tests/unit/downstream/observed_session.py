@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, Transport
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from tests.support.virtual_time import clock
@@ -29,7 +29,7 @@ class ObservedSession:
         self.changes = 0
         self.metrics = Metrics()
         self.config = make_config(**config)
-        self.session = Session(
+        self.session = ReconnectingSession(
             self.config,
             server.dial,
             ServerMetrics(self.metrics, self.config.server_id),
@@ -69,6 +69,6 @@ async def until(condition: Callable[[], object], within_s: float = 600.0) -> Non
             await asyncio.sleep(0.001)
 
 
-async def call(session: Session, *, repeatable: bool = False) -> Any:
+async def call(session: ReconnectingSession, *, repeatable: bool = False) -> Any:
     params = {"name": "add", "arguments": {}}
     return await session.sender.send("tools/call", params, repeatable=repeatable)

@@ -88,7 +88,7 @@ class Reloading:
         """Load, and follow the folder meanwhile."""
         await self.reloader.load()
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self.reloader.watch())
+            task = group.create_task(self.reloader.run())
             try:
                 yield
             finally:
@@ -97,7 +97,7 @@ class Reloading:
     async def rebuild(self) -> None:
         """Report that the servers' offers changed, and wait until that is handled."""
         async with asyncio.TaskGroup() as group:
-            writer = group.create_task(self.reloader.watch_offers())
+            writer = group.create_task(self.reloader.publish_offers())
             await self.offer_changes.report()
             writer.cancel()
 

@@ -57,7 +57,7 @@ def registry_of(
         templates=[FakeTemplate("n://", server_id="a")],
         access=Access(
             agents={
-                name: Visibility(client_ids=ids, excluded=Exclusions(profile.exclude_components))
+                name: Visibility(server_ids=ids, excluded=Exclusions(profile.exclude_components))
                 for name, profile in agents.profiles.items()
             },
             exclude={key: Exclusions(entries) for key, entries in (exclude or {}).items()},

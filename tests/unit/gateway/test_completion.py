@@ -10,7 +10,7 @@ from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.access import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -27,7 +27,7 @@ class Fixture:
     def __init__(self, *, calls: int = 0, excluded: tuple[str, ...] = ()) -> None:
         self.records: list[CallRecord] = []
         self.lifecycle = Lifecycle()
-        budgets = Budgets(
+        budgets = BudgetLimits(
             document_calls=0, document_tokens=0, tenant_calls=calls, tenant_tokens=0, window_s=60
         )
         profile = AgentProfile(name="a", exclude_components=excluded)

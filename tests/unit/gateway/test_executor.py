@@ -14,7 +14,7 @@ from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -45,7 +45,7 @@ class Fixture:
                 FakePool(),
             ),
             limiter=build_limiter(
-                Budgets(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()
+                BudgetLimits(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()
             ),
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,

@@ -48,7 +48,7 @@ async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> 
 
 def seen_by_agents(*tools: str) -> Registry:
     """Build a registry in which the reader may use no server's tool, the writer any."""
-    agents = {"reader": Visibility(client_ids=frozenset()), "writer": Visibility()}
+    agents = {"reader": Visibility(server_ids=frozenset()), "writer": Visibility()}
     offered = [FakeTool(name=f"s1:{tool}", server_id="s1") for tool in tools]
     return Registry.build(offered, access=Access(agents=agents))
 

@@ -13,18 +13,18 @@ from tests.support.builders import make_preset, make_snapshot
 
 def visibility(
     *,
-    client_ids: tuple[str, ...] | None = None,
+    server_ids: tuple[str, ...] | None = None,
     exclude: tuple[str, ...] = (),
     preset: Preset | None = None,
 ) -> Visibility:
     """Compile a profile."""
-    profile = AgentProfile(name="reader", client_ids=client_ids, exclude_components=exclude)
+    profile = AgentProfile(name="reader", server_ids=server_ids, exclude_components=exclude)
     return Visibility.of(profile, None if preset is None else PresetScope.of(preset))
 
 
 @pytest.mark.requirement("A-03", "A-04")
 @pytest.mark.parametrize(
-    ("client_ids", "left"),
+    ("server_ids", "left"),
     [
         (None, ["A", "B", "C"]),
         (("A",), ["A"]),
@@ -36,9 +36,9 @@ def visibility(
     ],
 )
 def test_client_ids_leave_these_servers(
-    client_ids: tuple[str, ...] | None, left: list[str]
+    server_ids: tuple[str, ...] | None, left: list[str]
 ) -> None:
-    of_agent = visibility(client_ids=client_ids)
+    of_agent = visibility(server_ids=server_ids)
     assert [s for s in "ABC" if of_agent.denial(Kind.TOOL, s, "x") is None] == left
 
 
@@ -60,13 +60,13 @@ def test_exclude_components_leave_these_names(exclude: tuple[str, ...], left: li
 
 @pytest.mark.requirement("A-09")
 def test_the_server_is_refused_before_what_is_excluded() -> None:
-    of_agent = visibility(client_ids=("A",), exclude=("x",), preset=EMPTY_PRESET)
+    of_agent = visibility(server_ids=("A",), exclude=("x",), preset=EMPTY_PRESET)
     assert of_agent.denial(Kind.TOOL, "B", "x") is Denial.SERVER
 
 
 @pytest.mark.parametrize("name", ["x", "tool:x"])
 def test_what_is_ours_is_refused_by_name_and_by_nothing_else(name: str) -> None:
-    narrow = visibility(client_ids=(), exclude=("y",), preset=EMPTY_PRESET)
+    narrow = visibility(server_ids=(), exclude=("y",), preset=EMPTY_PRESET)
     assert narrow.denial(Kind.TOOL, None, "x") is None
     assert visibility(exclude=(name,)).denial(Kind.TOOL, None, "x") is Denial.EXCLUDED
 
@@ -94,9 +94,9 @@ def test_an_agents_preset_means_what_an_active_one_does(preset: Preset, left: li
 
 
 names = st.sampled_from(["x", "y", "z:x"])
-server_ids = st.sampled_from(["a", "a-b", "b"])
+some_server_id = st.sampled_from(["a", "a-b", "b"])
 references = st.lists(
-    st.builds(Reference, server_id=server_ids, name=names, enabled=st.booleans()), max_size=4
+    st.builds(Reference, server_id=some_server_id, name=names, enabled=st.booleans()), max_size=4
 ).map(tuple)
 presets = st.builds(
     Preset,
@@ -126,15 +126,15 @@ def test_a_preset_as_a_predicate_agrees_with_the_filter(preset: Preset) -> None:
 
 @pytest.mark.requirement("A-14")
 @given(
-    st.none() | st.lists(server_ids).map(tuple),
+    st.none() | st.lists(some_server_id).map(tuple),
     st.lists(names | st.sampled_from(["tool:x", "a:y"])).map(tuple),
     st.none() | presets,
     st.sampled_from(Kind),
-    server_ids,
+    some_server_id,
     names,
 )
 def test_filters_together_let_through_what_each_alone_does(
-    client_ids: tuple[str, ...] | None,
+    server_ids: tuple[str, ...] | None,
     exclude: tuple[str, ...],
     preset: Preset | None,
     kind: Kind,
@@ -142,11 +142,11 @@ def test_filters_together_let_through_what_each_alone_does(
     name: str,
 ) -> None:
     alone = (
-        visibility(client_ids=client_ids),
+        visibility(server_ids=server_ids),
         visibility(exclude=exclude),
         visibility(preset=preset),
     )
-    together = visibility(client_ids=client_ids, exclude=exclude, preset=preset)
+    together = visibility(server_ids=server_ids, exclude=exclude, preset=preset)
     assert (together.denial(kind, server_id, name) is None) == all(
         it.denial(kind, server_id, name) is None for it in alone
     )

@@ -2,14 +2,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 
 # Identifiers made of what separators are made of collide first.
 IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)
 
 
-def budgets(calls: int = 10, tokens: int = 2000, window_s: int = 60, tenant: int = 10) -> Budgets:
-    return Budgets(
+def budgets(
+    calls: int = 10, tokens: int = 2000, window_s: int = 60, tenant: int = 10
+) -> BudgetLimits:
+    return BudgetLimits(
         document_calls=calls,
         document_tokens=tokens,
         tenant_calls=tenant,
@@ -18,8 +20,8 @@ def budgets(calls: int = 10, tokens: int = 2000, window_s: int = 60, tenant: int
     )
 
 
-def keys(of: Budgets, tenant_id: str, scope: str | None) -> set[str]:
-    return {budget.key for budget in of.applying_to(tenant_id, scope)}
+def keys(of: BudgetLimits, tenant_id: str, doc_id: str | None) -> set[str]:
+    return {budget.key for budget in of.applying_to(tenant_id, doc_id)}
 
 
 @pytest.mark.requirement("T-08")

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
@@ -17,7 +17,7 @@ from tests.support.bounds import BOUND_S
 
 pytestmark = pytest.mark.requirement("T-10")
 
-BUDGETS = Budgets(
+BUDGETS = BudgetLimits(
     document_calls=3, document_tokens=100, tenant_calls=50, tenant_tokens=1000, window_s=60
 )
 

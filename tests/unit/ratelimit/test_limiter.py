@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import Budgets
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -26,8 +26,8 @@ def budgets(
     document_tokens: int = 0,
     tenant_calls: int = 0,
     tenant_tokens: int = 0,
-) -> Budgets:
-    return Budgets(
+) -> BudgetLimits:
+    return BudgetLimits(
         document_calls=document_calls,
         document_tokens=document_tokens,
         tenant_calls=tenant_calls,
@@ -36,7 +36,9 @@ def budgets(
     )
 
 
-def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None = None) -> Limiter:
+def limiter(
+    of: BudgetLimits, *, clock: Clock | None = None, metrics: Metrics | None = None
+) -> Limiter:
     clock = clock or Clock()
     memory = BudgetCounter(MemoryStorage(clock=clock))
     return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
@@ -45,15 +47,15 @@ def limiter(of: Budgets, *, clock: Clock | None = None, metrics: Metrics | None 
 async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int:
     """Send all calls at the same time; return how many were admitted."""
     outcomes = await asyncio.gather(
-        *(limit.admit(tenant, scope) for tenant, scope in calls), return_exceptions=True
+        *(limit.admit(tenant, doc_id) for tenant, doc_id in calls), return_exceptions=True
     )
     refused = [outcome for outcome in outcomes if isinstance(outcome, RateLimitExceeded)]
     return len(outcomes) - len(refused)
 
 
-async def refusal(limit: Limiter, tenant: str, scope: str | None) -> RateLimitExceeded:
+async def refusal(limit: Limiter, tenant: str, doc_id: str | None) -> RateLimitExceeded:
     with pytest.raises(RateLimitExceeded) as caught:
-        await limit.admit(tenant, scope)
+        await limit.admit(tenant, doc_id)
     return caught.value
 
 
@@ -75,10 +77,10 @@ async def test_a_call_refused_by_one_budget_is_charged_to_none(
 ) -> None:
     limit = limiter(budgets(document_calls=document, tenant_calls=tenant))
     charged: dict[tuple[str, ...], int] = {}
-    for owner, scope in calls:
-        limits = {(owner, scope): document, (owner,): tenant} if scope else {(owner,): tenant}
+    for owner, doc_id in calls:
+        limits = {(owner, doc_id): document, (owner,): tenant} if doc_id else {(owner,): tenant}
         fits = all(not most or charged.get(key, 0) < most for key, most in limits.items())
-        assert await passed(limit, [(owner, scope)]) == fits
+        assert await passed(limit, [(owner, doc_id)]) == fits
         if fits:
             charged.update({key: charged.get(key, 0) + 1 for key in limits})
 
@@ -221,7 +223,7 @@ async def test_in_memory_there_is_nothing_to_watch_or_close() -> None:
 def test_it_shows_where_it_counts_and_what() -> None:
     shown = repr(build_limiter(budgets(tenant_calls=7), storage_url=None, metrics=Metrics()))
     assert shown == (
-        "<Limiter memory Budgets(document_calls=0, document_tokens=0, tenant_calls=7,"
+        "<Limiter memory BudgetLimits(document_calls=0, document_tokens=0, tenant_calls=7,"
         " tenant_tokens=0, window_s=60)>"
     )
 

@@ -110,7 +110,7 @@ def cases(names: tuple[str, ...]) -> st.SearchStrategy[Case]:
         profile=st.builds(
             AgentProfile,
             name=st.just(AGENT),
-            client_ids=st.none() | some_servers,
+            server_ids=st.none() | some_servers,
             exclude_components=entries(names),
         ),
         agents_preset=st.none() | st.none() | presets(names),

@@ -26,8 +26,8 @@ TWIN = FakeTool(name="b:search", alias="b__search", server_id="b")
 EVERY_STYLE = pytest.mark.parametrize("style", ToolNameStyle)
 CALLER = make_caller()
 NARROW = {
-    "of_a": Visibility(client_ids=frozenset("a")),
-    "same": Visibility(client_ids=frozenset("a")),
+    "of_a": Visibility(server_ids=frozenset("a")),
+    "same": Visibility(server_ids=frozenset("a")),
     "tools": Visibility(excluded=Exclusions(["local"])),
 }
 

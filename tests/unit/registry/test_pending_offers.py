@@ -14,7 +14,7 @@ OFFERS = PendingOffers(
     exclude={"s1": Exclusions(["excluded"])},
     servers=("s1", "s2"),
 )
-ONLY_S2 = Viewer("reader", Visibility(client_ids=frozenset({"s2"})))
+ONLY_S2 = Viewer("reader", Visibility(server_ids=frozenset({"s2"})))
 
 
 @pytest.mark.parametrize(

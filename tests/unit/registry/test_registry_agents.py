@@ -121,12 +121,12 @@ def fewer(preset: Preset) -> Preset:
 def narrowings(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Case, Case]:
     """Draw a case, and the same with one more filter."""
     case = draw(cases(names))
-    match draw(st.sampled_from(["client_ids", "exclude_components", "preset", "exclude"])):
-        case "client_ids":
+    match draw(st.sampled_from(["server_ids", "exclude_components", "preset", "exclude"])):
+        case "server_ids":
             left = draw(some_servers)
-            ids = case.profile.client_ids
+            ids = case.profile.server_ids
             both = left if ids is None else tuple(it for it in ids if it in left)
-            return case, replace(case, profile=replace(case.profile, client_ids=both))
+            return case, replace(case, profile=replace(case.profile, server_ids=both))
         case "exclude_components":
             more = draw(entries(names))
             every = (*case.profile.exclude_components, *more)
@@ -198,7 +198,7 @@ def test_one_more_filter_gives_a_caller_without_an_agent_nothing_but_what_was_sh
 
 def test_only_candidates_that_the_agent_may_use_are_told() -> None:
     prompts = [FakePrompt("x", server_id=server_id) for server_id in ("a", "a-b", "b")]
-    narrow = Visibility(client_ids=frozenset({"a", "b"}))
+    narrow = Visibility(server_ids=frozenset({"a", "b"}))
     registry = Registry.build([], prompts=prompts, access=Access(agents={AGENT: narrow}))
     with pytest.raises(AmbiguousName, match=r'2 servers have it.*"a:x", "b:x"$') as caught:
         registry.resolve(make_call("x", kind=Kind.PROMPT, agent=AGENT))

@@ -27,7 +27,7 @@ REGISTRY = Registry.build(
     access=Access(
         agents={
             "wide": Visibility(),
-            NARROW: Visibility(client_ids=frozenset(), excluded=Exclusions(["read"])),
+            NARROW: Visibility(server_ids=frozenset(), excluded=Exclusions(["read"])),
         }
     ),
 )

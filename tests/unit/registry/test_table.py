@@ -13,6 +13,6 @@ TABLE = Table([OWN, IMPOSTOR], names_of=lambda tool: (tool.spec.name,), first_sh
 
 @pytest.mark.requirement("A-19")
 def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
-    only_b = Viewer("reader", Visibility(client_ids=frozenset({"b"})))
+    only_b = Viewer("reader", Visibility(server_ids=frozenset({"b"})))
     assert (TABLE.find("a:x", WITHOUT_AGENT), TABLE.find("a:x", only_b)) == ((OWN,), ())
     assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)

@@ -11,7 +11,7 @@ from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
 from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
 from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 
 ComponentT = TypeVar("ComponentT")
 
@@ -45,7 +45,7 @@ def _all(routes: Mapping[str, tuple[Route, ...]]) -> Iterable[Route]:
 
 
 def _build_all(
-    build: Callable[[Route, Session, int], ComponentT],
+    build: Callable[[Route, ReconnectingSession, int], ComponentT],
     routes: Iterable[Route],
     pool: Pool,
     max_text_bytes: int,

@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay, call_relay
 from mcp_tools_proxy.downstream.relay.client_request_rules import (
     input_required,
@@ -39,7 +39,12 @@ _ClientRequests = dict[str, tuple[object, Mapping[str, Any]]]
 
 
 async def send_with_rounds(
-    call: Call, session: Session, method: str, params: dict[str, Any], *, idempotent: bool
+    call: Call,
+    session: ReconnectingSession,
+    method: str,
+    params: dict[str, Any],
+    *,
+    idempotent: bool,
 ) -> Any:
     """Send a call's request and return the raw result; ``params`` may hold ``_meta``.
 
@@ -65,7 +70,7 @@ class _Request:
     """The request of one call, in as many rounds as its server requires."""
 
     call: Call
-    session: Session
+    session: ReconnectingSession
     method: str
     params: Mapping[str, Any]
     idempotent: bool

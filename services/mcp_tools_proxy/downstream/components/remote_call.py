@@ -23,7 +23,7 @@ from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLa
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
@@ -55,7 +55,7 @@ _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 class RemoteTarget:
     """One component at its server; ``name`` is the server's own name for it."""
 
-    session: Session
+    session: ReconnectingSession
     spec: ComponentSpec
     name: str
     log: Any = field(

@@ -16,7 +16,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
@@ -34,7 +34,7 @@ class RemotePrompt(NamesNoDocument):
     max_text_bytes: int
 
     @classmethod
-    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the prompt of a route."""
         listed = cast("list[Mapping[str, Any]]", route.descriptor.get("arguments") or [])
         spec = PromptSpec(

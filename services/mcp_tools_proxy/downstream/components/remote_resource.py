@@ -22,7 +22,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path
@@ -41,7 +41,7 @@ class RemoteResource(NamesNoDocument):
     max_text_bytes: int
 
     @classmethod
-    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the resource of a route."""
         spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.descriptor)
         return cls(spec, RemoteTarget(session, spec, route.name), route.name, max_text_bytes)
@@ -63,7 +63,7 @@ class RemoteResource(NamesNoDocument):
             result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
             return remote.valid_result(result, self._label, "a resource's contents")
 
-    async def watch(
+    async def subscribe(
         self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
     ) -> Callable[[], None]:
         """Subscribe to the resource; all listeners share one subscription at the server.
@@ -71,7 +71,7 @@ class RemoteResource(NamesNoDocument):
         Returns the function that unsubscribes. Raises ProxyError.
         """
         try:
-            return await self.target.session.sender.watch(self.uri, on_update, tenant_id)
+            return await self.target.session.sender.subscribe(self.uri, on_update, tenant_id)
         except JsonRpcError as error:
             raise self._error_from(error) from None
 
@@ -94,7 +94,7 @@ class RemoteTemplate:
     template: UriTemplate
 
     @classmethod
-    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the template of a route; discovery has checked that the template parses."""
         resource = RemoteResource.build(route, session, max_text_bytes)
         return cls(resource, UriTemplate.parse(route.name))

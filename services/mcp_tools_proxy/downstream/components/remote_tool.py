@@ -25,7 +25,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
-from mcp_tools_proxy.downstream.reconnecting_session import Session
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 
@@ -47,7 +47,7 @@ class RemoteTool(NamesNoDocument):
     max_text_bytes: int
 
     @classmethod
-    def build(cls, route: Route, session: Session, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the tool of a route."""
         spec = _spec_of(route)
         return cls(
@@ -134,7 +134,7 @@ def _spec_of(route: Route) -> ToolSpec:
     )
 
 
-def _check_of(route: Route, session: Session) -> Check:
+def _check_of(route: Route, session: ReconnectingSession) -> Check:
     """Return the check compiled at discovery; compile it if the snapshot was replaced meanwhile."""
     snapshot = session.snapshot
     if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:

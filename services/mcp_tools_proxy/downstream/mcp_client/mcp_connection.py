@@ -32,7 +32,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
-from mcp_tools_proxy.aiokits.reopen_stream import reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject
@@ -239,7 +239,7 @@ async def _listen(
     if not (tools or prompts or resources):
         return
 
-    async def run_once(opened: Callable[[], None]) -> bool:
+    async def read_stream(opened: Callable[[], None]) -> bool:
         try:
             async with listen(
                 session,
@@ -256,4 +256,4 @@ async def _listen(
             return True
         return True
 
-    await reconnect_forever(run_once, on_gap=on_list_changed)
+    await keep_stream_open(read_stream, on_gap=on_list_changed)

@@ -10,7 +10,7 @@ from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from mcp_tools_proxy.aiokits.reopen_stream import reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
 from mcp_tools_proxy.downstream.errors import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
@@ -95,11 +95,11 @@ class _UpdateStream:
     async def keep(self) -> None:
         """Keep the stream open until its scope is cancelled, or the server has no such method."""
         with self.scope:
-            await reconnect_forever(
-                self._run_once, on_gap=lambda: self.subscriptions.notify(self.uris)
+            await keep_stream_open(
+                self._read_stream, on_gap=lambda: self.subscriptions.notify(self.uris)
             )
 
-    async def _run_once(self, opened: Callable[[], None]) -> bool:
+    async def _read_stream(self, opened: Callable[[], None]) -> bool:
         """Open the stream once and consume it until it ends.
 
         The transport dispatches the updates, not this method. Returns False if the server does not

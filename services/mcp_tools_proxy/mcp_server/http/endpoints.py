@@ -111,7 +111,7 @@ class HttpEndpoints:
         return len(self._streams)
 
     @property
-    def watchers(self) -> int:
+    def subscribers(self) -> int:
         """Number of clients that get list changes."""
         return len(self._server.list_changes)
 

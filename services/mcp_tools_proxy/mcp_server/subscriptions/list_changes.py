@@ -40,7 +40,7 @@ OnChange = Callable[[frozenset[ListKind]], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class _Watcher:
+class _ListSubscription:
     caller: Caller
     versions: ListVersions
     subscriber: Subscriber[ListKind]
@@ -52,11 +52,11 @@ class ListChangeMonitor:
     def __init__(self, registry: RegistryHolder, delivery: Delivery) -> None:
         self._registry = registry
         self._delivery = delivery
-        self._watchers: dict[object, _Watcher] = {}
+        self._subscriptions: dict[object, _ListSubscription] = {}
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._watchers)
+        return len(self._subscriptions)
 
     async def snapshot(self, caller: Caller) -> ListVersions:
         """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
@@ -72,12 +72,12 @@ class ListChangeMonitor:
         """
         key = object()
         subscriber = Subscriber(send)
-        self._watchers[key] = _Watcher(caller, versions, subscriber)
+        self._subscriptions[key] = _ListSubscription(caller, versions, subscriber)
         if versions.registry is not self._registry.current:  # replaced since the snapshot
             self._changed.set()
 
         def cancel() -> None:
-            self._watchers.pop(key, None)
+            self._subscriptions.pop(key, None)
             subscriber.close()
 
         return cancel
@@ -96,16 +96,18 @@ class ListChangeMonitor:
 
     async def _compare(self, registry: Registry) -> None:
         current: dict[tuple[str | None, bool], ListVersions] = {}
-        for watcher in tuple(self._watchers.values()):
-            view = (watcher.caller.agent, watcher.caller.tenant_id == NO_TENANT)
+        for subscription in tuple(self._subscriptions.values()):
+            view = (subscription.caller.agent, subscription.caller.tenant_id == NO_TENANT)
             if view not in current:
-                current[view] = await _snapshot_or_empty(registry, watcher.caller)
+                current[view] = await _snapshot_or_empty(registry, subscription.caller)
             now = current[view]
             changed = [
-                kind for kind in ListKind if watcher.versions.etags.get(kind) != now.etags.get(kind)
+                kind
+                for kind in ListKind
+                if subscription.versions.etags.get(kind) != now.etags.get(kind)
             ]
-            watcher.versions = now
-            self._delivery.enqueue(watcher.subscriber, changed)
+            subscription.versions = now
+            self._delivery.enqueue(subscription.subscriber, changed)
 
 
 async def _snapshot(registry: Registry, caller: Caller) -> ListVersions:

@@ -31,7 +31,7 @@ LEVEL = "level"
 SUBSCRIPTIONS = "followed"
 """Key in the connection's state: its ``_SessionSubscriptions``."""
 
-WATCHED = "watched"
+LIST_CHANGES = "list_changes"
 """Key in the connection's state: True once the session gets list changes."""
 
 
@@ -64,15 +64,15 @@ class SessionState:
         self._subscriptions = subscriptions
         self._delivery = delivery
 
-    async def watch(self, context: Context, caller: Caller) -> None:
+    async def subscribe_to_lists(self, context: Context, caller: Caller) -> None:
         """Send list changes to a session from now on, until it ends.
 
         Repeated calls do nothing: a client may send ``notifications/initialized`` many times.
         """
         session, connection = context.session, _connection_of(context)
-        if connection.state.get(WATCHED):
+        if connection.state.get(LIST_CHANGES):
             return
-        connection.state[WATCHED] = True
+        connection.state[LIST_CHANGES] = True
         try:
             versions = await self._list_changes.snapshot(caller)
         except ProxyError:  # the client gets this error when it requests a list
@@ -125,13 +125,13 @@ class SessionState:
         return EmptyResult()
 
 
-def level_of(context: Context) -> str | None:
+def log_level_of(context: Context) -> str | None:
     """Return the log level of a session: the lowest, until the client sets another one."""
     level = _connection_of(context).state.get(LEVEL, LEVELS[0])
     return level if isinstance(level, str) else None
 
 
-async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+async def set_log_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
     """Set the log level of a session (``logging/setLevel``)."""
     _connection_of(context).state[LEVEL] = params.level
     return EmptyResult()

@@ -17,7 +17,7 @@ from mcp.shared.dispatcher import (
 from mcp.shared.exceptions import MCPError
 from mcp.types import REQUEST_TIMEOUT
 
-from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, reconnect_forever
+from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
@@ -285,7 +285,7 @@ class HttpDispatcher:
 
     async def _listen(self) -> None:
         """Keep the older eras' stream of notifications open."""
-        await reconnect_forever(
+        await keep_stream_open(
             self._listen_once,
             on_gap=self._on_stream_gap,
             least_delay_s=lambda: (self._retry_ms or 0) / 1000,
