@@ -35,8 +35,9 @@ def test_a_key_that_says_no_algorithm_is_found_under_those_of_its_kind(
     assert [one for one in ALGORITHMS if keys.find("k1", one)] == own
 
 
-def test_an_algorithm_that_is_not_allowed_has_no_keys() -> None:
-    assert parse_key_set(key_set(RSA.jwk(alg=...)), ["RS512"]).find("rsa", "RS256") is None
+def test_a_key_is_found_under_the_algorithms_that_are_allowed_only() -> None:
+    keys = parse_key_set(key_set(RSA.jwk(alg=...)), ["RS512"])
+    assert [one for one in ALGORITHMS if keys.find("rsa", one)] == ["RS512"]
 
 
 UNUSABLE: dict[str, Json | str] = {
@@ -63,6 +64,11 @@ UNUSABLE: dict[str, Json | str] = {
 def test_an_unusable_key_is_left_out_and_counted(entry: Json) -> None:
     keys = parse_key_set(key_set(entry, make_key("EdDSA", "good")), ALGORITHMS)
     assert (keys.count, keys.unusable, [kid for kid, _ in keys.by_kid]) == (1, 1, ["good"])
+
+
+def test_every_unusable_key_is_counted() -> None:
+    data = key_set(RSA.jwk(use="enc"), RSA.jwk(kid=5), SHARED, RSA)
+    assert parse_key_set(data, ALGORITHMS).unusable == 3
 
 
 def test_of_a_private_key_only_the_public_part_is_taken() -> None:

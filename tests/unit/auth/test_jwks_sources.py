@@ -102,6 +102,19 @@ async def test_who_asks_at_the_same_time_shares_one_look() -> None:
     assert issuer.requests == 1
 
 
+async def test_keys_of_a_url_are_logged_when_they_are_others() -> None:
+    issuer, clock = Issuer(good(OLD)), Clock()
+    keys = keys_from(issuer, clock)
+    with capture_logs() as lines:
+        for answer in (good(OLD), good(OLD), good(NEW), good(NEW, OLD), good(NEW)):
+            issuer.answer = answer
+            await keys.refresh()
+            clock.now += MIN_REFRESH_GAP_S
+    assert [(line["event"], line["keys"]) for line in lines] == [
+        ("jwks.loaded", count) for count in (1, 1, 2, 1)
+    ]
+
+
 BAD: dict[str, Answer] = {
     "down": httpx.ConnectError("refused"),
     "server error": httpx.Response(500),
@@ -208,3 +221,14 @@ async def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(tmp_path
             await until(lambda: keys.state()["status"] == "degraded")
         await until(lambda: keys.state()["status"] == "ok")
         assert keys.keys.find("old", "EdDSA") is not None
+
+
+async def test_keys_of_a_file_are_logged_when_they_are_others(tmp_path: Path) -> None:
+    keys = JwksFile(tmp_path / "jwks.json", ALGORITHMS)
+    with capture_logs() as lines:
+        for content in ([OLD], [OLD], [NEW], [NEW, OLD], [NEW]):
+            write(tmp_path / "jwks.json", key_set(*content))
+            await keys.load()
+    assert [(line["event"], line["keys"]) for line in lines] == [
+        ("jwks.loaded", count) for count in (1, 1, 2, 1)
+    ]

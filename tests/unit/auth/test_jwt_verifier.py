@@ -210,6 +210,13 @@ async def test_a_token_is_refused_once_its_key_is_gone() -> None:
     assert (await refusal(tokens, token)).token_refused
 
 
+@pytest.mark.parametrize(("claim", "seconds"), [("exp", -5), ("nbf", 5), ("iat", 5)])
+async def test_the_issuers_clock_may_differ_by_the_leeway(claim: str, seconds: int) -> None:
+    clock = Clock()
+    claims: dict[str, Any] = {claim: clock.now + seconds}
+    assert (await checking(clock=clock).verify(KEY.sign(**claims))).tenant_id == "tenant_1"
+
+
 async def test_a_remembered_token_is_refused_once_it_has_expired() -> None:
     clock = Clock()
     tokens, token = checking(clock=clock), KEY.sign(exp=clock.now + 5)

@@ -1,5 +1,8 @@
 """Which JWTs are known to be good, and which may be, without checking a signature."""
 
+import pytest
+
+from mcp_tools_proxy.auth.jwt_verifier import MAX_TOKEN_CHARS
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
 from tests.unit.auth.jwt_keys import KEY, OTHER, Clock, Keys, checking, keys_of
 
@@ -41,6 +44,30 @@ def test_a_token_may_be_good_that_claims_the_issuer_and_is_of_now() -> None:
     ]
     assert tokens.may_be_good(good)
     assert [tokens.may_be_good(token) for token in bad] == [False] * len(bad)
+
+
+@pytest.mark.parametrize("chars", range(4))
+def test_a_token_may_be_good_whatever_the_length_of_its_claims(chars: int) -> None:
+    assert checking().may_be_good(KEY.sign(sub="u" * chars))
+
+
+def of_length(key: SigningKey, chars: int) -> str:
+    """Make a token of exactly this length: claims cannot have every length in Base64."""
+    about = chars * 3 // 4
+    tokens = (
+        key.sign(headers={"pad": "h" * width}, pad="c" * (about - less))
+        for width in range(3)
+        for less in range(100, 500)
+    )
+    return next(token for token in tokens if len(token) == chars)
+
+
+async def test_a_token_of_the_greatest_length_is_good_and_known() -> None:
+    key = make_key("EdDSA")
+    tokens, token = checking(Keys(key)), of_length(key, MAX_TOKEN_CHARS)
+    assert tokens.may_be_good(token)
+    await tokens.verify(token)
+    assert tokens.is_known(token)
 
 
 async def test_the_log_is_told_whose_a_token_is() -> None:

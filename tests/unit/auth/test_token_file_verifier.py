@@ -99,7 +99,14 @@ async def test_a_token_is_good_until_it_expires(
     path: Path, expires: datetime, *, good: bool
 ) -> None:
     token, _ = make_token(path, expires=expires)
-    assert await is_good(await loaded(path), token) is good
+    tokens = await loaded(path)
+    assert (await is_good(tokens, token), tokens.is_known(token)) == (good, good)
+
+
+async def test_a_token_that_is_not_in_the_file_is_not_known(path: Path) -> None:
+    make_token(path)
+    tokens, token = await loaded(path), new_token()
+    assert (tokens.is_known(token), tokens.may_be_good(token)) == (False, False)
 
 
 async def test_a_new_token_is_soon_good(path: Path) -> None:
@@ -161,3 +168,15 @@ async def test_a_broken_line_is_logged_by_its_number_only(path: Path) -> None:
         await loaded(path)
     ignored = next(line for line in lines if line["event"] == "tokens.line_ignored")
     assert (ignored["line"], "hush" in str(lines)) == (1, False)
+
+
+async def test_the_log_has_what_changed_and_no_more(path: Path) -> None:
+    await anyio.Path(path).touch()
+    with capture_logs() as lines:
+        tokens = await loaded(path)
+        await tokens.load()
+        await anyio.Path(path).unlink()
+        await tokens.load()
+        await tokens.load()
+    events = [line["event"] for line in lines]
+    assert events == ["tokens.loaded", "tokens.unreadable", "tokens.loaded"]
