@@ -8,8 +8,10 @@ from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_
 
 def evicted(idle: str, tenants: dict[str, int], newcomer: str) -> str:
     """Select among idle sessions like ``a1``, of tenant a, which times out at 1."""
-    sessions = [IdleSession(it, it[0], float(it[1:])) for it in idle.split()]
-    return select_session_to_evict(sessions, tenants, newcomer, limit=4)
+    # f-strings: a tenant's name is another object in each request
+    sessions = [IdleSession(it, f"tenant_{it[0]}", float(it[1:])) for it in idle.split()]
+    counts = {f"tenant_{name}": count for name, count in tenants.items()}
+    return select_session_to_evict(sessions, counts, f"tenant_{newcomer}", limit=4)
 
 
 def test_the_longest_idle_session_ends() -> None:
@@ -25,10 +27,14 @@ def test_a_tenant_with_many_sessions_loses_its_own(newcomer: str) -> None:
     assert evicted("b1 a3 a2", {"a": 3, "b": 1}, newcomer) == "a2"
 
 
-def test_a_tenant_that_has_the_most_evicts_no_other() -> None:
+def test_a_tenant_that_has_the_most_evicts_its_own() -> None:
     assert evicted("b1 a2", {"a": 3, "b": 1}, "a") == "a2"
+
+
+@pytest.mark.parametrize(("large", "small"), ["ab", "ba"])
+def test_a_tenant_that_has_the_most_evicts_no_other(large: str, small: str) -> None:
     with pytest.raises(CapacityExceeded, match="4 sessions are open and in use"):
-        evicted("b1", {"a": 3, "b": 1}, "a")
+        evicted(f"{small}1", {large: 3, small: 1}, large)
 
 
 def test_a_tenant_with_as_many_sessions_evicts_its_own_even_if_others_are_idle_longer() -> None:

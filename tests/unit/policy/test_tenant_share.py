@@ -1,0 +1,12 @@
+"""How many slots of a common limit one tenant may use."""
+
+import pytest
+
+from mcp_tools_proxy.policy.tenant_share import tenant_share
+
+
+@pytest.mark.parametrize(
+    ("limit", "share"), [(1, 1), (2, 1), (3, 2), (4, 3), (7, 6), (8, 6), (64, 48), (1000, 750)]
+)
+def test_a_tenant_may_use_all_but_a_quarter(limit: int, share: int) -> None:
+    assert tenant_share(limit) == share
