@@ -1,0 +1,43 @@
+"""Whether the start still waits for servers."""
+
+from mcp_tools_proxy.gateway.startup_wait import StartupWait
+
+
+class Start:
+    """A wait of 10 seconds that begins at 5; ``now`` and ``tried`` change when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 5.0
+        self.tried = False
+        self.wait = StartupWait(10.0, lambda: self.now)
+        self.wait.begin(lambda: self.tried)
+
+
+def test_the_wait_lasts_while_a_server_is_untried() -> None:
+    start = Start()
+    start.now = 14.9
+    assert not start.wait.is_over()
+
+
+def test_the_wait_ends_when_every_server_was_tried() -> None:
+    start = Start()
+    start.tried = True
+    assert start.wait.is_over()
+
+
+def test_the_wait_ends_when_its_time_is_up() -> None:
+    start = Start()
+    start.now = 15.0
+    assert start.wait.is_over()
+
+
+def test_a_server_that_a_reload_adds_is_not_waited_for() -> None:
+    start = Start()
+    start.tried = True
+    start.wait.is_over()
+    start.tried = False
+    assert start.wait.is_over()
+
+
+def test_a_process_that_waits_for_nothing_has_started() -> None:
+    assert StartupWait(10.0).is_over()
