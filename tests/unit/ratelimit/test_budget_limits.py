@@ -90,3 +90,7 @@ def test_a_negative_budget_is_refused() -> None:
 def test_a_window_of_no_length_is_refused() -> None:
     with pytest.raises(ValueError, match="window_s"):
         budgets(window_s=0)
+
+
+def test_a_window_of_one_second_is_the_shortest() -> None:
+    assert {budget.window_s for budget in budgets(window_s=1).applying_to("a", "b")} == {1}

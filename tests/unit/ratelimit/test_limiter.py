@@ -157,6 +157,18 @@ async def test_retry_after_is_the_time_to_the_windows_end() -> None:
 
 
 @pytest.mark.requirement("T-09")
+async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() -> None:
+    class Ended(MemoryStorage):
+        async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
+            return [0.0 for _ in keys]
+
+    memory = BudgetCounter(Ended(clock=Clock()))
+    limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
+    await limit.admit("a", None)
+    assert (await refusal(limit, "a", None)).retry_after_s == 0.001
+
+
+@pytest.mark.requirement("T-09")
 async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
     clock = Clock()
     limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)

@@ -43,6 +43,17 @@ async def test_a_key_without_a_window_ends_now() -> None:
     assert await MemoryStorage(clock=Clock()).get_expiry("key") == 1000
 
 
+async def test_an_ended_window_has_no_seconds_left_however_long_ago_it_ended() -> None:
+    clock = Clock()
+    storage = MemoryStorage(clock=clock)
+    await storage.incr("key", 60)
+    left = []
+    for later in (59, 1, 1, 600):
+        clock.now += later
+        left += await storage.seconds_left(["key"], 60)
+    assert left == [1, 0, 0, 0]
+
+
 async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
     clock = Clock()
     storage = MemoryStorage(clock=clock)
