@@ -60,7 +60,7 @@ def main() -> int:
         open_bench(Path(workdir), QUICK if arguments.quick else FULL) as bench,
     ):
         for name in names:
-            bench.say(name)
+            bench.show_progress(name)
             print(EXPERIMENTS[name](bench).markdown() + "\n", flush=True)
     took = time.perf_counter() - began
     print(

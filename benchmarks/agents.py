@@ -42,7 +42,7 @@ def measure_agents(bench: Bench) -> Result:
     }
     with _service(bench, "agents", documents=("big-0",)) as service:
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  agents: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  agents: round {number + 1} of {bench.sizes.relay_rounds}")
             for (kind, agent), found in rounds.items():
                 bodies, expected = kinds[kind]
                 for share, keep in ((_WARM_UP, False), (1.0, True)):
@@ -72,9 +72,9 @@ def measure_agent_lists(bench: Bench) -> Result:
     )
     with _service(bench, "agent-lists") as service:
         for shape in FORMATS:
-            bench.say(f"  agent-lists: {shape}")
+            bench.show_progress(f"  agent-lists: {shape}")
             paths = [f"{TOOLS}?agent={name}&format={shape}" for name in _names()]
-            bodies = [service.ask(path, method="GET", expected='"tools"') for path in paths]
+            bodies = [service.request(path, method="GET", expected='"tools"') for path in paths]
             _measure_cold(bench, service, shape, paths[0], bodies[0], result)
             _measure_warm(bench, service, f"{shape}, one agent", paths[:1], bodies[:1], result)
             _measure_warm(bench, service, f"{shape}, all in turn", paths, bodies, result)
@@ -86,11 +86,13 @@ def measure_agent_memory(bench: Bench) -> Result:
     with _service(bench, "agent-memory") as service:
         size = 0
         for shape in FORMATS:  # without an agent first: what all agents share
-            size += len(service.ask(f"{TOOLS}?format={shape}", method="GET", expected='"tools"'))
+            size += len(
+                service.request(f"{TOOLS}?format={shape}", method="GET", expected='"tools"')
+            )
         before = service.rss_bytes()
         for agent, shape in ((name, shape) for name in _names() for shape in FORMATS):
             path = f"{TOOLS}?agent={agent}&format={shape}"
-            service.ask(path, method="GET", expected='"tools"')
+            service.request(path, method="GET", expected='"tools"')
         after = service.rss_bytes()
     grown = after - before
     result = Result(
@@ -123,9 +125,9 @@ def _measure_cold(
     dumps: list[float] = []
     for preset in islice(cycle(_PRESETS[::-1]), bench.sizes.list_calls):
         switch = json.dumps({"preset_id": preset, "persist": False})
-        service.ask(ACTIVE_PRESET, switch, method="PUT", expected='"preset"')
+        service.request(ACTIVE_PRESET, switch, method="PUT", expected='"preset"')
         before = service.cpu_s()
-        service.ask(path, method="GET", expected='"tools"')
+        service.request(path, method="GET", expected='"tools"')
         cold.append((service.cpu_s() - before) * 1000)
         dumps.append(dumps_ms(tools))
     _add(result, shape, "cold", body, cold, "json.dumps", dumps)

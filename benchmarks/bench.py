@@ -88,7 +88,7 @@ class Bench:
         self.corpus: Corpus = make_corpus(sizes.pages)
         self.errors = 0
 
-    def say(self, text: str) -> None:
+    def show_progress(self, text: str) -> None:
         """Print how far the run is."""
         print(text, file=sys.stderr, flush=True)
 
@@ -131,7 +131,7 @@ class Bench:
     def _counted(self, outcome: Outcome) -> Outcome:
         self.errors += outcome.errors
         if outcome.errors:
-            self.say(f"  {outcome.errors} errors, the first: {outcome.first_error}")
+            self.show_progress(f"  {outcome.errors} errors, the first: {outcome.first_error}")
         if not outcome.times:
             raise NoAnswers("the load generator got no answer at all")
         return outcome

@@ -116,7 +116,7 @@ def _compare(
     """Measure the candidates by turns."""
     with ExitStack() as stack:
         servers = _start(bench, name, bodies, stack)
-        answer_bytes = len(servers[ASGI].ask(EXECUTE, bodies[0]))
+        answer_bytes = len(servers[ASGI].request(EXECUTE, bodies[0]))
         rounds: dict[_Key, list[Measured]] = {
             (candidate, connections): [] for connections in CONNECTIONS for candidate in servers
         }
@@ -127,7 +127,7 @@ def _compare(
                 servers[candidate], _job(servers[candidate], bodies, connections, warm_up)
             )
         for number in range(bench.sizes.rounds):
-            bench.say(f"  {name}: round {number + 1} of {bench.sizes.rounds}")
+            bench.show_progress(f"  {name}: round {number + 1} of {bench.sizes.rounds}")
             for (candidate, connections), found in rounds.items():
                 server = servers[candidate]
                 found.append(bench.measure(server, _job(server, bodies, connections, calls)))
@@ -157,11 +157,11 @@ def _start(bench: Bench, name: str, bodies: list[str], stack: ExitStack) -> dict
     servers: dict[str, Server] = {}
     answer = b""
     for pairs in bench.sizes.pairs:
-        bench.say(f"  {name}: starting the service, {pairs:,} pairs")
+        bench.show_progress(f"  {name}: starting the service, {pairs:,} pairs")
         server = stack.enter_context(gateway(bench.workdir, documents))
         server.wait_for(bodies[0])
         bench.open_pairs(server, pairs)
-        answer = server.ask(EXECUTE, bodies[0])
+        answer = server.request(EXECUTE, bodies[0])
         servers[service(pairs)] = server
     for candidate, kind in ((FASTAPI, "fastapi"), (ASGI, "asgi")):
         server = stack.enter_context(bare(kind, bench.workdir, answer))

@@ -46,7 +46,7 @@ def measure_connections(bench: Bench) -> Result:
         f"{AHEAD_BYTES / 1e6} MB of requests ahead": lambda server: _unread(server, ahead, 1),
         f"ten times {AHEAD_BYTES / 1e6} MB": lambda server: _unread(server, ahead, CONNECTIONS),
         f"{TRAILERS_BYTES / 1e6:.0f} MB of trailers": lambda server: _unread(server, trailers, 1),
-        **{name: _asked(body) for name, body in _large_bodies().items()},
+        **{name: _sent(body) for name, body in _large_bodies().items()},
     }
     result = Result(
         "Hostile connections, each kind at a fresh service",
@@ -54,10 +54,10 @@ def measure_connections(bench: Bench) -> Result:
     )
     seen: dict[str, _Seen] = {}
     for name, attack in attacks.items():
-        bench.say(f"  connections: {name}")
+        bench.show_progress(f"  connections: {name}")
         seen[name] = _watched(bench, attack)
         result.rows.append((name, f"{seen[name].grown_mb:+.1f}", f"{seen[name].slowest_ms:.0f}"))
-    bench.say(f"  connections: {IDLE_CONNECTIONS} connections, idle for {IDLE_S:.0f} s")
+    bench.show_progress(f"  connections: {IDLE_CONNECTIONS} connections, idle for {IDLE_S:.0f} s")
     lost = _lost_after_idling(bench)
     _, one, ten, trailing, *bodies = seen
     result.targets = [
@@ -130,17 +130,17 @@ def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
         yield
 
 
-def _asked(body: str) -> Callable[[Server], contextlib.AbstractContextManager[None]]:
+def _sent(body: str) -> Callable[[Server], contextlib.AbstractContextManager[None]]:
     """Build a function that sends a request, whatever the response is."""
 
     @contextmanager
-    def asked(server: Server) -> Iterator[None]:
+    def sent(server: Server) -> Iterator[None]:
         for _ in range(5):
             with contextlib.suppress(AssertionError):  # a refusal is an answer as well
-                server.ask(EXECUTE, body)
+                server.request(EXECUTE, body)
         yield
 
-    return asked
+    return sent
 
 
 def _lost_after_idling(bench: Bench) -> int:

@@ -94,7 +94,7 @@ def measure_connector(bench: Bench) -> Result:
         turns = _start(bench, stack)
         rounds: _Rounds = {(turn, at_once): [] for turn in turns for at_once in AT_ONCE}
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  connector: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  connector: round {number + 1} of {bench.sizes.relay_rounds}")
             for (turn, at_once), found in rounds.items():
                 found.append(turn.measure(bench, at_once))
     size = len(json.dumps(turns[0].answers[0], ensure_ascii=False).encode())

@@ -40,14 +40,14 @@ class Answers:
 
     def to(self, message: bytes) -> bytes | None:
         """Return the answer's JSON in one line, or None for a notification."""
-        asked = json.loads(message)
-        if "id" not in asked:
+        request = json.loads(message)
+        if "id" not in request:
             return None
-        answer = {"jsonrpc": "2.0", "id": asked["id"], **self._outcome(asked)}
+        answer = {"jsonrpc": "2.0", "id": request["id"], **self._outcome(request)}
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def _outcome(self, asked: Mapping[str, object]) -> Mapping[str, object]:
-        method, params = asked["method"], asked.get("params") or {}
+    def _outcome(self, request: Mapping[str, object]) -> Mapping[str, object]:
+        method, params = request["method"], request.get("params") or {}
         assert isinstance(params, dict)
         modern = self.era == MODERN
         if method == "tools/call":

@@ -48,7 +48,7 @@ def measure_facade(bench: Bench) -> Result:
         pairs, answer_bytes = _start(bench, stack)
         rounds: _Rounds = {(name, connections): [] for connections in CONNECTIONS for name in pairs}
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  facade: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  facade: round {number + 1} of {bench.sizes.relay_rounds}")
             for (name, connections), found in rounds.items():
                 pair = pairs[name]
                 ours = _measured(bench, pair.facade, connections, calls)
@@ -66,7 +66,7 @@ def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[str, _Pair], int]:
     modern = Way(server=service)
     sections = {name: read_section(modern, name) for name in SECTIONS}
     results = {name: result["structuredContent"] for name, result in sections.items()}
-    tools = modern.ask("tools/list", {})["tools"]
+    tools = modern.request("tools/list", {})["tools"]
     sdk = stack.enter_context(sdk_server(bench.workdir, tools, results))
     wait_for(sdk)
     for name, result in sections.items():
@@ -85,7 +85,7 @@ def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[str, _Pair], int]:
 def read_section(way: Way, section_id: str) -> dict[str, object]:
     """Return the result that a server gives for one section."""
     params = {"name": SECTION_TOOL, "arguments": {"doc_id": DOC_ID, "section_id": section_id}}
-    return way.ask("tools/call", params, SECTION_TOOL)
+    return way.request("tools/call", params, SECTION_TOOL)
 
 
 def _measured(bench: Bench, way: Way, connections: int, calls: int) -> Measured:

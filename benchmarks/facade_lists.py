@@ -25,7 +25,7 @@ def measure_facade_lists(bench: Bench) -> Result:
         ways, size = _start(bench, stack)
         rounds: _Rounds = {key: [] for key in ways}
         for number in range(bench.sizes.relay_rounds + 1):
-            bench.say(f"  facade-lists: round {number} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  facade-lists: round {number} of {bench.sizes.relay_rounds}")
             for key, way in ways.items():
                 measured = bench.measure(way.server, _job(way, bench.sizes.list_calls))
                 if number:
@@ -57,7 +57,7 @@ def _start(bench: Bench, stack: ExitStack) -> tuple[Mapping[tuple[str, str], Way
 
 
 def _listed(way: Way) -> list[dict[str, object]]:
-    tools = way.ask(_LIST, {})["tools"]
+    tools = way.request(_LIST, {})["tools"]
     assert isinstance(tools, list)
     return tools
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.corpus import TENANT
 from benchmarks.echo import LEGACY, MODERN
-from benchmarks.servers import ASK_LIMIT_S, START_LIMIT_S, NotStarted, Server
+from benchmarks.servers import REQUEST_LIMIT_S, START_LIMIT_S, NotStarted, Server
 
 JSON_PATH, STREAM_PATH = "/mcp", "/streams"
 """Where the SDK's server replies with JSON, and with streams of events; the facade has one path."""
@@ -62,7 +62,9 @@ class Way:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **meta}}
         return json.dumps(message, separators=(",", ":"))
 
-    def ask(self, method: str, params: Mapping[str, object], name: str = "") -> dict[str, object]:
+    def request(
+        self, method: str, params: Mapping[str, object], name: str = ""
+    ) -> dict[str, object]:
         """Return the result of a request that is answered with JSON."""
         _, body = _post(self, self.headers(method, name), self.message(method, params))
         result: dict[str, object] = json.loads(body)["result"]
@@ -74,7 +76,7 @@ def wait_for(server: Server) -> None:
     give_up = time.perf_counter() + START_LIMIT_S
     while time.perf_counter() < give_up:
         with contextlib.suppress(ConnectionRefusedError):
-            Way(server=server).ask("tools/list", {})
+            Way(server=server).request("tools/list", {})
             return
         time.sleep(0.002)
     raise NotStarted(f"nothing answers at port {server.port}")
@@ -117,7 +119,7 @@ def section_messages(way: Way, doc_id: str) -> Sequence[str]:
 
 def _post(way: Way, headers: Mapping[str, str], body: str) -> tuple[str | None, bytes]:
     """Return the id of the session and the body of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", way.server.port, timeout=ASK_LIMIT_S)
+    connection = http.client.HTTPConnection("127.0.0.1", way.server.port, timeout=REQUEST_LIMIT_S)
     with contextlib.closing(connection):
         sent = {**headers, "content-type": "application/json"}
         connection.request("POST", way.path, body.encode(), sent)

@@ -37,7 +37,7 @@ def wait_until_ready(service: Server, count: int) -> float:
     give_up = time.perf_counter() + _READY_LIMIT_S
     while (now := time.perf_counter()) < give_up:
         with contextlib.suppress(ConnectionRefusedError):
-            answer = json.loads(service.ask(SERVERS, method="GET", expected='"servers"'))
+            answer = json.loads(service.request(SERVERS, method="GET", expected='"servers"'))
             if sum(one["state"] == "ready" for one in answer["servers"]) >= count:
                 return now
         time.sleep(_PAUSE_S)
@@ -82,7 +82,7 @@ def _without_servers(bench: Bench) -> tuple[str, ...]:
 def _started(
     bench: Bench, title: str, late: Lateness
 ) -> tuple[tuple[float, float, float], tuple[str, ...]]:
-    bench.say(f"  fleet: {title}")
+    bench.show_progress(f"  fleet: {title}")
     name = f"fleet-{late.answers}"
     with fleet(bench.workdir, FLEET_SERVERS, tools=FLEET_TOOLS, late=late) as servers:
         settings = fleet_configuration(bench.workdir / f"{name}-config", servers)

@@ -49,7 +49,7 @@ def measure_unread_log(bench: Bench) -> Result:
             service.wait_for("", "/health", method="GET", expected=OK)
             bench.measure(service, _job(service, {}, _WARM_UP_CALLS))
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  unread-log: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  unread-log: round {number + 1} of {bench.sizes.relay_rounds}")
             for name, service in services.items():
                 job = _job(service, {}, bench.sizes.section_calls)
                 rounds[name].append(bench.measure(service, job))
@@ -87,13 +87,13 @@ def measure_bad_tokens(bench: Bench) -> Result:
             bench.measure(service, _job(service, mode.headers, _WARM_UP_CALLS))
             alone = bench.measure(service, job)
             with _flooded(service, _bad(mode)) as flood:
-                beside = bench.measure(service, job)
+                flooded = bench.measure(service, job)
         result.rows.append((name, "nobody", *_shown(alone)[1:], "0"))
-        result.rows.append((name, "bad tokens", *_shown(beside)[1:], f"{flood.rate:.0f}"))
-        slower = beside.p99_ms - alone.p99_ms
+        result.rows.append((name, "bad tokens", *_shown(flooded)[1:], f"{flood.rate:.0f}"))
+        slower = flooded.p99_ms - alone.p99_ms
         result.targets += [
             Target(name=f"p99 slower, {name}", limit=SLOWER_LIMIT_MS, measured=slower, unit="ms"),
-            Target(name=f"good calls lost, {name}", limit=0, measured=beside.errors, unit="calls"),
+            Target(name=f"good calls lost, {name}", limit=0, measured=flooded.errors, unit="calls"),
         ]
     return result
 

@@ -51,7 +51,7 @@ def measure_identity(bench: Bench) -> Result:
     rounds: dict[str, list[Measured]] = {name: [] for name in modes}
     with _services(bench, modes) as services:
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  identity: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  identity: round {number + 1} of {bench.sizes.relay_rounds}")
             for name, service in services.items():
                 for share in (_WARM_UP, 1.0):
                     calls = int(bench.sizes.section_calls * share)

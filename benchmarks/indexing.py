@@ -37,7 +37,7 @@ def measure_indexing(bench: Bench) -> Result:
         server.wait_for(section_calls(documents[-1])[0])
         _index(bench, server, documents[-1])
         for number in range(count):
-            bench.say(f"  indexing: round {number + 1} of {count}")
+            bench.show_progress(f"  indexing: round {number + 1} of {count}")
             alone, under_load = documents[2 * number : 2 * number + 2]
             rounds.engine.append(bulk_index(chunk_texts(bench.corpus.document(alone))))
             rounds.service.append(_index(bench, server, alone))
@@ -51,7 +51,7 @@ def _index(bench: Bench, server: Server, doc_id: str) -> Indexing:
     """Search a document for the first time, which waits for its index."""
     body = search_calls(doc_id, bench.corpus)[0]
     started, cpu_started = time.perf_counter(), server.cpu_s()
-    server.ask(EXECUTE, body)
+    server.request(EXECUTE, body)
     return Indexing(server.cpu_s() - cpu_started, time.perf_counter() - started)
 
 

@@ -87,7 +87,7 @@ def _service(bench: Bench, name: str) -> Iterator[Server]:
 
 def _listed(service: Server) -> str:
     """Ask for the tools, and check that each of the fleet is among them once."""
-    body = service.ask(TOOLS, method="GET", expected='"tools"').decode()
+    body = service.request(TOOLS, method="GET", expected='"tools"').decode()
     names = [tool["name"] for tool in json.loads(body)["tools"] if ":" in tool["name"]]
     assert len(names) == len(set(names)) == FLEET_SERVERS * FLEET_TOOLS, len(names)
     return body
@@ -98,7 +98,7 @@ def _measure(bench: Bench, name: str, service: Server, job: Job, body: str) -> _
     bench.measure(service, job)
     rounds = _Rounds()
     for number in range(bench.sizes.rounds):
-        bench.say(f"  {name}: round {number + 1} of {bench.sizes.rounds}")
+        bench.show_progress(f"  {name}: round {number + 1} of {bench.sizes.rounds}")
         rounds.service.append(bench.measure(service, job))
         rounds.dumps_ms.append(dumps_ms(tools))
     return rounds

@@ -55,7 +55,7 @@ class Outcome:
         return max(started + took for started, took in calls) - min(self.starts)
 
 
-class _Asked(NamedTuple):
+class _Exchange(NamedTuple):
     """A request and what its answer holds."""
 
     request: bytes
@@ -67,8 +67,8 @@ class _Run:
 
     def __init__(self, job: Job) -> None:
         each = job.expected_each or [""] * len(job.bodies)
-        self._asked = [
-            _Asked(_request(job, path, body), expected.encode())
+        self._exchanges = [
+            _Exchange(_request(job, path, body), expected.encode())
             for path in job.paths or [job.path]
             for body, expected in zip(job.bodies, each, strict=True)
         ]
@@ -78,16 +78,16 @@ class _Run:
         self._stop_at = time.perf_counter() + job.seconds
         self.outcome = Outcome()
 
-    def next_request(self) -> _Asked | None:
+    def next_request(self) -> _Exchange | None:
         if self._sent >= self._calls or time.perf_counter() >= self._stop_at:
             return None
         self._sent += 1
-        return self._asked[self._sent % len(self._asked)]
+        return self._exchanges[self._sent % len(self._exchanges)]
 
-    def answered(self, asked: _Asked, started: float, answer: bytes) -> None:
+    def answered(self, exchange: _Exchange, started: float, answer: bytes) -> None:
         self.outcome.starts.append(started)
         self.outcome.times.append(time.perf_counter() - started)
-        good = self._expected in answer and asked.expected in answer
+        good = self._expected in answer and exchange.expected in answer
         if not good or not answer.startswith(b"HTTP/1.1 200 "):
             self.failed(answer[:500].decode(errors="replace"))
 
@@ -112,7 +112,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._answer += data
         if _is_whole(self._answer):
-            self._run.answered(self._asked, self._started, self._answer)
+            self._run.answered(self._exchange, self._started, self._answer)
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -122,13 +122,13 @@ class _Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         self._answer = b""
-        asked = self._run.next_request()
-        if asked is None:
+        exchange = self._run.next_request()
+        if exchange is None:
             self.done.set()
             self._transport.close()
             return
-        self._asked, self._started = asked, time.perf_counter()
-        self._transport.write(asked.request)
+        self._exchange, self._started = exchange, time.perf_counter()
+        self._transport.write(exchange.request)
 
 
 def _is_whole(answer: bytes) -> bool:

@@ -14,7 +14,7 @@ def measure_memory(bench: Bench) -> Result:
     empty, full = bench.folder("memory-none"), bench.folder("memory", *documents)
     before, loaded, indexed = [], [], []
     for number in range(bench.sizes.memory_rounds):
-        bench.say(f"  memory: round {number + 1} of {bench.sizes.memory_rounds}")
+        bench.show_progress(f"  memory: round {number + 1} of {bench.sizes.memory_rounds}")
         with gateway(bench.workdir, empty) as server:
             server.wait_for(call_without_document())
             before.append(server.rss_bytes())
@@ -36,7 +36,7 @@ def call_without_document() -> str:
 
 def _index(bench: Bench, server: Server, documents: list[str]) -> None:
     for doc_id in documents:
-        server.ask(EXECUTE, search_calls(doc_id, bench.corpus)[0])
+        server.request(EXECUTE, search_calls(doc_id, bench.corpus)[0])
 
 
 def _report(before: float, loaded: float, indexed: float, held: int) -> Result:

@@ -76,7 +76,7 @@ def measure_relay(bench: Bench) -> Result:
             (name, connections): [] for connections in CONNECTIONS for name in candidates
         }
         for number in range(bench.sizes.relay_rounds):
-            bench.say(f"  relay: round {number + 1} of {bench.sizes.relay_rounds}")
+            bench.show_progress(f"  relay: round {number + 1} of {bench.sizes.relay_rounds}")
             for (name, connections), found in rounds.items():
                 candidate = candidates[name]
                 warm_up = candidate.job(connections, int(calls * _WARM_UP))

@@ -41,7 +41,7 @@ class RemoteJob:
     calls: int
 
 
-class _Asked(NamedTuple):
+class _Exchange(NamedTuple):
     """A request, its id, and what its answer holds."""
 
     request: bytes
@@ -50,13 +50,13 @@ class _Asked(NamedTuple):
 
 
 class _Link:
-    """One gateway's WebSocket; ``unasked`` are the beginnings of frames that nobody waited for."""
+    """One gateway's WebSocket; ``stray`` are the beginnings of frames that nobody waited for."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self.open_sessions: set[str] = set()
-        self.unasked: list[str] = []
+        self.stray: list[str] = []
 
     async def read(self) -> None:
         """Hand each message to the session that it is for, until the link ends."""
@@ -65,22 +65,22 @@ class _Link:
                 envelope = from_json(frame.data)
                 waiting = self._waiting.pop(envelope["session_identifier"], None)
                 if waiting is None:
-                    self.unasked.append(frame.data[:500].decode(errors="replace"))
+                    self.stray.append(frame.data[:500].decode(errors="replace"))
                 else:
                     waiting.set_result(envelope["message"])
         finally:
             for waiting in self._waiting.values():
                 waiting.set_exception(ConnectionError("the link ended"))
 
-    async def say(self, session: str, message: bytes) -> None:
+    async def send(self, session: str, message: bytes) -> None:
         """Send a message of a session. Raises ConnectionError."""
         frame = b'{"session_identifier":"%s","message":%s}' % (session.encode(), message)
         await self._socket.send_frame(frame, WSMsgType.TEXT)
 
-    async def ask(self, session: str, request: bytes) -> Any:
+    async def request(self, session: str, request: bytes) -> Any:
         """Return what arrives next in a session. Raises ConnectionError."""
         answer = self._waiting[session] = asyncio.get_running_loop().create_future()
-        await self.say(session, request)
+        await self.send(session, request)
         return await answer
 
 
@@ -88,8 +88,8 @@ class _Run:
     """What the sessions of one job share: the requests left to send and the outcome."""
 
     def __init__(self, job: RemoteJob) -> None:
-        self._asked = [
-            _Asked(body.encode(), json.loads(body)["id"], expected)
+        self._exchanges = [
+            _Exchange(body.encode(), json.loads(body)["id"], expected)
             for body, expected in zip(job.bodies, cycle(job.answers), strict=False)
         ]
         self._opening = [message.encode() for message in job.opening]
@@ -102,12 +102,15 @@ class _Run:
             await self._open(link, session)
             while self._left > 0:
                 self._left -= 1
-                asked, started = self._asked[self._left % len(self._asked)], time.perf_counter()
-                answer = await link.ask(session, asked.request)
+                exchange, started = (
+                    self._exchanges[self._left % len(self._exchanges)],
+                    time.perf_counter(),
+                )
+                answer = await link.request(session, exchange.request)
                 self.outcome.starts.append(started)
                 self.outcome.times.append(time.perf_counter() - started)
-                if not _is_good(answer, asked):
-                    self.failed(f"{asked.id} in {session}: {str(answer)[:500]}")
+                if not _is_good(answer, exchange):
+                    self.failed(f"{exchange.id} in {session}: {str(answer)[:500]}")
         except ConnectionError as error:
             self.failed(f"{session}: {error}")
 
@@ -115,10 +118,10 @@ class _Run:
         if not self._opening or session in link.open_sessions:
             return
         request, notice = self._opening
-        answer = await link.ask(session, request)
+        answer = await link.request(session, request)
         if "result" not in answer:
             self.failed(f"{session} does not open: {str(answer)[:500]}")
-        await link.say(session, notice)
+        await link.send(session, notice)
         link.open_sessions.add(session)
 
     def failed(self, why: str) -> None:
@@ -154,9 +157,9 @@ class _Backend:
                 async with asyncio.TaskGroup() as sessions:
                     for number in range(job.sessions):
                         sessions.create_task(run.speak(link, f"{job.name}-{number}"))
-                for frame in link.unasked:
+                for frame in link.stray:
                     run.failed(f"unasked: {frame}")
-                link.unasked.clear()
+                link.stray.clear()
         except TimeoutError:
             run.failed(f"not done after {JOB_LIMIT_S:.0f} s")
         return run.outcome
@@ -168,9 +171,9 @@ class _Backend:
         return self._links[server_identifier]
 
 
-def _is_good(answer: Mapping[str, Any], asked: _Asked) -> bool:
+def _is_good(answer: Mapping[str, Any], exchange: _Exchange) -> bool:
     result = answer.get("result", {})
-    return answer.get("id") == asked.id and result.get("structuredContent") == asked.expected
+    return answer.get("id") == exchange.id and result.get("structuredContent") == exchange.expected
 
 
 async def _serve(port: int) -> None:

@@ -99,14 +99,14 @@ def main() -> None:
     parser.add_argument("--late-s", type=float, default=0.0)
     parser.add_argument("--late-answers", type=int, default=0)
     parser.add_argument("ports", type=int, nargs="+")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     app = Responder(
-        asked.tools,
-        late_port=asked.ports[-1],
-        late_s=asked.late_s,
-        late_answers=asked.late_answers,
+        options.tools,
+        late_port=options.ports[-1],
+        late_s=options.late_s,
+        late_answers=options.late_answers,
     )
-    serve(app, asked.ports)
+    serve(app, options.ports)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from benchmarks.responder import MODERN_PATH
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 5.0
-ASK_LIMIT_S = 60.0
+REQUEST_LIMIT_S = 60.0
 
 NO_CALL_REFUSED = {
     "MCP_PROXY_RATE_LIMIT_CALLS": "1000000000",
@@ -56,14 +56,18 @@ class Server:
         assert match is not None
         return int(match[1]) * _KIB
 
-    def ask(self, path: str, body: str = "", *, method: str = "POST", expected: str = OK) -> bytes:
+    def request(
+        self, path: str, body: str = "", *, method: str = "POST", expected: str = OK
+    ) -> bytes:
         """Send one request and give the answer's body. Raises OSError; an error is an assertion."""
         content = body.encode()
         head = (
             f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", self.port), timeout=ASK_LIMIT_S) as connection:
+        with socket.create_connection(
+            ("127.0.0.1", self.port), timeout=REQUEST_LIMIT_S
+        ) as connection:
             connection.sendall(head.encode() + content)
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
         good = answer.startswith(b"HTTP/1.1 200 ") and expected.encode() in answer
@@ -77,7 +81,7 @@ class Server:
         give_up = time.perf_counter() + START_LIMIT_S
         while time.perf_counter() < give_up and self._process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
-                self.ask(path, body, method=method, expected=expected)
+                self.request(path, body, method=method, expected=expected)
                 return
             time.sleep(0.002)
         raise NotStarted(f"{self._process.args!r} does not answer")

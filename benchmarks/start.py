@@ -15,11 +15,11 @@ def measure_start(bench: Bench) -> Result:
     body, documents = call_without_document(), bench.folder("start")
     with gateway(bench.workdir, documents) as server:  # also writes the bytecode
         server.wait_for(body)
-        answer = server.ask(EXECUTE, body)
+        answer = server.request(EXECUTE, body)
     own: list[float] = []
     other: list[float] = []
     for number in range(bench.sizes.starts + 1):
-        bench.say(f"  start: round {number} of {bench.sizes.starts}")
+        bench.show_progress(f"  start: round {number} of {bench.sizes.starts}")
         begun = time.perf_counter()
         with gateway(bench.workdir, documents) as server:
             server.wait_for(body)

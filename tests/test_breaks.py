@@ -17,7 +17,7 @@ WITHOUT_PLUGINS = " ".join(
 
 def test_every_break_applies() -> None:
     """Whoever changes the line that a break changes moves the break along, or replaces it."""
-    problems = [f"{it.room}: {it.id}: {why}" for it in BREAKS if (why := it.problem())]
+    problems = [f"{it.package}: {it.id}: {why}" for it in BREAKS if (why := it.problem())]
     assert problems == [], "\n".join(problems)
 
 
@@ -25,19 +25,21 @@ def test_no_two_breaks_have_one_id() -> None:
     assert [id_ for id_, count in Counter(it.id for it in BREAKS).items() if count > 1] == []
 
 
-def test_every_room_is_broken() -> None:
-    rooms = {path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py")}
-    assert {it.room for it in BREAKS} == rooms
+def test_every_package_is_broken() -> None:
+    packages = {path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py")}
+    assert {it.package for it in BREAKS} == packages
 
 
-def test_breaks_are_chosen_by_room_or_by_a_part_of_their_id() -> None:
+def test_breaks_are_chosen_by_package_or_by_a_part_of_their_id() -> None:
     words = ["policy", "revoked-token"]
-    chosen = {(it.room, it.id == "revoked-token") for it in choose(BREAKS, words)}
+    chosen = {(it.package, it.id == "revoked-token") for it in choose(BREAKS, words)}
     assert chosen == {("policy", False), ("auth", True)}
 
 
 def make_break(new: str, *, old: str = "return 1", test: str = "tests/test_one.py") -> Break:
-    return Break(room="room", id=new, what="", file="room/one.py", old=old, new=new, tests=(test,))
+    return Break(
+        package="room", id=new, what="", file="room/one.py", old=old, new=new, tests=(test,)
+    )
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_the_image_is_built_once_and_never_pulled() -> None:
 
 def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
     redis = SERVICES["redis"]
-    beside = {name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}}
-    assert (redis["networks"], beside) == (["limits"], {"redis", "gateway"})
+    members = {name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}}
+    assert (redis["networks"], members) == (["limits"], {"redis", "gateway"})
     assert COMPOSE["networks"]["limits"] == {"internal": True}
     assert '--requirepass "$$REDISCLI_AUTH"' in " ".join(redis["command"])
     url = SERVICES["gateway"]["environment"]["MCP_PROXY_RATE_LIMIT_STORAGE_URL"]

@@ -164,9 +164,9 @@ def test_every_log_event_is_in_the_reference() -> None:
     gateway = [path for path in SOURCES if "services/mcp_tools_proxy" in path.as_posix()]
     events = {it for path in gateway for it in LOGGED.findall(path.read_text(encoding="utf-8"))}
     assert len(events) > 20
-    told = (event for event in sorted(events) if not event.endswith("crashed"))
+    described = (event for event in sorted(events) if not event.endswith("crashed"))
     pages = REFERENCE["metrics-and-logs"] + REFERENCE["connector-protocol"]
-    assert [event for event in told if f"`{event}`" not in pages] == []
+    assert [event for event in described if f"`{event}`" not in pages] == []
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -122,13 +122,13 @@ async def test_a_greeting_is_for_a_friend_by_default() -> None:
 
 async def test_an_unknown_tool_prompt_or_resource_is_an_error() -> None:
     async with running_server("http") as server, connected(server.entry) as client:
-        for asked in (
+        for request in (
             client.call_tool("nothing"),
             client.get_prompt("nothing"),
             client.read_resource("test://nothing"),
         ):
             with pytest.raises(MCPError):
-                await asked
+                await request
 
 
 async def test_lists_come_in_pages_with_as_many_tools_as_asked_for() -> None:

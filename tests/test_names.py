@@ -1,4 +1,4 @@
-"""House rules for the product's names and the first words of its docstrings."""
+"""House rules for names and the first words of docstrings."""
 
 import ast
 import re
@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MODULES = {
-    path.relative_to(ROOT / "services"): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / "services").rglob("*.py"))
+ALL_MODULES = {
+    path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
+    for folder in ("services", "tests", "benchmarks", "docs", "docker", "examples")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 }
+MODULES = {
+    path.relative_to("services"): tree
+    for path, tree in ALL_MODULES.items()
+    if path.is_relative_to("services")
+}
+NOT_YET = ("tests/connector",)
+"""Folders whose names are still to be brought in line."""
 
 EVERYDAY_WORDS = frozenset(
     {
@@ -65,11 +73,13 @@ def test_a_name_is_taken_apart_at_underscores_and_capitals(name: str, words: set
 
 
 def test_no_name_has_an_everyday_word_with_a_private_meaning() -> None:
+    """Names of tests are sentences, written in everyday words."""
     found = {
         f"{path}:{line}: {name}"
-        for path, tree in MODULES.items()
+        for path, tree in ALL_MODULES.items()
+        if not any(path.is_relative_to(folder) for folder in NOT_YET)
         for name, line in names_of(tree)
-        if words_of(name) & EVERYDAY_WORDS
+        if words_of(name) & EVERYDAY_WORDS and not name.startswith("test_")
     }
     assert sorted(found) == []
 

@@ -149,31 +149,31 @@ async def test_a_big_answer_comes_whole(transport: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_listener_of_the_modern_era_hears_of_changed_tools(transport: str) -> None:
-    async with talking(transport) as client, client.listen(tools_list_changed=True) as heard:
+    async with talking(transport) as client, client.listen(tools_list_changed=True) as changes:
         before = {tool.name for tool in (await client.list_tools()).tools}
         await client.call_tool("tools_swap")
-        await asyncio.wait_for(anext(aiter(heard)), BOUND_S)
+        await asyncio.wait_for(anext(aiter(changes)), BOUND_S)
         after = {tool.name for tool in (await client.session.list_tools()).tools}
     assert after - before == {"swapped"}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_listener_of_the_legacy_era_hears_every_change(transport: str) -> None:
-    heard: asyncio.Queue[object] = asyncio.Queue()
+    received: asyncio.Queue[object] = asyncio.Queue()
 
     async def take(message: object) -> None:
-        heard.put_nowait(message)
+        received.put_nowait(message)
 
     async with (
         entry_of(transport) as entry,
         connected(entry, "legacy", message_handler=take) as client,
         asyncio.timeout(BOUND_S),
     ):
-        while heard.empty():  # the stream for notifications opens in the background
+        while received.empty():  # the stream for notifications opens in the background
             await client.call_tool("flood", {"count": 3})
             await asyncio.sleep(0.01)
         for _ in range(3):
-            await heard.get()
+            await received.get()
 
 
 async def rpc(server: RawServer, method: str, session: str = "") -> aiohttp.ClientResponse:
@@ -258,5 +258,5 @@ async def test_over_stdio_it_needs_the_standard_library_only() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", check, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
-    said, _ = await asyncio.wait_for(process.communicate(), BOUND_S)
-    assert said.strip() == b"[]"
+    printed, _ = await asyncio.wait_for(process.communicate(), BOUND_S)
+    assert printed.strip() == b"[]"

@@ -63,14 +63,14 @@ async def test_each_answer_goes_to_who_asked_for_it() -> None:
         asyncio.TaskGroup() as tasks,
     ):
         sessions = [backend.session("first"), backend.session("second")]
-        asking = [tasks.create_task(session.request("ping")) for session in sessions]
-        asked = [json.loads((await gateway.heard.get()).data) for _ in sessions]
+        pending = [tasks.create_task(session.request("ping")) for session in sessions]
+        envelopes = [json.loads((await gateway.received.get()).data) for _ in sessions]
         await gateway.send("first", note := {"jsonrpc": "2.0", "method": "notifications/x"})
-        for envelope in reversed(asked):
+        for envelope in reversed(envelopes):
             identifier = envelope["session_identifier"]
             answer = {"jsonrpc": "2.0", "id": envelope["message"]["id"], "result": {}}
             await gateway.send(identifier, answer | {"result": {"of": identifier}})
-        assert [(await each)["result"]["of"] for each in asking] == ["first", "second"]
+        assert [(await each)["result"]["of"] for each in pending] == ["first", "second"]
         assert await sessions[0].receive() == note
     assert [len(session.messages) for session in sessions] == [2, 1]
 
@@ -209,10 +209,10 @@ async def test_it_sends_whatever_it_is_told_to() -> None:
         link = await backend.connected()
         await link.send_raw("no JSON")
         await link.send_binary(b"\x00")
-        sending = [await gateway.heard.get(), await gateway.heard.get()]
+        sending = [await gateway.received.get(), await gateway.received.get()]
         await link.send_raw("x" * 10 * MEGABYTE)
         assert [frame.data for frame in sending] == ["no JSON", b"\x00"]
-        assert len((await gateway.heard.get()).data) == 10 * MEGABYTE
+        assert len((await gateway.received.get()).data) == 10 * MEGABYTE
 
 
 async def test_a_link_that_is_not_read_backs_up() -> None:

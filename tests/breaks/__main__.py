@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def report(change: Break, verdict: Verdict) -> None:
         counts[verdict] += 1
-        where = f"{change.room}: {change.id}"
+        where = f"{change.package}: {change.id}"
         _print(f"{verdict.value:15}{where:55} {change.problem() or change.what}")
 
     try:

@@ -1,6 +1,6 @@
 """Deliberate breaks: small changes of the product, each of which some test has to notice.
 
-They are data, one TOML file for each room, beside this module.
+They are data, one TOML file for each package, beside this module.
 """
 
 import ast
@@ -17,11 +17,11 @@ PACKAGE = Path("services/mcp_tools_proxy")
 class Break:
     """One change: ``old``, which ``file`` holds exactly once, becomes ``new``.
 
-    ``what`` is the fault that this makes, in one sentence. ``file`` counts from the package,
-    ``tests`` are files or folders from the root; one test of theirs has to fail.
+    ``what`` is the fault that this makes, in one sentence. ``file`` counts from PACKAGE and
+    is in ``package``, ``tests`` are files or folders from the root; one test of theirs has to fail.
     """
 
-    room: str
+    package: str
     id: str
     what: str
     file: str
@@ -37,8 +37,8 @@ class Break:
         """Return why the break cannot be tried on the files at ``root``, None if it can."""
         path = self.path_in(root)
         missing = [it for it in self.tests if not (root / it).exists()]
-        if not self.file.startswith(f"{self.room}/"):
-            return f"{self.file} is not in {self.room}"
+        if not self.file.startswith(f"{self.package}/"):
+            return f"{self.file} is not in {self.package}"
         if not path.is_file():
             return f"there is no {self.file}"
         if missing or not self.tests:
@@ -58,20 +58,20 @@ class Break:
 
 
 def load_breaks(folder: Path = Path(__file__).parent) -> Sequence[Break]:
-    """Read all breaks, room by room."""
+    """Read all breaks, package by package."""
     return [found for path in sorted(folder.glob("*.toml")) for found in _read(path)]
 
 
 def choose(breaks: Sequence[Break], words: Collection[str]) -> Sequence[Break]:
-    """Return those of the rooms in ``words``, or whose id contains another word; all for none."""
-    rooms = {it.room for it in breaks}
+    """Return those of the packages in ``words``, or with another word in their id; all for none."""
+    packages = {it.package for it in breaks}
     return [
         it
         for it in breaks
-        if not words or any(it.room == w if w in rooms else w in it.id for w in words)
+        if not words or any(it.package == w if w in packages else w in it.id for w in words)
     ]
 
 
 def _read(path: Path) -> Iterator[Break]:
     for entry in tomllib.loads(path.read_text(encoding="utf-8"))["break"]:
-        yield Break(**{**entry, "room": path.stem, "tests": tuple(entry["tests"])})
+        yield Break(**{**entry, "package": path.stem, "tests": tuple(entry["tests"])})

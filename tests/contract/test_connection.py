@@ -9,7 +9,7 @@ from tests.downstream.connections import SERVER_KINDS, SPOKEN, connection_to, un
 from tests.support.bounds import BOUND_S
 
 DUPLEX = [kind for kind in SERVER_KINDS if not kind.startswith("http")]
-TELLING = [kind for kind in SERVER_KINDS if kind != "http-legacy-stateless"]
+NOTIFYING = [kind for kind in SERVER_KINDS if kind != "http-legacy-stateless"]
 """Where a server can tell of changes; without a session it has nobody to tell."""
 
 every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
@@ -79,7 +79,7 @@ async def test_cancelling_a_call_cancels_it_at_the_server(kind: str) -> None:
         await line.until_cancelled(1)
 
 
-@pytest.mark.parametrize("kind", TELLING)
+@pytest.mark.parametrize("kind", NOTIFYING)
 async def test_a_changed_list_is_told(kind: str) -> None:
     async with connection_to(kind) as line:
         async with asyncio.timeout(BOUND_S):

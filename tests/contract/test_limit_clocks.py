@@ -60,7 +60,7 @@ async def passed(limiter: Limiter, calls: int, doc_id: str = "doc") -> int:
     return sum(not isinstance(outcome, Exception) for outcome in outcomes)
 
 
-async def wait_told(limiter: Limiter) -> float:
+async def retry_after_s(limiter: Limiter) -> float:
     with pytest.raises(RateLimitExceeded) as refused:
         await limiter.admit("t", "doc")
     assert refused.value.retry_after_s is not None
@@ -81,9 +81,9 @@ async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_th
     limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
     assert await passed(limiter, 5) == 2
     clock.now -= 10_800
-    told_s = await wait_told(limiter)
-    assert 0 < told_s <= WINDOW_S
-    clock.now += told_s
+    wait_s = await retry_after_s(limiter)
+    assert 0 < wait_s <= WINDOW_S
+    clock.now += wait_s
     assert await passed(limiter, 5) == 2
 
 
@@ -92,7 +92,7 @@ async def test_in_redis_a_clock_that_goes_back_makes_nobody_wait_longer_than_the
 ) -> None:
     assert await passed(limiter, 5) == 2
     redis.expire(key_of("document_calls"), 10_829)  # what is left once its clock went back
-    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert 0 < await retry_after_s(limiter) <= WINDOW_S
     assert 0 < redis.ttl(key_of("document_calls")) <= WINDOW_S
 
 
@@ -101,7 +101,7 @@ async def test_of_two_used_up_budgets_with_odd_windows_no_wait_is_beyond_the_win
 ) -> None:
     redis.set(key_of("tenant_calls"), 50, ex=100_000)
     redis.set(key_of("tenant_tokens"), 5000, ex=WINDOW_S * 10)
-    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert 0 < await retry_after_s(limiter) <= WINDOW_S
 
 
 Put = Callable[[Redis, str], object]
@@ -155,7 +155,7 @@ async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
     limiter = build_limiter(BUDGETS, storage_url=url, metrics=Metrics())
     redis.rpush(key_of("document_calls"), "x")
     assert [await passed(limiter, 5), await passed(limiter, 5, "other")] == [2, 2]
-    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert 0 < await retry_after_s(limiter) <= WINDOW_S
     assert (limiter.state, int(redis.get(key_of("document_calls", "other")) or 0)) == ("redis", 2)
     redis.delete(key_of("document_calls"))
     assert (await passed(limiter, 5), limiter.state) == (2, "redis")
@@ -170,4 +170,4 @@ async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redi
     redis.script_flush()
     assert (await passed(limiter, 5), limiter.state) == (1, "redis")
     redis.script_flush()
-    assert 0 < await wait_told(limiter) <= WINDOW_S
+    assert 0 < await retry_after_s(limiter) <= WINDOW_S

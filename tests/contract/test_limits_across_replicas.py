@@ -61,8 +61,8 @@ def race(server: RedisServer) -> list[list[str]]:
         assert replica.stdin is not None
         replica.stdin.write("go\n")
         replica.stdin.flush()
-    said = [replica.communicate(timeout=BOUND_S)[0] for replica in replicas]
-    return [lines.splitlines()[-1].split() for lines in said]
+    printed = [replica.communicate(timeout=BOUND_S)[0] for replica in replicas]
+    return [lines.splitlines()[-1].split() for lines in printed]
 
 
 @pytest.mark.requirement("T-09")
@@ -71,10 +71,10 @@ def test_exactly_n_of_m_parallel_calls_pass_across_two_processes(
 ) -> None:
     for _ in range(ATTEMPTS):
         redis.flushall()
-        said = race(server)
-        if all(words[1:] == ["redis"] for words in said):
+        results = race(server)
+        if all(words[1:] == ["redis"] for words in results):
             break
-    assert sum(int(words[0]) for words in said) == 37
+    assert sum(int(words[0]) for words in results) == 37
 
 
 async def admitted(service: Service, calls: int) -> int:

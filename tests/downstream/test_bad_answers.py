@@ -17,11 +17,11 @@ LONGER_THAN_SLEEP = {"requestTimeoutSeconds": 5.0}
 @every_kind
 async def test_garbage_fails_its_own_call_only(kind: str) -> None:
     async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
-        beside = it.start("sleep", seconds=0.3)
+        other = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         code = await it.call("garbage")
         assert code in {"SERVER_UNAVAILABLE", "TOOL_TIMEOUT"}, "over a stream it is nobody's answer"
-        assert (await beside)["status"] == "ok"
+        assert (await other)["status"] == "ok"
         assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
 
 
@@ -37,21 +37,21 @@ async def test_half_an_answer_is_an_error_that_says_so_and_the_server_comes_back
 @pytest.mark.parametrize("fault", ["crash", "half"])
 async def test_over_http_a_torn_answer_fails_no_other_call(kind: str, fault: str) -> None:
     async with scene(kind) as it:
-        beside = it.start("sleep", seconds=0.3)
+        other = it.start("sleep", seconds=0.3)
         await it.has_seen("sleep")
         assert await it.call(fault) == "SERVER_UNAVAILABLE"
-        assert (await beside)["status"] == "ok"
+        assert (await other)["status"] == "ok"
 
 
 @every_kind
 async def test_a_slow_call_a_failed_one_and_one_out_of_time_fail_no_other_call(kind: str) -> None:
     async with scene(kind, entry=LONGER_THAN_SLEEP) as it:
-        beside = it.start("sleep", seconds=0.5)
+        other = it.start("sleep", seconds=0.5)
         late = it.start("hang")
         await it.has_seen("hang")
         codes = [await it.call(tool) for tool in ("error", "is_error", "undecodable")]
         assert codes == ["TOOL_FAILED", "TOOL_FAILED", "OK"]
-        assert (await beside)["status"] == "ok"
+        assert (await other)["status"] == "ok"
         assert (await late)["error"]["code"] == "TOOL_TIMEOUT"
         assert (await it.answers(), (await it.status())["reconnects"]) == (True, 0)
 
@@ -67,13 +67,13 @@ async def test_a_text_of_ten_megabytes_is_cut(kind: str) -> None:
 @every_kind
 async def test_ten_megabytes_that_are_no_text_are_too_large(kind: str) -> None:
     async with scene(kind) as it:
-        beside = it.start("sleep", seconds=0.3)
+        other = it.start("sleep", seconds=0.3)
         error = (await it.envelope("big_image", bytes=MEGABYTES))["error"]
         assert (error["code"], error["details"]["max_result_bytes"]) == (
             "RESULT_TOO_LARGE",
             1_048_576,
         )
-        assert ((await beside)["status"], await it.answers()) == ("ok", True)
+        assert ((await other)["status"], await it.answers()) == ("ok", True)
 
 
 @every_kind

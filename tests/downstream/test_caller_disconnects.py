@@ -19,14 +19,14 @@ ROUNDS, EACH = 10, 100
 @every_kind
 async def test_a_caller_who_leaves_cancels_the_call_at_the_server(kind: str) -> None:
     async with scene(kind, entry=LONG) as it:
-        beside = it.start("sleep", seconds=0.5)
+        other = it.start("sleep", seconds=0.5)
         leaves = asyncio.Event()
         call = asyncio.ensure_future(call_until(leaves, it.service, "bad:hang"))
         await it.has_seen("hang")
         leaves.set()
         await it.has_seen(CANCELLED)
         await call
-        assert ((await beside)["status"], it.bad.seen(CANCELLED)) == ("ok", 1)
+        assert ((await other)["status"], it.bad.seen(CANCELLED)) == ("ok", 1)
         assert it.service.gateway.lifecycle.in_flight == 0
 
 

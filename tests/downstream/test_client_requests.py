@@ -188,8 +188,8 @@ async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(kin
     async with relaying(kind) as relay:
 
         async def answer_last(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
-            asked = relay.script.asked
-            await until(lambda: sum(it.done() for it in asked.values()) >= 92, "92 are refused")
+            requested = relay.script.requested
+            await until(lambda: sum(it.done() for it in requested.values()) >= 92, "92 are refused")
             return ANSWER
 
         client = FakeClient(answer_last)
@@ -263,7 +263,7 @@ async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
     async with relaying(kind) as relay:
         await relay.structured("ask_later", client, **FORM)
         await until(lambda: not relay.script.later.empty(), "the server asks")
-        await until(relay.script.asked["q1"].done, "it is answered")
+        await until(relay.script.requested["q1"].done, "it is answered")
         (answer,) = (await relay.structured("answers_later", client))["answers"]
         assert ("nobody can be asked" in answer["error"]["message"], client.requests) == (True, [])
 

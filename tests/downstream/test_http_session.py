@@ -99,16 +99,16 @@ async def test_a_stream_of_changes_that_broke_is_opened_again_and_counts_as_a_ch
 
 
 async def test_a_server_without_a_stream_is_not_asked_again() -> None:
-    asked = []
+    requests = []
 
     async def get(request: web.Request) -> web.StreamResponse:
-        asked.append(request)
+        requests.append(request)
         return web.Response(status=405)
 
     async with answering(fine, era="legacy", get=get) as server, dialled(entry_of(server.url)):
-        await until(lambda: bool(asked), "the stream is asked for")
+        await until(lambda: bool(requests), "the stream is asked for")
         await asyncio.sleep(0.7)  # longer than the first pause before asking again
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 async def test_what_a_server_asks_inside_an_answer_s_stream_is_answered_by_a_post() -> None:
@@ -130,8 +130,8 @@ async def test_what_a_server_asks_inside_an_answer_s_stream_is_answered_by_a_pos
 
 async def test_what_we_do_not_offer_is_declined() -> None:
     async def get(request: web.Request) -> web.StreamResponse:
-        ask = '{"jsonrpc":"2.0","id":9,"method":"roots/list"}'
-        response = await events(request, f"data: {ask}\n\n")
+        list_roots = '{"jsonrpc":"2.0","id":9,"method":"roots/list"}'
+        response = await events(request, f"data: {list_roots}\n\n")
         await asyncio.sleep(5)
         return response
 
@@ -140,16 +140,16 @@ async def test_what_we_do_not_offer_is_declined() -> None:
 
 
 async def test_a_stream_that_the_server_ends_early_is_taken_up_where_it_ended() -> None:
-    asked = []
+    request_ids = []
 
     async def answer(request: web.Request, message: Json) -> web.StreamResponse:
-        asked.append(message["id"])
+        request_ids.append(message["id"])
         return await events(request, "id: e1\nretry: 10\ndata:\n\n")
 
     async def get(request: web.Request) -> web.StreamResponse:
         if request.headers.get("Last-Event-ID") != "e1":
             return web.Response(status=405)
-        reply = f'{{"jsonrpc":"2.0","id":{asked[0]},"result":{{"n":1}}}}'
+        reply = f'{{"jsonrpc":"2.0","id":{request_ids[0]},"result":{{"n":1}}}}'
         return await events(request, f"data: {reply}\n\n")
 
     async with (

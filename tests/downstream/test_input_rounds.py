@@ -21,7 +21,7 @@ ANSWER = {"action": "accept", "content": {"name": "Ö"}}
 modern = pytest.mark.parametrize("kind", MODERN)
 
 
-async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
+async def call_with_questions(relay: Relay, client: FakeClient, **more: Any) -> Any:
     arguments = {"questions": CLIENT_REQUESTS, **more.pop("arguments", {})}
     return await relay.result("input", client, arguments=arguments, **more)
 
@@ -29,7 +29,9 @@ async def asked(relay: Relay, client: FakeClient, **more: Any) -> Any:
 @modern
 async def test_a_client_that_comes_back_gets_the_question_as_it_came(kind: str) -> None:
     async with relaying(kind) as relay:
-        result = await asked(relay, FakeClient(supports_input_required=True, capabilities=BOTH))
+        result = await call_with_questions(
+            relay, FakeClient(supports_input_required=True, capabilities=BOTH)
+        )
         assert result.input_required
         assert {**result.value, "_meta": {}} == {
             "resultType": "input_required",
@@ -47,7 +49,7 @@ async def test_the_next_round_brings_answers_state_and_the_same_arguments(
     client = FakeClient(supports_input_required=True, capabilities=BOTH)
     async with relaying(kind) as relay:
         input_responses = InputResponses(responses={"name": ANSWER}, state='["before"]')
-        result = await asked(
+        result = await call_with_questions(
             relay, client, arguments={"rounds": 2}, input_responses=input_responses
         )
         structured = result.value["structured_content"]
@@ -60,7 +62,7 @@ async def test_the_next_round_brings_answers_state_and_the_same_arguments(
 async def test_a_client_of_an_older_era_is_asked_in_its_own_way(kind: str) -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying(kind) as relay:
-        result = await asked(relay, client, arguments={"rounds": 3})
+        result = await call_with_questions(relay, client, arguments={"rounds": 3})
         structured = result.value["structured_content"]
         assert structured["seen"] == [{"name": ANSWER, "text": ANSWER}] * 3
         assert client.requests[:2] == [
@@ -84,7 +86,7 @@ async def test_a_server_that_asks_what_nobody_declared_fails_the_call(kind: str)
     client = FakeClient(ANSWER, capabilities={"elicitation": {}})
     async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
-            await asked(relay, client)
+            await call_with_questions(relay, client)
         assert client.requests == []
 
 
@@ -92,14 +94,14 @@ async def test_a_server_that_asks_in_every_round_fails_the_call() -> None:
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="more than 10 times"):
-            await asked(relay, client, arguments={"rounds": 1000})
+            await call_with_questions(relay, client, arguments={"rounds": 1000})
 
 
 async def test_an_error_of_the_client_fails_the_call_with_its_words() -> None:
     client = FakeClient(ClientRequestFailed(-32050, "not today"), capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="not today") as caught:
-            await asked(relay, client)
+            await call_with_questions(relay, client)
         assert caught.value.details == {"code": -32050}
 
 
@@ -110,7 +112,7 @@ async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> N
     client = FakeClient(ANSWER, capabilities=BOTH)
     async with relaying("http-modern") as relay:
         with pytest.raises(ToolFailed, match="asks for more input"):
-            await asked(relay, client, arguments={"questions": questions})
+            await call_with_questions(relay, client, arguments={"questions": questions})
 
 
 async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:
@@ -123,7 +125,7 @@ async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:
 
     client = FakeClient(wait, capabilities=BOTH)
     async with relaying("http-modern") as relay:
-        call = asyncio.ensure_future(asked(relay, client))
+        call = asyncio.ensure_future(call_with_questions(relay, client))
         await started.wait()
         call.cancel()
         await asyncio.wait([call])

@@ -30,14 +30,14 @@ class Sent:
 
     def __init__(self, moves: dict[str, str], status: int = 307) -> None:
         self.moves = moves
-        self.gone: set[str] = set()
+        self.removed: set[str] = set()
         self.met: list[tuple[str, str]] = []
         """Method and path of each request that was redirected, or found nothing."""
         self.taken: list[web.Request] = []
         self._status = status
 
     def __call__(self, request: web.Request) -> web.Response | None:
-        if request.path in self.gone:
+        if request.path in self.removed:
             self.met.append((request.method, request.path))
             return web.Response(status=404)
         if (target := self.moves.get(request.path)) is None:
@@ -88,7 +88,7 @@ async def test_where_a_redirect_led_is_remembered_and_a_later_change_is_followed
             await line.call("echo", text="x")
             assert sent.met[1:] == [("POST", "/mcp")]
             sent.moves = {"/start": "/mcp"}  # what was remembered is there no more
-            sent.gone = {"/moved"}
+            sent.removed = {"/moved"}
             await line.call("echo", text="x")
             assert sent.met[2:] == [("POST", "/moved"), ("POST", "/start")]
 

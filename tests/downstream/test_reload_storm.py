@@ -82,10 +82,10 @@ async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothi
             storm.may(allowed)
             async with storm.blowing():
                 for number in range(1, RELOADS + 1):
-                    told = rewrite(servers, number)
-                    storm.may(allowed, told or allowed)
+                    rewritten = rewrite(servers, number)
+                    storm.may(allowed, rewritten or allowed)
                     await service.gateway.reloader.load()
-                    allowed = told or allowed
+                    allowed = rewritten or allowed
                     storm.may(allowed)
                     await storm.passes(CALLS_BETWEEN)
                 storm.may(allowed, FIRST)
@@ -98,8 +98,8 @@ async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothi
             assert storm.codes_of_all() <= CLEAR, storm.codes
             assert storm.codes["s1:t1"].keys() == {"OK"}, "its server never changed"
             assert all(storm.codes[tool].keys() == {"TOOL_NOT_ALLOWED"} for tool in NEVER)
-            asked = servers["s1"].script.requests - discovered
-            assert set(asked) == {"tools/call"}, "it kept its session"
+            requests = servers["s1"].script.requests - discovered
+            assert set(requests) == {"tools/call"}, "it kept its session"
 
             assert set(await service.listed()) == FIRST
             await eventually(lambda: none_is_connected(servers["s3"]))

@@ -38,7 +38,7 @@ async def listening(relay: Relay) -> None:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
 
 
-async def touched_until_heard(relay: Relay, listener: Listener, uri: str = URI) -> None:
+async def touch_until_notified(relay: Relay, listener: Listener, uri: str = URI) -> None:
     before = listener.count
     await relay.structured("touch", uri=uri)
     await until(lambda: listener.count > before, "the update is heard")
@@ -51,13 +51,13 @@ async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) ->
         await listening(relay)
         leave = await relay.resource().subscribe(one)
         await relay.resource(ITEM).subscribe(other)
-        await touched_until_heard(relay, one)
-        await touched_until_heard(relay, one)
+        await touch_until_notified(relay, one)
+        await touch_until_notified(relay, one)
         leave()
-        heard = one.count
+        count = one.count
         await relay.structured("touch", uri=URI)
-        await touched_until_heard(relay, other, ITEM)
-        assert one.count == heard
+        await touch_until_notified(relay, other, ITEM)
+        assert one.count == count
 
 
 @in_process
@@ -67,7 +67,7 @@ async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kin
         await listening(relay)
         leaves = [await relay.resource().subscribe(listener) for listener in listeners]
         assert relay.script.updates.watches(URI) == 1
-        await touched_until_heard(relay, listeners[0])
+        await touch_until_notified(relay, listeners[0])
         for leave in leaves[1:]:
             leave()
             leave()
@@ -87,9 +87,11 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
         asked = relay.script.updates.subscribed[URI]
         await relay.server.restart()
         await until(lambda: listener.count >= 1, "who may have missed something is told")
-        await until(lambda: relay.script.updates.watches(URI) >= max(1, asked), "subscribed")
+        await until(
+            lambda: relay.script.updates.watches(URI) >= max(1, subscriptions), "subscribed"
+        )
         await listening(relay)
-        await touched_until_heard(relay, listener)
+        await touch_until_notified(relay, listener)
 
 
 @in_process
@@ -102,7 +104,7 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> No
         entry = config_of(relay.server.entry, call_timeout_s=7.0)
         relay.pool.apply({"notes": entry})
         await until(lambda: listener.count >= 1, "who may have missed something is told")
-        await touched_until_heard(await relay.rebuilt(), listener)
+        await touch_until_notified(await relay.rebuilt(), listener)
 
 
 @in_process
@@ -114,7 +116,7 @@ async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) 
         await relay.resource().subscribe(listener)
         with pytest.raises(ProxyError):
             await relay.resource("raw://refused").subscribe(Listener())
-        await touched_until_heard(relay, listener)
+        await touch_until_notified(relay, listener)
 
 
 async def test_a_server_without_subscriptions_is_not_asked() -> None:
@@ -126,10 +128,10 @@ async def test_a_server_without_subscriptions_is_not_asked() -> None:
 
 async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
     async with relaying("http-legacy", mute=("resources/subscribe",)) as relay:
-        asking = asyncio.ensure_future(relay.resource().subscribe(Listener()))
+        subscribing = asyncio.ensure_future(relay.resource().subscribe(Listener()))
         await until(lambda: relay.script.requests["resources/subscribe"] == 1, "it is asked")
-        asking.cancel()
-        await asyncio.wait([asking])
+        subscribing.cancel()
+        await asyncio.wait([subscribing])
         session = relay.pool.session("notes")
         assert session is not None
         assert repr(session.subscriptions) == "<ResourceSubscriptions 0 resources>"

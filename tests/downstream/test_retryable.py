@@ -150,17 +150,17 @@ async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(kind: str) 
     """The first round reached the server, so the call is final whatever befalls the next one."""
     async with relaying(kind, config={"max_calls_in_flight": 1}) as relay:
         tools = {tool.spec.bare_name: tool for tool in relay.components.tools}
-        beside: list[asyncio.Future[Any]] = []
+        hanging: list[asyncio.Future[Any]] = []
 
         async def take_the_only_place(_method: str, _params: object) -> Json:
-            beside.append(asyncio.ensure_future(used(tools["hang"])))
+            hanging.append(asyncio.ensure_future(used(tools["hang"])))
             await asyncio.sleep(0)
             return ACCEPTED
 
         client = FakeClient(take_the_only_place, capabilities=BOTH)
         with pytest.raises(ProxyError) as caught:
             await relay.result("input", client, arguments={"questions": QUESTION})
-        beside[0].cancel()
+        hanging[0].cancel()
         assert (caught.value.code, final(caught.value.as_json)) == ("SERVER_BUSY", True)
 
 

@@ -22,7 +22,7 @@ def newer(**more: Any) -> FakeClient:
     return FakeClient(supports_input_required=True, **more)
 
 
-async def asked(relay: Relay, client: FakeClient | None = None, **more: Any) -> Result:
+async def call_with_question(relay: Relay, client: FakeClient | None = None, **more: Any) -> Result:
     """Call what asks; ``input_responses`` takes it up again, ``arguments`` are added."""
     arguments = {**FORM, **more.pop("arguments", {})}
     return await relay.result("ask", client or newer(), arguments=arguments, **more)
@@ -47,33 +47,33 @@ def answers_in(result: Result) -> Any:
 @pushing
 async def test_the_call_goes_on_with_the_answers_that_its_client_brings_back(kind: str) -> None:
     async with relaying(kind) as relay:
-        question = await asked(relay)
+        question = await call_with_question(relay)
         (structured,) = question.value["inputRequests"].values()  # type: ignore[attr-defined]
         assert (question.value["resultType"], structured) == ("input_required", FORM)
-        result = await asked(relay, input_responses=answering(question))
+        result = await call_with_question(relay, input_responses=answering(question))
         assert (result.input_required, answers_in(result)) == (False, [{"result": ANSWER}])
 
 
 @pushing
 async def test_questions_that_were_not_answered_are_asked_again(kind: str) -> None:
     async with relaying(kind) as relay:
-        first = await asked(relay)
-        again = await asked(
+        first = await call_with_question(relay)
+        again = await call_with_question(
             relay, input_responses=InputResponses(responses={}, state=handle_of(first))
         )
         assert again.value["inputRequests"] == first.value["inputRequests"]
         assert handle_of(again) != handle_of(first)
-        assert answers_in(await asked(relay, input_responses=answering(again))) == [
+        assert answers_in(await call_with_question(relay, input_responses=answering(again))) == [
             {"result": ANSWER}
         ]
 
 
 async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
     async with relaying("http-legacy-sse", config={"call_timeout_s": 0.3}) as relay:
-        question = await asked(relay)
+        question = await call_with_question(relay)
         await relay.result("sleep", arguments={"seconds": 0.2})
         await relay.result("sleep", arguments={"seconds": 0.2})
-        result = await asked(relay, input_responses=answering(question))
+        result = await call_with_question(relay, input_responses=answering(question))
         assert answers_in(result) == [{"result": ANSWER}]
 
 
@@ -84,20 +84,20 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
 )
 async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[str, Any]) -> None:
     async with relaying("http-legacy-sse") as relay:
-        input_responses = answering(await asked(relay))
+        input_responses = answering(await call_with_question(relay))
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, input_responses=input_responses, **other)
-        assert answers_in(await asked(relay, input_responses=input_responses)) == [
+            await call_with_question(relay, input_responses=input_responses, **other)
+        assert answers_in(await call_with_question(relay, input_responses=input_responses)) == [
             {"result": ANSWER}
         ]
 
 
 async def test_a_handle_is_of_use_once() -> None:
     async with relaying("http-legacy-sse") as relay:
-        input_responses = answering(await asked(relay))
-        await asked(relay, input_responses=input_responses)
+        input_responses = answering(await call_with_question(relay))
+        await call_with_question(relay, input_responses=input_responses)
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, input_responses=input_responses)
+            await call_with_question(relay, input_responses=input_responses)
 
 
 @pytest.mark.parametrize("kind", ["http-legacy", "http-modern"])
@@ -105,7 +105,7 @@ async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> N
     input_responses = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
     async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, input_responses=input_responses)
+            await call_with_question(relay, input_responses=input_responses)
         assert relay.script.calls["ask"] == 0
 
 
@@ -113,7 +113,7 @@ async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
     input_responses = InputResponses(responses={}, state="theirs")
     async with relaying("http-legacy") as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
-            await asked(relay, input_responses=input_responses)
+            await call_with_question(relay, input_responses=input_responses)
         assert relay.script.calls["ask"] == 0
 
 
@@ -122,11 +122,13 @@ async def test_a_result_that_came_while_the_client_was_away_is_there_when_it_is_
     kind: str,
 ) -> None:
     async with relaying(kind) as relay:
-        question = await asked(relay, arguments={"leave": True})
+        question = await call_with_question(relay, arguments={"leave": True})
         session = relay.pool.session("notes")
         await until(lambda: "in_flight=0" in repr(session), "the server has answered")
         input_responses = InputResponses(responses={}, state=handle_of(question))
-        result = await asked(relay, arguments={"leave": True}, input_responses=input_responses)
+        result = await call_with_question(
+            relay, arguments={"leave": True}, input_responses=input_responses
+        )
         assert result.value["content"] == [{"type": "text", "text": "left"}]
 
 
@@ -153,13 +155,13 @@ async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(kind: 
 
 async def test_of_many_calls_that_wait_at_most_25_are_one_tenant_s() -> None:
     async with relaying("http-legacy-sse") as relay:
-        results = await asyncio.gather(*(asked(relay) for _ in range(26)))
+        results = await asyncio.gather(*(call_with_question(relay) for _ in range(26)))
         (refused,) = [result for result in results if not result.input_required]
         assert "too many calls wait" in answers_in(refused)[0]["error"]["message"]
-        assert (await asked(relay, tenant_id="tenant_2")).input_required
+        assert (await call_with_question(relay, tenant_id="tenant_2")).input_required
 
 
 async def test_a_newer_client_that_declared_nothing_is_refused_to_the_server() -> None:
     async with relaying("http-legacy-sse") as relay:
-        (answer,) = answers_in(await asked(relay, newer(capabilities={})))
+        (answer,) = answers_in(await call_with_question(relay, newer(capabilities={})))
         assert answer["error"]["code"] == -32601

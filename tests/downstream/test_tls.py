@@ -95,7 +95,7 @@ async def test_callers_are_told_no_more_than_that_it_was_not_accepted(tmp_path: 
     assert caught.value.reason == "the server's TLS certificate was not accepted"
 
 
-async def asked(tls: ssl.SSLContext, *, host: str = LOCALHOST) -> None:
+async def request_window(tls: ssl.SSLContext, *, host: str = LOCALHOST) -> None:
     """Ask a Retrieval Service with this certificate for a window."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -122,7 +122,7 @@ async def test_a_retrieval_service_of_an_authority_of_ones_own_is_asked(
 ) -> None:
     certified = certify(tmp_path, host=host)
     monkeypatch.setenv("SSL_CERT_FILE", str(certified.ca_file))
-    await asked(certified.tls, host=host)
+    await request_window(certified.tls, host=host)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ async def test_a_bad_certificate_of_retrieval_is_logged(
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certified.ca_file))
     with capture_logs() as logs, pytest.raises(RetrievalUnavailable) as caught:
-        await asked(certified.tls)
+        await request_window(certified.tls)
     assert words in next(log["reason"] for log in logs if log["event"] == "retrieval.untrusted")
     assert "certificate" not in caught.value.message

@@ -71,5 +71,5 @@ def test_connections_without_end_leave_descriptors_to_files(
         caller.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert caller.recv(100).startswith(b"HTTP/1.1 200")
     program.stop()
-    said = [line for line in program.log_lines() if line["event"] == "connections.refused"]
-    assert json.dumps(said).count(f'"limit": {CALLERS}') == len(said) > 0
+    refusals = [line for line in program.log_lines() if line["event"] == "connections.refused"]
+    assert json.dumps(refusals).count(f'"limit": {CALLERS}') == len(refusals) > 0

@@ -159,9 +159,9 @@ def test_on_a_terminal_it_asks_before(
     seen = run_on_terminal(
         tmp_path, "documents", "remove", "book", "--tenant", "acme", *options, typed=typed
     )
-    asked = 'Remove 1 document of tenant "acme": "book"?' in seen.text
-    gone = not document_path(root, "acme", "book").exists()
-    assert (asked, gone, seen.exit_code) == (not options, removed, 0 if removed else 1)
+    prompted = 'Remove 1 document of tenant "acme": "book"?' in seen.text
+    deleted = not document_path(root, "acme", "book").exists()
+    assert (prompted, deleted, seen.exit_code) == (not options, removed, 0 if removed else 1)
 
 
 @pytest.mark.e2e
@@ -178,5 +178,5 @@ def answer(program: Program) -> object:
         "arguments": {"doc_id": "book"},
         "user": {"user_id": "u", "tenant_id": "acme"},
     }
-    said = program.http.post("/internal/mcp/execute", json=call).json()
-    return said["error"]["code"] if "error" in said else said["status"]
+    envelope = program.http.post("/internal/mcp/execute", json=call).json()
+    return envelope["error"]["code"] if "error" in envelope else envelope["status"]

@@ -32,7 +32,7 @@ def is_ready(program: Program) -> bool:
     return bool(servers[0]["state"] == "ready")
 
 
-def is_gone(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -63,7 +63,7 @@ def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) 
         eventually(lambda: is_ready(program))
         pid = int(pid_file.read_text())
         program.stop(number)
-        eventually(lambda: is_gone(pid))
+        eventually(lambda: has_exited(pid))
 
 
 @pytest.mark.requirement("F-20", "F-23")

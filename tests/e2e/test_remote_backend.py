@@ -74,39 +74,39 @@ async def test_it_runs_commands_and_ends() -> None:
 )
 async def test_it_fails_when_a_command_gets_no_result(command: str, words: str) -> None:
     async with started("--run", command) as program, standing_in(program.url, token="demo"):
-        code, lines, said = await program.ended()
+        code, lines, stderr = await program.ended()
     assert (code, lines) == (1, [])
-    assert words in said
+    assert words in stderr
 
 
 async def test_it_runs_what_is_typed_until_the_input_ends() -> None:
     raw = {"jsonrpc": "2.0", "id": "own", "method": "ping", "params": {}}
     typed = f"read test://resource/ws\nraw {json.dumps(raw)}\nprompts\nquit\ntools\n"
     async with started() as program, standing_in(program.url, token="demo"):
-        code, lines, said = await program.ended(typed)
+        code, lines, stderr = await program.ended(typed)
     assert code == 0
     assert "WebSocket resource content" in "".join(lines)
     assert json.loads(lines[-1])["name"] == "hello_ws_plain"
-    assert "connected: gateway" in said
+    assert "connected: gateway" in stderr
 
 
 async def test_a_command_that_there_is_not_waits_for_no_gateway() -> None:
     async with started("--run", "bogus") as program:
-        code, _, said = await program.ended()
+        code, _, stderr = await program.ended()
     assert code == 1
-    assert "There is no command 'bogus'. Type help for the list." in said
+    assert "There is no command 'bogus'. Type help for the list." in stderr
 
 
 async def test_without_a_gateway_it_says_so() -> None:
     async with started("--run", "tools", "--wait", "0.01") as program:
-        code, _, said = await program.ended()
+        code, _, stderr = await program.ended()
     assert code == 1
-    assert "No gateway connected within 0.01 s." in said
+    assert "No gateway connected within 0.01 s." in stderr
 
 
 async def test_an_interrupt_ends_it_without_a_traceback() -> None:
     async with started() as program:
         program.process.send_signal(signal.SIGINT)
-        code, _, said = await program.ended()
+        code, _, stderr = await program.ended()
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr

@@ -39,7 +39,7 @@ def node22() -> str:
 
 def scenarios(version: str) -> list[str]:
     """List what the suite asks of a server that speaks a version."""
-    listed = _ask("list", "--server", "--spec-version", version).stdout
+    listed = _run_program("list", "--server", "--spec-version", version).stdout
     return [
         found["scenario"]
         for found in SCENARIO.finditer(listed)
@@ -57,7 +57,9 @@ class Outcome:
 
 def run_suite(url: str, version: str, folder: Path) -> Outcome:
     """Run every server scenario of a version against a URL; results are kept in ``folder``."""
-    _ask("server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(folder))
+    _run_program(
+        "server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(folder)
+    )
     failed: dict[str, dict[str, str]] = {}
     passed = 0
     for scenario, checks in _results(folder):
@@ -79,7 +81,7 @@ def _results(folder: Path) -> Iterator[tuple[str, Sequence[dict[str, str]]]]:
         yield named["scenario"], json.loads(checks.read_text()) if checks.exists() else [nothing]
 
 
-def _ask(*words: str) -> subprocess.CompletedProcess[str]:
+def _run_program(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the suite's program; its exit code only repeats what its results say."""
     return subprocess.run(  # noqa: S603 - the pinned package
         [node22(), str(PROGRAM), *words],

@@ -28,7 +28,7 @@ async def by_inspector(entry: Mapping[str, Any]) -> Json:
     known = {"gateway": {"type": entry.get("transport", "stdio"), **entry}}
     write_json(file, {"mcpServers": known})
 
-    async def ask(method: str, *words: str) -> Json:
+    async def request(method: str, *words: str) -> Json:
         named = ["--config", str(file), "--server", "gateway"]
         command = [node22(), str(INSPECTOR), "--cli", *named, "--method", method, *words]
         answer: Json = json.loads(await output_of(command, ALONE))
@@ -36,11 +36,11 @@ async def by_inspector(entry: Mapping[str, Any]) -> Json:
 
     async def call(name: str, arguments: Mapping[str, str]) -> Json:
         given = [f"{key}={value}" for key, value in arguments.items()]
-        answer = await ask("tools/call", "--tool-name", name, "--tool-arg", *given)
+        answer = await request("tools/call", "--tool-name", name, "--tool-arg", *given)
         structured: Json = answer["structuredContent"]
         return structured
 
-    names = [tool["name"] for tool in (await ask("tools/list"))["tools"]]
+    names = [tool["name"] for tool in (await request("tools/list"))["tools"]]
     return report(names, await call(*SECTION), await call(*ECHO))
 
 

@@ -162,8 +162,8 @@ async def test_an_operation_may_take_its_time(service: Service) -> None:
 
 
 async def test_what_it_asks_is_answered_by_the_client_of_the_call(entry: Json) -> None:
-    async def write(_: object, asked: t.CreateMessageRequestParams) -> t.CreateMessageResult:
-        text = f"at most {asked.max_tokens} tokens"
+    async def write(_: object, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
+        text = f"at most {params.max_tokens} tokens"
         return t.CreateMessageResult(role="assistant", content=t.TextContent(text=text), model="m")
 
     arguments = {"prompt": "Hello", "maxTokens": 7}

@@ -40,8 +40,8 @@ class Who(NamedTuple):
     @property
     def headers(self) -> dict[str, str]:
         """Say it in HTTP headers."""
-        told = {"X-Tenant-Id": self.tenant, "X-User-Id": "u", "X-Agent-Id": self.agent}
-        return {name: value for name, value in told.items() if value is not None}
+        headers = {"X-Tenant-Id": self.tenant, "X-User-Id": "u", "X-Agent-Id": self.agent}
+        return {name: value for name, value in headers.items() if value is not None}
 
 
 class Shown(NamedTuple):
@@ -57,7 +57,7 @@ class Used(NamedTuple):
     """What came of a use: the result's content, or None, and all that was said, as JSON."""
 
     content: Json | None
-    said: str
+    answer: str
 
     @property
     def reached(self) -> str | None:
@@ -111,8 +111,8 @@ class ByMcp:
                     result = await self._client.read_resource(name)
         except MCPError as error:
             return Used(None, json.dumps([error.message, error.data]))
-        told: Json = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return Used(None if told.get("isError") else told, json.dumps(told))
+        answer: Json = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return Used(None if answer.get("isError") else answer, json.dumps(answer))
 
 
 class ByRest:
@@ -136,11 +136,11 @@ class ByRest:
         )
 
     async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:
-        route, said = {
+        route, fields = {
             "tool": (EXECUTE, {"tool_name": name, "arguments": arguments}),
             "prompt": (f"{PROMPTS}/get", {"name": name, "arguments": arguments}),
         }.get(kind, (f"{RESOURCES}/read", {"uri": name}))
-        body = {"user": self._user, **self._agent, **said}
+        body = {"user": self._user, **self._agent, **fields}
         envelope = (await self._http.post(route, json=body)).json()
         if envelope["status"] != "ok":
             return Used(None, json.dumps(envelope))

@@ -54,16 +54,16 @@ async def test_a_refused_request_has_its_trace_id_in_answer_and_log(mode: Mode) 
     async with serving(**mode[0]) as served:
         with capture_logs() as lines:
             response = await served.http.post("/mcp", json={}, headers={"X-Trace-Id": "t-1"})
-    told = response.json()["error"]["data"]["trace_id"]
+    trace_id = response.json()["error"]["data"]["trace_id"]
     (line,) = [line for line in lines if line["event"] == "request.refused"]
-    assert (told, response.headers["x-trace-id"], line["trace_id"]) == ("t-1", "t-1", "t-1")
+    assert (trace_id, response.headers["x-trace-id"], line["trace_id"]) == ("t-1", "t-1", "t-1")
 
 
 async def test_a_token_that_is_none_is_told_so(mode: Mode) -> None:
     async with serving(**mode[0]) as served:
         stream = await served.http.get("/mcp/sse", headers=bearer("mtp_wrong"))
-    told = stream.headers["www-authenticate"]
-    assert (stream.status_code, told, "mtp_wrong" in stream.text) == (
+    challenge = stream.headers["www-authenticate"]
+    assert (stream.status_code, challenge, "mtp_wrong" in stream.text) == (
         401,
         'Bearer error="invalid_token"',
         False,

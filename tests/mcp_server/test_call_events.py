@@ -107,7 +107,7 @@ async def test_a_result_that_cannot_be_decoded_is_logged(era: str) -> None:
 
 
 @asynccontextmanager
-async def beside_a_dead_one() -> AsyncIterator[tuple[Served, RawServer]]:
+async def one_up_one_down() -> AsyncIterator[tuple[Served, RawServer]]:
     """Serve a server that is up, and one that is not."""
     async with running_raw(only=("echo",)) as up, running_raw(only=("echo",)) as down:
         await down.stop()
@@ -120,7 +120,7 @@ async def beside_a_dead_one() -> AsyncIterator[tuple[Served, RawServer]]:
 @eras
 @pytest.mark.requirement("F-24")
 async def test_the_facade_serves_while_a_server_is_down(era: str) -> None:
-    async with beside_a_dead_one() as (served, _):
+    async with one_up_one_down() as (served, _):
         client = await raw_client(served, era)
         tools = (await client.request("tools/list"))["result"]["tools"]
         up = await client.request("tools/call", {"name": "up:echo", "arguments": {"text": "x"}})
@@ -132,7 +132,7 @@ async def test_the_facade_serves_while_a_server_is_down(era: str) -> None:
 @eras
 @pytest.mark.requirement("F-24", "P-22")
 async def test_a_server_that_comes_up_is_listed_on_the_same_connection(era: str) -> None:
-    async with beside_a_dead_one() as (served, down):
+    async with one_up_one_down() as (served, down):
         client = await raw_client(served, era)
         await down.start()
 

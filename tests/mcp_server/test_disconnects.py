@@ -123,14 +123,14 @@ def objects() -> int:
 async def test_of_a_thousand_sessions_opened_and_dropped_nothing_stays() -> None:
     async with serving(session_idle_s=3, max_sessions=2 * SESSIONS) as served:
 
-        async def all_are_gone() -> bool:
+        async def nothing_is_open() -> bool:
             return open_things(served) == (0, 0, 0)
 
         await open_and_drop(served, 50)  # what is made once is made
-        await eventually(all_are_gone)
+        await eventually(nothing_is_open)
         tasks_before, objects_before = tasks(), objects()
         await open_and_drop(served, SESSIONS)
-        await eventually(all_are_gone)
+        await eventually(nothing_is_open)
         await eventually(holds(lambda: tasks() <= tasks_before))
         assert objects() - objects_before < SLACK_OBJECTS
 

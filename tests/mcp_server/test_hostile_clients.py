@@ -180,8 +180,8 @@ async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_re
 async def test_a_resource_subscribed_to_many_times_at_once_is_left_with_the_session() -> None:
     async with in_front_of_one(()) as (served, server):
         client = await raw_client(served, LEGACY)
-        asked = [client.request("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
-        answers = await asyncio.gather(*asked)
+        requests = [client.request("resources/subscribe", {"uri": "raw://text"}) for _ in range(10)]
+        answers = await asyncio.gather(*requests)
         _, headers = client.build("", {})
         ended = await served.http.delete("/mcp", headers=headers)
 
@@ -205,8 +205,8 @@ async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_
 async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
     async with in_front_of_one(("ask", "echo"), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN, elicitation={})
-        asked = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
-        waiting = sum("requestState" in result for result in await asyncio.gather(*asked))
+        calls = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
+        waiting = sum("requestState" in result for result in await asyncio.gather(*calls))
         other = await served.request("tools/call", {"name": "s1:echo"}, headers=OTHER)
     assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
         True,
@@ -246,14 +246,14 @@ async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_list
     async with in_front_of_one(("say",), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN)
         wanted = {"toolsListChanged": True, "resourceSubscriptions": ["raw://text"]}
-        async with client.stream("subscriptions/listen", {"notifications": wanted}) as told:
-            assert (await anext(told))["method"].endswith("acknowledged")
+        async with client.stream("subscriptions/listen", {"notifications": wanted}) as stream:
+            assert (await anext(stream))["method"].endswith("acknowledged")
             await client.call("say", {"messages": [updated], "times": 1000})
-            heard = [(await anext(told))["method"]]
+            received = [(await anext(stream))["method"]]
             write_json(CONFIG_DIR / "preset_work.json", make_preset())
-            while heard[-1] == updated["method"]:
-                heard.append((await anext(told))["method"])
-    assert heard[-1] == "notifications/tools/list_changed"
+            while received[-1] == updated["method"]:
+                received.append((await anext(stream))["method"])
+    assert received[-1] == "notifications/tools/list_changed"
 
 
 async def test_an_id_that_is_about_to_be_free_is_waited_for() -> None:

@@ -44,7 +44,7 @@ async def test_a_tenant_that_is_named_counts_before_the_default_one() -> None:
         entered(served, ("mcp", "auto"), Who("tenant_2")) as entry,
     ):
         used = await entry.use("tool", DOCUMENT_TOOL, DOC_1)
-    assert (used.content, "ACCESS_DENIED" in used.said) == (None, True)
+    assert (used.content, "ACCESS_DENIED" in used.answer) == (None, True)
 
 
 @pytest.mark.e2e

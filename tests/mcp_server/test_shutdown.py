@@ -50,19 +50,19 @@ class Clients:
         params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
         body = {"jsonrpc": "2.0", "id": "l", "method": method, "params": params}
         headers = {**BOTH, **TENANT, "MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-        said = []
+        received = []
         async with (
             self._http.stream("POST", "/mcp", json=body, headers=headers) as response,
             aclosing(messages_of(response)) as messages,
         ):
             async for message in messages:
-                said.append(message)
+                received.append(message)
                 opened.set()
-        return said
+        return received
 
     async def call_over_sse(self, tool: str, **arguments: object) -> str:
         """Call over a stream of legacy HTTP+SSE, and give what the stream said until its end."""
-        said = ""
+        received = ""
         params = {"name": f"s1:{tool}", "arguments": arguments}
         messages = [
             {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE},
@@ -71,13 +71,13 @@ class Clients:
         ]
         async with self._http.stream("GET", "/mcp/sse", headers=TENANT) as response:
             async for text in response.aiter_text():
-                said += text
-                if messages and "data: " in said and said.endswith("\r\n\r\n"):
-                    address = said.partition("data: ")[2].partition("\r\n")[0]
+                received += text
+                if messages and "data: " in received and received.endswith("\r\n\r\n"):
+                    address = received.partition("data: ")[2].partition("\r\n")[0]
                     for message in messages:
                         await self._http.post(address, json=message, headers=TENANT)
                     messages = []
-        return said
+        return received
 
     async def call(self, headers: dict[str, str], tool: str, **arguments: object) -> str:
         """Call in a session, and give the whole answer."""
@@ -127,9 +127,9 @@ async def stop_under(program: Program, folder: Path) -> Ended:
             program.process.send_signal(signal.SIGTERM)
         exit_code = await asyncio.to_thread(program.process.wait, BOUND_S)
         seconds = asyncio.get_running_loop().time() - begin
-    said = [call.result() for call in calls]
+    answers = [call.result() for call in calls]
     ends = [stream.exception() for stream in streams]
-    return Ended(said, listening.result(), ends, exit_code, seconds)
+    return Ended(answers, listening.result(), ends, exit_code, seconds)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def test_the_answers_of_calls_in_flight_arrive(ended: Ended) -> None:
-    assert ['"slept"' in said for said in ended.calls] == [True, True]
+    assert ['"slept"' in answer for answer in ended.calls] == [True, True]
 
 
 def test_a_stream_of_changes_ends_with_its_result(ended: Ended) -> None:

@@ -72,8 +72,8 @@ async def test_a_message_reaches_the_session_that_it_names(served: Served) -> No
             address = await anext(_data(lines))
             body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
             posted = await served.http.post(address, json=body, headers=TENANT)
-            told = await anext(_data(lines))
-    assert (posted.status_code, '"serverInfo"' in told) == (202, True)
+            event = await anext(_data(lines))
+    assert (posted.status_code, '"serverInfo"' in event) == (202, True)
 
 
 @pytest.mark.requirement("F-03")
@@ -103,8 +103,8 @@ async def test_streams_are_sessions_of_their_own_and_leave_nothing(served: Serve
         tools = [names(listed) for listed in both]
     async with sse_stream(served) as (address, _):
         pass
-    gone = await _status_after_leaving(served, address)
-    assert (tools[0] == tools[1], gone) == (True, 404)
+    status = await _status_after_leaving(served, address)
+    assert (tools[0] == tools[1], status) == (True, 404)
 
 
 @pytest.mark.requirement("F-05")
@@ -145,9 +145,9 @@ async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_on
         7,
     )
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    told = await served.http.post("/mcp", json=note, headers=headers)
+    accepted = await served.http.post("/mcp", json=note, headers=headers)
     again = await served.http.post("/mcp", json=PING, headers={**headers, **BOTH})
-    assert (told.status_code, again.headers["content-type"]) == (202, "text/event-stream")
+    assert (accepted.status_code, again.headers["content-type"]) == (202, "text/event-stream")
 
 
 async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
@@ -205,8 +205,8 @@ async def test_no_session_ends_for_another_while_it_is_used() -> None:
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         session = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
         stream = await served.http.get("/mcp/sse", headers=TENANT)
-    told = [(it.status_code, it.json()["error"]["data"]["code"]) for it in (session, stream)]
-    assert told == [(503, "NO_ROOM")] * 2
+    refusals = [(it.status_code, it.json()["error"]["data"]["code"]) for it in (session, stream)]
+    assert refusals == [(503, "NO_ROOM")] * 2
 
 
 async def test_a_session_that_nobody_uses_ends() -> None:
@@ -214,13 +214,13 @@ async def test_a_session_that_nobody_uses_ends() -> None:
         session_id = await served.open_session()
         headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
 
-        async def is_gone() -> bool:
+        async def has_ended() -> bool:
             await asyncio.sleep(0.1)
             response = await served.http.post("/mcp", json=PING, headers=headers)
             return response.status_code == 404
 
         async with asyncio.timeout(BOUND_S):
-            while not await is_gone():
+            while not await has_ended():
                 pass
 
 
@@ -261,5 +261,5 @@ async def test_a_defect_of_ours_is_told_as_one_with_its_trace_id(served: Served)
     error = answer(await served.request("tools/list", headers={**TENANT, "X-Trace-Id": "t-1"}))[
         "error"
     ]
-    told = error["data"]
-    assert (error["code"], told["code"], told["trace_id"]) == (-32603, "INTERNAL_ERROR", "t-1")
+    data = error["data"]
+    assert (error["code"], data["code"], data["trace_id"]) == (-32603, "INTERNAL_ERROR", "t-1")

@@ -20,7 +20,7 @@ from tests.support.raw_mcp_client import ERAS, RawMcpClient, in_front_of_one, ra
 from tests.support.service import eventually
 
 PROGRESS = {"progressToken": "$token", "progress": 1, "message": "x" * 10_000}
-SAYING = {
+NOTIFICATIONS = {
     "messages": [{"method": "notifications/progress", "params": PROGRESS}],
     "times": 2000,
 }
@@ -73,7 +73,7 @@ def calling(client: RawMcpClient, tool: str, arguments: Json) -> tuple[Json, dic
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) -> None:
     async with in_front_of_talker() as (served, server):
-        body, headers = calling(await raw_client(served, era), "say", SAYING)
+        body, headers = calling(await raw_client(served, era), "say", NOTIFICATIONS)
         other = await raw_client(served, MODERN)
         with unread(served, "POST", "/mcp", headers, body):
 

@@ -80,15 +80,15 @@ class Spelt(NamedTuple):
 def spellings(agent: str) -> Iterator[Spelt]:
     """Give each way to name each offer: with its server, bare, and a tool's alias."""
     for kind, server, name in OFFERS:
-        asked = ITEM_7 if kind == "template" else name
+        requested = ITEM_7 if kind == "template" else name
         used = "resource" if kind == "template" else kind
         ours = (kind, server, name) in USABLE[agent]
         owners = [s for k, s, n in USABLE[agent] if (k, n) == (kind, name)]
-        by_server = f"{asked} of {server}" if ours else None
-        yield Spelt(used, f"{server}:{asked}", by_server)
-        yield Spelt(used, asked, f"{asked} of {owners[0]}" if owners else None)
+        by_server = f"{requested} of {server}" if ours else None
+        yield Spelt(used, f"{server}:{requested}", by_server)
+        yield Spelt(used, requested, f"{requested} of {owners[0]}" if owners else None)
         if kind == "tool":
-            yield Spelt(used, f"{server}__{asked}", by_server)
+            yield Spelt(used, f"{server}__{requested}", by_server)
 
 
 @asynccontextmanager
@@ -111,13 +111,13 @@ def foreign(who: Who) -> set[str]:
     return {other_tenant, other_agent} | {name for _, _, name in OFFERS if name not in bare}
 
 
-async def said_of_foreign_things(entry: Entry, who: Who, spelt: Spelt) -> tuple[str, set[str]]:
+async def outcome_and_leaks(entry: Entry, who: Who, spelt: Spelt) -> tuple[str, set[str]]:
     """Use something; tell what it came to, and what its answer betrays beyond the question."""
     used = await entry.use(
         spelt.kind, spelt.name, {"name": "x"} if spelt.name.endswith("greet") else {}
     )
-    said = used.said.replace(spelt.name, "") if used.reached is None else ""
-    return str(used.reached), {word for word in foreign(who) if word in said}
+    answer = used.answer.replace(spelt.name, "") if used.reached is None else ""
+    return str(used.reached), {word for word in foreign(who) if word in answer}
 
 
 @pytest.mark.parametrize("agent", USABLE)
@@ -134,7 +134,7 @@ async def test_each_tenant_s_agent_is_shown_and_uses_the_same_and_hears_of_nothi
                 local = {it for it in shown.tools if ":" not in it} - {"list_available_tools"}
                 assert (downstream, local) == (LISTED[agent], LOCAL[agent])
                 ways = list(spellings(agent))
-                happened = [await said_of_foreign_things(entry, who, spelt) for spelt in ways]
+                happened = [await outcome_and_leaks(entry, who, spelt) for spelt in ways]
                 assert dict(zip(ways, happened, strict=True)) == {
                     spelt: (str(spelt.reached), set()) for spelt in ways
                 }
@@ -150,10 +150,10 @@ async def test_a_tenant_reads_its_own_documents_and_is_refused_another_s(
             ("tenant_2", "of_b", "tenant_1"),
         ):
             async with entered(served, way, Who(tenant, agent)) as entry:
-                own, hidden = [await read(entry, f"of_{whose}") for whose in (tenant, other)]
-            beyond = hidden.said.replace(f"of_{other}", "")
+                own, hidden = [await read(entry, f"of_{owner}") for owner in (tenant, other)]
+            beyond = hidden.answer.replace(f"of_{other}", "")
             assert (own.content or {})["structuredContent"]["title"] == f"Title of {tenant}"
-            assert (code_of(hidden.said), other in beyond) == ("ACCESS_DENIED", False)
+            assert (code_of(hidden.answer), other in beyond) == ("ACCESS_DENIED", False)
 
 
 @ways
@@ -161,7 +161,7 @@ async def test_an_excluded_document_tool_is_refused(way: tuple[str, str]) -> Non
     pages = {"doc_id": "of_tenant_1", "page_start": 1, "page_end": 1}
     async with two_behind() as served, entered(served, way, Who("tenant_1", "of_b")) as entry:
         used = await entry.use("tool", PAGES, pages)
-    assert (used.content, code_of(used.said)) == (None, "TOOL_NOT_ALLOWED")
+    assert (used.content, code_of(used.answer)) == (None, "TOOL_NOT_ALLOWED")
 
 
 async def test_a_tenant_s_budget_is_one_over_all_entries_and_nobody_else_s() -> None:
@@ -183,10 +183,10 @@ async def read(entry: Entry, doc_id: str) -> Used:
 
 def came_of(used: Used) -> str:
     """Give the error's code, or OK."""
-    return code_of(used.said) if used.content is None else "OK"
+    return code_of(used.answer) if used.content is None else "OK"
 
 
-def code_of(said: str) -> str:
+def code_of(answer: str) -> str:
     """Find an error's code in what was said."""
-    start = said.index('"code": "') + len('"code": "')
-    return said[start : said.index('"', start)]
+    start = answer.index('"code": "') + len('"code": "')
+    return answer[start : answer.index('"', start)]

@@ -38,8 +38,8 @@ def make_agent(
     preset: str | None = None,
 ) -> Json:
     """Make an entry of agents.json; what is None is left out."""
-    said = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
-    return {"name": name, **{key: value for key, value in said.items() if value is not None}}
+    fields = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
+    return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,10 +103,10 @@ class Served(NamedTuple):
         assert response.status_code == 200, response.text
         session_id = response.headers["mcp-session-id"]
         done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        told = await self.http.post(
+        accepted = await self.http.post(
             path, json=done, headers={**accept, **headers, "Mcp-Session-Id": session_id}
         )
-        assert told.status_code == 202
+        assert accepted.status_code == 202
         return str(session_id)
 
 

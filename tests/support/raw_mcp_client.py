@@ -97,10 +97,10 @@ class RawMcpClient:
     async def notify(self, body: Json) -> None:
         """Send a notification, or the answer to a question of the gateway's."""
         _, headers = self.build("", {})
-        told = await self._served.http.post(
+        accepted = await self._served.http.post(
             "/mcp", json={"jsonrpc": "2.0", **body}, headers=headers
         )
-        assert told.status_code == 202, told.text
+        assert accepted.status_code == 202, accepted.text
 
 
 async def raw_client(served: Served, era: str, **declared: Any) -> RawMcpClient:

@@ -110,6 +110,10 @@ def requesting_tool(server_era: str, question: Json) -> tuple[str, Json]:
 
 def answer_received(server_era: str, result: Json) -> Json:
     """Return the answer that the server received."""
-    told = result["structuredContent"]
-    answer: Json = told["answers"][0]["result"] if server_era == "legacy" else told["seen"][-1]["q"]
+    structured = result["structuredContent"]
+    answer: Json = (
+        structured["answers"][0]["result"]
+        if server_era == "legacy"
+        else structured["seen"][-1]["q"]
+    )
     return answer

@@ -25,8 +25,8 @@ async def output_of(
     program = await asyncio.create_subprocess_exec(
         *command, env=environment, stdout=PIPE, stderr=PIPE
     )
-    printed, said = await asyncio.wait_for(program.communicate(), BOUND_S)
-    assert program.returncode == 0, said.decode()
+    printed, stderr = await asyncio.wait_for(program.communicate(), BOUND_S)
+    assert program.returncode == 0, stderr.decode()
     return printed
 
 

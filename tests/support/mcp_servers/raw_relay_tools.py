@@ -4,19 +4,27 @@ import asyncio
 import json
 from collections import Counter
 
-from tests.support.mcp_servers.raw_tools import Behaviour, Fault, Json, RpcError, Run, Send, said
+from tests.support.mcp_servers.raw_tools import (
+    Behaviour,
+    Fault,
+    Json,
+    RpcError,
+    Run,
+    Send,
+    text_result,
+)
 
 
-async def say(run: Run) -> Json:
+async def notify(run: Run) -> Json:
     """Send ``messages`` as they are, with ``$token`` filled in, before the result."""
     _send_all(run)
-    return said("said")
+    return text_result("said")
 
 
-async def say_late(run: Run) -> Json:
+async def notify_late(run: Run) -> Json:
     """Send ``messages`` when the result has been sent."""
     asyncio.get_running_loop().call_later(0.02, _send_all, run)
-    return said("not said yet")
+    return text_result("not said yet")
 
 
 def _send_all(run: Run) -> None:
@@ -26,7 +34,7 @@ def _send_all(run: Run) -> None:
             run.send({"jsonrpc": "2.0", **json.loads(text)})
 
 
-async def ask(run: Run) -> Json | Fault:
+async def request_client(run: Run) -> Json | Fault:
     """Ask the client ``times`` times at once, and give its answers; ``beside``: on another stream.
 
     With ``withdraw`` the question is cancelled, and no answer is waited for; with ``crash`` the
@@ -40,32 +48,34 @@ async def ask(run: Run) -> Json | Fault:
     send = run.send
     if run.arguments.get("beside"):
         send = next(iter(run.script.listeners.values()))[0]
-    ids = [run.script.ask(question, send) for _ in range(times)]
+    ids = [run.script.request_client(question, send) for _ in range(times)]
     if run.arguments.get("crash") or run.arguments.get("leave"):
         await asyncio.sleep(0.1)
-        return Fault.CRASH if run.arguments.get("crash") else said("left")
+        return Fault.CRASH if run.arguments.get("crash") else text_result("left")
     if run.arguments.get("withdraw"):
         await asyncio.sleep(0.1)
         params = {"requestId": ids[0]}
         send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
         await asyncio.sleep(0.1)
-        return said("withdrawn", {"answered": run.script.asked[ids[0]].done()})
-    answers = [await run.script.asked[id_] for id_ in ids]
-    return said("the answers", {"answers": answers})
+        return text_result("withdrawn", {"answered": run.script.requested[ids[0]].done()})
+    answers = [await run.script.requested[id_] for id_ in ids]
+    return text_result("the answers", {"answers": answers})
 
 
-async def ask_later(run: Run) -> Json:
+async def request_client_later(run: Run) -> Json:
     """Ask when the call is over; ``answers_later`` has what came."""
     question: Json = {k: run.arguments[k] for k in ("method", "params")}
     loop = asyncio.get_running_loop()
-    loop.call_later(0.02, lambda: run.script.later.put_nowait(run.script.ask(question, run.send)))
-    return said("asks later")
+    loop.call_later(
+        0.02, lambda: run.script.later.put_nowait(run.script.request_client(question, run.send))
+    )
+    return text_result("asks later")
 
 
 async def answers_later(run: Run) -> Json:
-    """Wait for what ``ask_later`` asked, and give the answer."""
-    answer = await run.script.asked[await run.script.later.get()]
-    return said("the answers", {"answers": [answer]})
+    """Wait for what ``request_client_later`` asked, and give the answer."""
+    answer = await run.script.requested[await run.script.later.get()]
+    return text_result("the answers", {"answers": [answer]})
 
 
 async def input_(run: Run) -> Json:
@@ -82,7 +92,7 @@ async def input_(run: Run) -> Json:
             "requestState": json.dumps(seen),
             "x-more": {"kept": True},
         }
-    return said("complete", {"seen": seen, "arguments": run.arguments, "meta": run.meta})
+    return text_result("complete", {"seen": seen, "arguments": run.arguments, "meta": run.meta})
 
 
 def completed(params: Json) -> Json:
@@ -91,14 +101,14 @@ def completed(params: Json) -> Json:
         return {"completion": {"values": [1]}}
     if params["argument"]["value"] == "many":
         return {"completion": {"values": [str(number) for number in range(150)], "total": 150}}
-    told = {key: params[key] for key in ("ref", "argument", "context") if key in params}
-    return {"completion": {"values": [json.dumps(told)], "total": 1, "hasMore": False}}
+    received = {key: params[key] for key in ("ref", "argument", "context") if key in params}
+    return {"completion": {"values": [json.dumps(received)], "total": 1, "hasMore": False}}
 
 
 async def touch(run: Run) -> Json:
     """Say that a resource changed."""
     run.script.updates.notify(str(run.arguments["uri"]), run.script.listeners)
-    return said("touched")
+    return text_result("touched")
 
 
 class Updates:
@@ -135,10 +145,10 @@ class Updates:
 
 
 TALKING: dict[str, Behaviour] = {
-    "say": say,
-    "say_late": say_late,
-    "ask": ask,
-    "ask_later": ask_later,
+    "say": notify,
+    "say_late": notify_late,
+    "ask": request_client,
+    "ask_later": request_client_later,
     "answers_later": answers_later,
     "input": input_,
     "touch": touch,

@@ -91,7 +91,7 @@ class Script:
         """Calls that run now."""
         self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
-        self.asked: dict[str, asyncio.Future[Json]] = {}
+        self.requested: dict[str, asyncio.Future[Json]] = {}
         """What the client was asked, and answered: a message with result or error."""
         self.later: asyncio.Queue[str] = asyncio.Queue()
         """The ids of what was asked after the call that asked for it."""
@@ -118,16 +118,16 @@ class Script:
             note = {"method": f"notifications/{kind}/list_changed"}
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
 
-    def ask(self, question: Json, send: Send) -> str:
+    def request_client(self, question: Json, send: Send) -> str:
         """Send a request of the server's own, and give its id."""
-        id_ = f"q{len(self.asked) + 1}"
-        self.asked[id_] = asyncio.get_running_loop().create_future()
+        id_ = f"q{len(self.requested) + 1}"
+        self.requested[id_] = asyncio.get_running_loop().create_future()
         send({"jsonrpc": "2.0", "id": id_, **question})
         return id_
 
     def on_response(self, message: Json) -> None:
         """Take the client's answer to a request of the server's."""
-        future = self.asked.get(str(message.get("id")))
+        future = self.requested.get(str(message.get("id")))
         if future is not None and not future.done():
             future.set_result({k: message[k] for k in ("result", "error") if k in message})
 
@@ -177,9 +177,9 @@ class Script:
         if self.options.era == "modern":
             raise RpcError(-32022, "Unsupported protocol version", {"supported": [MODERN]})
         self.initialized = params
-        asked = params.get("protocolVersion")
+        requested = params.get("protocolVersion")
         return {
-            "protocolVersion": asked if asked in LEGACY else LEGACY[-1],
+            "protocolVersion": requested if requested in LEGACY else LEGACY[-1],
             "capabilities": self._capabilities(),
             "serverInfo": self._identity(),
         }

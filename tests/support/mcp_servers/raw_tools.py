@@ -58,7 +58,7 @@ Behaviour = Callable[[Run], Awaitable[Any]]
 """Gives a result, or a Fault."""
 
 
-def said(text: str, structured: object = None, **more: object) -> Json:
+def text_result(text: str, structured: object = None, **more: object) -> Json:
     """Make a tool's result."""
     result: Json = {"content": [{"type": "text", "text": text}], **more}
     return result if structured is None else result | {"structuredContent": structured}
@@ -67,28 +67,28 @@ def said(text: str, structured: object = None, **more: object) -> Json:
 async def identify(run: Run) -> Json:
     """Say who was called with what; any listed tool without a behaviour of its own does it."""
     who = {"server": run.script.options.name, "tool": run.tool, "arguments": run.arguments}
-    return said(json.dumps(who), who)
+    return text_result(json.dumps(who), who)
 
 
 async def echo(run: Run) -> Json:
-    return said(json.dumps(run.arguments), run.arguments)
+    return text_result(json.dumps(run.arguments), run.arguments)
 
 
 async def meta(run: Run) -> Json:
-    return said("the _meta", run.meta)
+    return text_result("the _meta", run.meta)
 
 
 async def headers(run: Run) -> Json:
-    return said("the headers", run.headers)
+    return text_result("the headers", run.headers)
 
 
 async def env(run: Run) -> Json:
-    return said("the environment", {"names": sorted(os.environ)})  # noqa: TID251 - what it tells
+    return text_result("the environment", {"names": sorted(os.environ)})  # noqa: TID251 - what it tells
 
 
 async def sleep(run: Run) -> Json:
     await asyncio.sleep(float(run.arguments.get("seconds", 1)))
-    return said("slept", run.arguments)
+    return text_result("slept", run.arguments)
 
 
 async def hang(run: Run) -> Json:
@@ -98,11 +98,11 @@ async def hang(run: Run) -> Json:
 
 async def cancelled_count(run: Run) -> Json:
     counts = {"count": run.script.cancelled_count, "running": run.script.running_count - 1}
-    return said(str(run.script.cancelled_count), counts)
+    return text_result(str(run.script.cancelled_count), counts)
 
 
 async def count(run: Run) -> Json:
-    return said(str(run.script.calls[run.tool]), {"count": run.script.calls[run.tool]})
+    return text_result(str(run.script.calls[run.tool]), {"count": run.script.calls[run.tool]})
 
 
 async def count_then_crash(run: Run) -> Json | Fault:
@@ -111,7 +111,7 @@ async def count_then_crash(run: Run) -> Json | Fault:
 
 
 async def big(run: Run) -> Json:
-    return said("x" * int(run.arguments.get("bytes", 1000)))
+    return text_result("x" * int(run.arguments.get("bytes", 1000)))
 
 
 async def big_image(run: Run) -> Json:
@@ -122,14 +122,14 @@ async def big_image(run: Run) -> Json:
 async def flood(run: Run) -> Json:
     for _ in range(int(run.arguments.get("count", 1000))):
         run.script.notify_list_changed()
-    return said("flooded")
+    return text_result("flooded")
 
 
 async def progress(run: Run) -> Json:
     for step in (1, 2):
         params = {"progressToken": run.meta.get("progressToken"), "progress": step, "total": 2}
         run.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-    return said("done")
+    return text_result("done")
 
 
 async def error(run: Run) -> Json:
@@ -139,7 +139,7 @@ async def error(run: Run) -> Json:
 
 
 async def is_error(run: Run) -> Json:
-    return said("it went wrong", {"why": "asked to"}, isError=True)
+    return text_result("it went wrong", {"why": "asked to"}, isError=True)
 
 
 async def no_type(run: Run) -> Json:
@@ -161,7 +161,7 @@ async def bare(run: Run) -> Any:
 async def tools_swap(run: Run) -> Json:
     """Turn the tool ``swapped`` on or off, and say that the list changed."""
     run.script.swap("swapped")
-    return said(", ".join(run.script.tools))
+    return text_result(", ".join(run.script.tools))
 
 
 async def crash(run: Run) -> Fault:

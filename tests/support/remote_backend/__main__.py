@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 async def serve(chosen: argparse.Namespace) -> int:
     """Listen, wait for a gateway, and run what is asked for."""
     options = {"token": chosen.token, "host": chosen.host, "port": chosen.port}
-    async with running_backend(**options, say=note) as backend:
+    async with running_backend(**options, report=note) as backend:
         note("Listening. A gateway connects when it is started with")
         note(f"  MCP_PROXY_REMOTE_URL={backend.url}")
         note(f"  MCP_PROXY_REMOTE_TOKEN={chosen.token}")

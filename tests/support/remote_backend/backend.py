@@ -47,8 +47,8 @@ class Options:
     evict_code: int | None = EVICTED
     max_frame_bytes: int = 0
     """A frame over this costs the link, with 1009; 0 is no limit."""
-    say: Callable[[str], None] = lambda _: None
-    """Told in a line of gateways that come, go and are refused."""
+    report: Callable[[str], None] = lambda _: None
+    """Called with a line for each gateway that comes, goes or is refused."""
 
 
 class Backend:
@@ -77,7 +77,7 @@ class Backend:
         self._made: Counter[str] = Counter()
         self._changes = Changes()
         self._max_frame_bytes = options.max_frame_bytes
-        self._print = options.say
+        self._print = options.report
         self._listening = ListenStreams(self._handle, options.host, options.port, options.tls)
 
     @property

@@ -81,8 +81,8 @@ class Console:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         async with asyncio.TaskGroup() as tasks:
-            asking = [tasks.create_task(self._count_tools()) for _ in range(int(text))]
-        got = Counter(each.result() for each in asking)
+            counting = [tasks.create_task(self._count_tools()) for _ in range(int(text))]
+        got = Counter(each.result() for each in counting)
         return json.dumps({"sessions": got, "seconds": round(loop.time() - begun, 3)})
 
     async def drop(self) -> str:

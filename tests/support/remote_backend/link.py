@@ -24,14 +24,14 @@ def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocke
 
 
 class Link:
-    """What is up from a handshake until either side ends it; ``gone`` is told when that is."""
+    """What is up from a handshake until either side ends it; then ``on_closed`` is called."""
 
     def __init__(
         self,
         handshake: Handshake,
         socket: web.WebSocketResponse,
         transport: asyncio.Transport,
-        gone: Callable[["Link"], None],
+        on_closed: Callable[["Link"], None],
     ) -> None:
         self.handshake = handshake
         self.socket = socket
@@ -39,7 +39,7 @@ class Link:
         self.pings = 0
         """How many pings arrived."""
         self._transport = transport
-        self._closed = gone
+        self._on_closed = on_closed
         self._is_half_open = False
 
     @property
@@ -117,4 +117,4 @@ class Link:
         """Count as up no more."""
         if self.is_up:
             self.is_up = False
-            self._closed(self)
+            self._on_closed(self)

@@ -23,7 +23,7 @@ class StandIn:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, server_identifier: str) -> None:
         self.socket = socket
-        self.heard: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
+        self.received: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
         """The frames that no server is there for."""
         self.ended = asyncio.Event()
         """The link is over."""
@@ -36,7 +36,7 @@ class StandIn:
             if frame.type == WSMsgType.ERROR:
                 break
             if server is None:
-                self.heard.put_nowait(frame)
+                self.received.put_nowait(frame)
                 continue
             envelope = json.loads(frame.data)
             identifier = envelope["session_identifier"]

@@ -5,7 +5,7 @@ import json
 import mcp_types as t
 
 from tests.support.mcp_servers.conformance import forms
-from tests.support.mcp_servers.conformance.results import Answer, said
+from tests.support.mcp_servers.conformance.results import Answer, text_result
 from tests.support.mcp_servers.conformance.rounds import Behaviour, Round, refuse, require
 
 NAME = forms.form("What is your name?", forms.fields(name="string"))
@@ -22,7 +22,7 @@ def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallT
             shown = str(call.arguments.get("message", message))
             return require({key: forms.form(shown, schema)})
         content = json.dumps(answer.content or {})
-        return said(f"Elicitation completed: action={answer.action}, content={content}")
+        return text_result(f"Elicitation completed: action={answer.action}, content={content}")
 
     return behave
 
@@ -35,21 +35,27 @@ def written(key: str, prompt: str) -> Behaviour[t.CallToolResult]:
         if not isinstance(answer, t.CreateMessageResult):
             return require({key: forms.text(str(call.arguments.get("prompt", prompt)))})
         content = answer.content
-        return said(f"LLM response: {content.text if content.type == 'text' else content.type}")
+        return text_result(
+            f"LLM response: {content.text if content.type == 'text' else content.type}"
+        )
 
     return behave
 
 
 async def greet(call: Round) -> Answer:
     content = call.content("user_name")
-    return require({"user_name": NAME}) if content is None else said(f"Hello, {content['name']}!")
+    return (
+        require({"user_name": NAME})
+        if content is None
+        else text_result(f"Hello, {content['name']}!")
+    )
 
 
 async def count_roots(call: Round) -> Answer:
     answer = call.answers.get("client_roots")
     if not isinstance(answer, t.ListRootsResult):
         return require({"client_roots": forms.roots()})
-    return said(f"Roots: {', '.join(str(root.uri) for root in answer.roots)}")
+    return text_result(f"Roots: {', '.join(str(root.uri) for root in answer.roots)}")
 
 
 def confirmed(state: str) -> Behaviour[t.CallToolResult]:
@@ -58,7 +64,7 @@ def confirmed(state: str) -> Behaviour[t.CallToolResult]:
     async def behave(call: Round) -> Answer:
         if call.content("confirm") is None or call.state != state:
             return require({"confirm": CONFIRM}, state)
-        return said("state-ok")
+        return text_result("state-ok")
 
     return behave
 
@@ -70,14 +76,14 @@ async def require_all(call: Round) -> Answer:
         "client_roots": forms.roots(),
     }
     if questions.keys() <= call.answers.keys():
-        return said("All inputs received")
+        return text_result("All inputs received")
     return require(questions, "multiple-inputs")
 
 
 async def require_twice(call: Round) -> Answer:
     name, colour = call.content("step1"), call.content("step2")
     if colour is not None and call.state:
-        return said(f"{call.state} likes {colour['color']}")
+        return text_result(f"{call.state} likes {colour['color']}")
     if name is not None and call.state == "round-1":
         return require({"step2": COLOUR}, str(name["name"]))
     first = forms.form("Step 1: What is your name?", forms.fields(name="string"))
@@ -91,7 +97,7 @@ async def require_what_is_declared(call: Round) -> Answer:
         "roots": forms.roots(),
     }
     if call.answers:
-        return said("answered")
+        return text_result("answered")
     declared = {key: each for key, each in every.items() if call.declares(each.method)}
     return require(declared, "declared")
 
@@ -99,7 +105,7 @@ async def require_what_is_declared(call: Round) -> Answer:
 async def need_sampling(call: Round) -> Answer:
     if not call.declares("sampling/createMessage"):
         refuse("sampling/createMessage")
-    return said("The client offers sampling")
+    return text_result("The client offers sampling")
 
 
 async def fill_in_prompt(call: Round) -> t.GetPromptResult | t.InputRequiredResult:

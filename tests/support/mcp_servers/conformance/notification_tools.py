@@ -9,7 +9,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from tests.support.mcp_servers.conformance.results import Answer, said
+from tests.support.mcp_servers.conformance.results import Answer, text_result
 from tests.support.mcp_servers.conformance.rounds import Behaviour, Context, Round
 
 PAUSE_S = 0.05
@@ -30,14 +30,14 @@ async def log_lines(call: Round) -> Answer:
     for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         await _log(call, text)
         await asyncio.sleep(PAUSE_S)
-    return said("Logged three lines")
+    return text_result("Logged three lines")
 
 
 async def progress(call: Round) -> Answer:
     for done in (0, 50, 100):
         await call.context.session.report_progress(done, 100, f"{done} of 100")
         await asyncio.sleep(PAUSE_S)
-    return said("Told of its progress three times")
+    return text_result("Told of its progress three times")
 
 
 async def reconnect(call: Round) -> Answer:
@@ -49,7 +49,7 @@ async def reconnect(call: Round) -> Answer:
         await asyncio.sleep(PAUSE_S)
         await call.context.close_sse_stream()
         await asyncio.sleep(4 * PAUSE_S)
-    return said("Answered after the stream was closed")
+    return text_result("Answered after the stream was closed")
 
 
 class Lists:
@@ -67,13 +67,13 @@ class Lists:
         self.has_tool = not self.has_tool
         await self._bus.publish(ToolsListChanged())
         await _notify_legacy(call.context, t.ToolListChangedNotification())
-        return said("The list of tools changed")
+        return text_result("The list of tools changed")
 
     async def change_prompts(self, call: Round) -> Answer:
         self.has_prompt = not self.has_prompt
         await self._bus.publish(PromptsListChanged())
         await _notify_legacy(call.context, t.PromptListChangedNotification())
-        return said("The list of prompts changed")
+        return text_result("The list of prompts changed")
 
 
 async def _notify_legacy(context: Context, notification: t.ServerNotification) -> None:
@@ -82,7 +82,7 @@ async def _notify_legacy(context: Context, notification: t.ServerNotification) -
         await context.session.send_notification(notification)
 
 
-TELLING: dict[str, Behaviour[t.CallToolResult]] = {
+NOTIFYING: dict[str, Behaviour[t.CallToolResult]] = {
     "test_tool_with_logging": log_lines,
     "test_logging_tool": log_lines,
     "test_tool_with_progress": progress,

@@ -19,7 +19,7 @@ SILENCE = b64encode(
 """A WAV of one sample."""
 
 
-def said(text: str, *, is_error: bool = False) -> t.CallToolResult:
+def text_result(text: str, *, is_error: bool = False) -> t.CallToolResult:
     return t.CallToolResult(content=[t.TextContent(text=text)], is_error=is_error)
 
 
@@ -33,7 +33,7 @@ def embedded(uri: str, text: str, mime_type: str = "text/plain") -> t.EmbeddedRe
 
 
 FIXED: dict[str, t.CallToolResult] = {
-    "test_simple_text": said("This is a simple text response for testing."),
+    "test_simple_text": text_result("This is a simple text response for testing."),
     "test_image_content": t.CallToolResult(content=[image()]),
     "test_audio_content": t.CallToolResult(
         content=[t.AudioContent(data=SILENCE, mime_type="audio/wav")]
@@ -52,7 +52,7 @@ FIXED: dict[str, t.CallToolResult] = {
             ),
         ]
     ),
-    "test_error_handling": said(
+    "test_error_handling": text_result(
         "This tool intentionally returns an error for testing", is_error=True
     ),
 }

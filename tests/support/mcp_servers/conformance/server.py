@@ -14,7 +14,7 @@ from tests.support.mcp_servers.conformance.input_tools import (
     SCHEMAS,
     fill_in_prompt,
 )
-from tests.support.mcp_servers.conformance.notification_tools import TELLING, Lists
+from tests.support.mcp_servers.conformance.notification_tools import NOTIFYING, Lists
 from tests.support.mcp_servers.conformance.results import (
     BINARY,
     FIXED,
@@ -23,7 +23,7 @@ from tests.support.mcp_servers.conformance.results import (
     TEXTS,
     contents_of,
     messages_of,
-    said,
+    text_result,
 )
 from tests.support.mcp_servers.conformance.rounds import Context, Round, conduct
 
@@ -35,7 +35,7 @@ PROMPT_TRIGGER = "test_trigger_prompt_change"
 TOOLS = [
     *FIXED,
     *CURRENT_CALLER,
-    *TELLING,
+    *NOTIFYING,
     TOOL_TRIGGER,
     PROMPT_TRIGGER,
     MIRRORING,
@@ -44,7 +44,7 @@ TOOLS = [
 ]
 """Names of all tools; the last comes and goes."""
 
-ASKING_PROMPT = "test_input_required_result_prompt"
+INPUT_PROMPT = "test_input_required_result_prompt"
 SUGGESTIONS = ["test", "testing", "tested"]
 RESOURCE_NOT_FOUND = -32002
 """The code of the legacy era; the modern one uses INVALID_PARAMS."""
@@ -57,7 +57,7 @@ class Fixture:
         self._lists = Lists(bus)
         self._tools = {
             **CURRENT_CALLER,
-            **TELLING,
+            **NOTIFYING,
             TOOL_TRIGGER: self._lists.change_tools,
             PROMPT_TRIGGER: self._lists.change_prompts,
         }
@@ -87,7 +87,7 @@ class Fixture:
         if params.name in self._tools:
             return await conduct(self._tools[params.name], first_of(context, params, arguments))
         if params.name in {MIRRORING, DIALECT} or self._is_dynamic_tool(params.name):
-            return said(f"{params.name} got {sorted(arguments.items())}")
+            return text_result(f"{params.name} got {sorted(arguments.items())}")
         if params.name not in FIXED:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
         return FIXED[params.name]
@@ -113,7 +113,7 @@ class Fixture:
     async def get_prompt(
         self, context: Context, params: t.GetPromptRequestParams
     ) -> t.GetPromptResult | t.InputRequiredResult:
-        if params.name == ASKING_PROMPT:
+        if params.name == INPUT_PROMPT:
             return await conduct(fill_in_prompt, first_of(context, params, {}))
         messages = messages_of(params.name, params.arguments or {})
         if messages is None:
