@@ -24,7 +24,7 @@ OF_SETTINGS = {
 
 
 def pytest_configure() -> None:
-    """Let nothing depend on how busy the machine is, or on how the tests were started.
+    """Keep tests independent of how busy the machine is, and of how they were started.
 
     Hypothesis would fail an example that takes over 200 ms. What a shell starts in the background
     ignores SIGINT and SIGQUIT, and so does every child of it: two tests that interrupt the program

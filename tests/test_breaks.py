@@ -85,7 +85,7 @@ async def test_each_break_gets_its_verdict(repository: Path, tmp_path: Path) -> 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Make a repository of one module and two tests, one of which is red."""
+    """Write a repository of one module and two tests, one of which is red."""
     files = {
         PACKAGE / "__init__.py": "",
         PACKAGE / "room/__init__.py": "",

@@ -46,7 +46,7 @@ RETRIEVAL_VARIABLES = variables(RetrievalSettings, "RETRIEVAL_")
 
 
 def in_example(variable: str) -> str | None:
-    """Give the value in .env.example, "" when it is commented out, None when it is not there."""
+    """Return the value in .env.example, "" when it is commented out, None when it is not there."""
     line = re.search(rf"^(# )?{variable}=(.*)$", ENV_EXAMPLE, re.MULTILINE)
     return None if line is None else "" if line[1] else line[2]
 

@@ -27,7 +27,7 @@ SAMPLES = {
 
 @asynccontextmanager
 async def entry_of(mode: str, **options: Any) -> AsyncIterator[Mapping[str, Any]]:
-    """Have a server of a mode, and give its entry."""
+    """Run a server of a mode, and yield its entry."""
     if mode == "stdio":
         yield stdio_entry(**options)
     else:
@@ -59,7 +59,7 @@ def text_of(content: object) -> object:
 
 
 def offer_of(mode: str) -> dict[str, object]:
-    """Give what A.9 promises of a mode."""
+    """Return what A.9 promises of a mode."""
     label, tool, operation, value = SAMPLES[mode]
     uri = f"test://resource/{mode}"
     structured = {"operation": operation, "result": value, "mode": mode}

@@ -67,7 +67,7 @@ class OpenConnection:
 
 
 def config_of(entry: Mapping[str, Any], **more: Any) -> ServerConfig:
-    """Make the configuration of an mcp.json entry."""
+    """Parse an mcp.json entry."""
     given: dict[str, Any] = {"server_id": "notes", **entry, **more}
     given["transport"] = Transport(given.get("transport", "stdio"))
     given["args"] = tuple(given.get("args", ()))

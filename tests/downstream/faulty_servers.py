@@ -45,7 +45,7 @@ class Faulty(Protocol):
         ...
 
     async def start(self) -> None:
-        """Make it reachable."""
+        """Start it, or allow the gateway to start it."""
         ...
 
     async def kill(self) -> None:
@@ -57,11 +57,11 @@ class Faulty(Protocol):
         ...
 
     async def freeze(self) -> None:
-        """Have it answer nothing more."""
+        """Stop answering, with connections kept open."""
         ...
 
     async def thaw(self) -> None:
-        """Have it answer again what it is asked from now on."""
+        """Answer again what arrives from now on."""
         ...
 
     def seen(self, word: str) -> int:
@@ -156,7 +156,7 @@ class Scene:
     good: RawServer
 
     async def answers(self) -> bool:
-        """Tell whether the faulty server answers a call."""
+        """Return whether the faulty server answers a call."""
         return await self.call("echo") == "OK"
 
     async def call(self, tool: str, server: str = "bad", **arguments: object) -> str:
@@ -180,7 +180,7 @@ class Scene:
         await eventually(self.answers)
 
     async def status(self) -> Json:
-        """Give the faulty server's line of the servers route."""
+        """Return the faulty server's line of the servers route."""
         servers = (await self.service.get(SERVERS))["servers"]
         found: Json = next(server for server in servers if server["server_id"] == "bad")
         return found

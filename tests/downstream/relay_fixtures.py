@@ -68,7 +68,7 @@ class Relay:
         return result.value.get("structured_content")
 
     def resource(self, uri: str = "raw://text") -> Resource:
-        """Give a resource, perhaps through the template."""
+        """Return a resource, perhaps of the template."""
         listed = [r for r in self.components.resources if r.spec.name == uri]
         found = listed[0] if listed else self.components.templates[0].at(uri)
         assert found is not None
@@ -80,7 +80,7 @@ class Relay:
         return replace(self, components=_components(self.pool))
 
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
-        """Have the server ask, and give the answers that it got."""
+        """Call the tool that sends requests to its client, and return the answers."""
         structured = await self.structured("ask", client, **arguments)
         return cast("list[dict[str, Any]]", structured["answers"])
 
@@ -139,7 +139,7 @@ async def _nothing() -> None:
 
 
 def _all(pool: Pool) -> View:
-    """Let everything through that the server offers."""
+    """Return a view of everything that the server offers."""
     (snapshot,) = pool.snapshots.values()
 
     def routes(items: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:

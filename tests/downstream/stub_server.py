@@ -51,7 +51,7 @@ class AnsweringServer:
         self._on_discover = on_discover
 
     def messages(self, method: str) -> list[Json]:
-        """Give what was received of one method."""
+        """Return the messages received of one method."""
         return [message for _, message in self.seen if message.get("method") == method]
 
     async def post(self, request: web.Request) -> web.StreamResponse:

@@ -85,5 +85,5 @@ async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_sto
 
 
 async def _idle(it: Scene) -> bool:
-    """Tell whether no call runs at the server; its answers count its own."""
+    """Return whether no call runs at the server; a process of its own counts in its answers."""
     return not isinstance(it.bad, FaultyWeb) or it.bad.raw.script.running_count == 0

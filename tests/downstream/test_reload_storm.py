@@ -47,7 +47,7 @@ def entry_of_s4() -> Json:
 
 
 def entries_of(servers: dict[str, RawServer], number: int) -> dict[str, Json]:
-    """Give entries in which s2 is another each time, s3 comes and goes, s4 changes now and then."""
+    """Return entries: s2 is another each time, s3 comes and goes, s4 changes now and then."""
     s4 = entry_of_s4()
     entries = {"s1": servers["s1"].entry, "s2": servers["s2"].entry}
     entries["s2"] |= {"headers": {"X-Number": str(number)}}

@@ -84,7 +84,7 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
         assert relay.server is not None
         await listening(relay)
         await relay.resource().subscribe(listener)
-        asked = relay.script.updates.subscribed[URI]
+        subscriptions = relay.script.updates.subscribed[URI]
         await relay.server.restart()
         await until(lambda: listener.count >= 1, "who may have missed something is told")
         await until(

@@ -28,7 +28,7 @@ TOOLS: list[Json] = [
 
 
 def final(error: Json) -> bool:
-    """Tell whether an error says to nobody that the call may be made again by itself."""
+    """Return whether an error invites no program to send the call a second time."""
     return (
         "retryable" not in error
         and "retry_after_s" not in error

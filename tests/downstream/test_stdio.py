@@ -52,7 +52,7 @@ async def pids_in(file: Path) -> list[int]:
 
 
 def with_a_child(file: Path, *options: str) -> Json:
-    """Give the entry of a server that has a child; both write their ids to a file."""
+    """Return the entry of a server that has a child; both write their ids to a file."""
     args = ["-c", WITH_A_CHILD, str(file), *options]
     return {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}
 

@@ -78,7 +78,7 @@ while True:
 
 
 def program(script: str, *args: object) -> Json:
-    """Give the entry of a server that begins with a script."""
+    """Return the entry of a server that begins with a script."""
     words = ["-c", script, *map(str, args)]
     return {"command": sys.executable, "args": words, "env": {"PYTHONPATH": str(ROOT)}}
 
@@ -90,7 +90,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def daemon_of(file: Path) -> tuple[int, int]:
-    """Give the server's process and that of the daemon that it left, once both run."""
+    """Return the server's process and that of the daemon that it left, once both run."""
     server = file.with_name(f"{file.name}.server")
     await until(lambda: text_of(server))
     return int(text_of(server)), int(text_of(file).split()[1])

@@ -23,7 +23,7 @@ LONG = {"requestTimeoutSeconds": 600, "connectTimeoutSeconds": 60}
 
 @asynccontextmanager
 async def hanging(it: Scene, calls: int, tenant_id: str) -> AsyncIterator[None]:
-    """Have so many calls of a tenant hang at the server."""
+    """Keep so many calls of a tenant hanging at the server."""
     before = it.bad.seen("hang")
     tasks = [
         asyncio.ensure_future(it.service.execute("bad:hang", tenant_id=tenant_id))

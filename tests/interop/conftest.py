@@ -25,14 +25,14 @@ def sse_entry() -> Iterator[Json]:
 
 @pytest.fixture(scope="session")
 def fixture_url() -> Iterator[str]:
-    """Give where the server listens that the conformance suite expects."""
+    """Yield the URL of the server that the conformance suite expects."""
     with running_fixture() as url:
         yield url
 
 
 @pytest.fixture(params=["stdio", "http", "sse"])
 def entry(request: pytest.FixtureRequest) -> Json:
-    """Give the entry of one transport."""
+    """Return the entry of one transport."""
     found: Json
     found = (
         stdio_entry()

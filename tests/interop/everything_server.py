@@ -27,7 +27,7 @@ def node() -> str:
 
 
 def stdio_entry(**env: str) -> dict[str, Any]:
-    """Give its mcp.json entry over stdio."""
+    """Return its mcp.json entry over stdio."""
     return {"command": node(), "args": [str(PROGRAM), "stdio"], "env": env}
 
 

@@ -31,7 +31,7 @@ class Run:
     behind: str
 
     def entry(self, fixture_url: str) -> Json:
-        """Give the fixture's entry in mcp.json."""
+        """Return the fixture's entry in mcp.json."""
         if self.behind == "legacy stdio":
             return conformance_entry(era="legacy")
         return {"transport": "streamable-http", "url": fixture_url}

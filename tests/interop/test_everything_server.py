@@ -31,7 +31,7 @@ async def test_it_speaks_the_legacy_era() -> None:
 
 
 def urls_in(value: object, key: str = "") -> list[tuple[str, str]]:
-    """Give every URL under a JSON value with the key that it is under."""
+    """Return every URL under a JSON value with the key that it is under."""
     if isinstance(value, dict):
         return [url for name, each in value.items() for url in urls_in(each, name)]
     if isinstance(value, list):

@@ -39,7 +39,7 @@ class Who(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Say it in HTTP headers."""
+        """Return the HTTP headers that name tenant, user and agent."""
         headers = {"X-Tenant-Id": self.tenant, "X-User-Id": "u", "X-Agent-Id": self.agent}
         return {name: value for name, value in headers.items() if value is not None}
 
@@ -76,7 +76,7 @@ class Entry(Protocol):
     """One way in, for one caller."""
 
     async def shown(self) -> Shown:
-        """Give what is listed."""
+        """Return the names in the four lists."""
         ...
 
     async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:

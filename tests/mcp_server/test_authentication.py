@@ -16,7 +16,7 @@ AGENTS = Config(agents=[make_agent("one"), make_agent("two", exclude=["read_doc_
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> tuple[dict[str, Any], MakeToken]:
-    """Give the settings of an auth_mode, and what makes its tokens."""
+    """Return the settings of an auth_mode, and a function that issues its tokens."""
     settings, make = MODES[request.param]
     return settings(), make
 

@@ -159,7 +159,7 @@ async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
 
 
 async def address_of(lines: AsyncIterator[str]) -> str:
-    """Give the address that a stream of legacy HTTP+SSE announces."""
+    """Return the address that a stream of legacy HTTP+SSE announces."""
     async with asyncio.timeout(BOUND_S):
         async for line in lines:
             if line.startswith("data: "):

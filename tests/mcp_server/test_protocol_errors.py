@@ -62,7 +62,7 @@ async def post(served: Served, content: bytes, headers: dict[str, str]) -> httpx
 
 
 async def headers_of(served: Served, era: str) -> dict[str, str]:
-    """Give the headers of a tools/call in an era, in a session of its own for the older ones."""
+    """Return the headers of a tools/call in an era, in a session of its own for the older ones."""
     if era == MODERN:
         return MODERN_CALL
     return {**SESSION, "Mcp-Session-Id": await served.open_session()}

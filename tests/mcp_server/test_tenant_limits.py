@@ -34,7 +34,7 @@ async def opened(
 
 
 async def refused(response: httpx.Response) -> str:
-    """Give the message of a refusal for want of room."""
+    """Return the message of a refusal for want of capacity."""
     await response.aread()
     error = response.json()["error"]
     assert error["data"]["code"] == "NO_ROOM"

@@ -78,7 +78,7 @@ class Spelt(NamedTuple):
 
 
 def spellings(agent: str) -> Iterator[Spelt]:
-    """Give each way to name each offer: with its server, bare, and a tool's alias."""
+    """Yield every name of each offer: with its server, bare, and a tool's alias."""
     for kind, server, name in OFFERS:
         requested = ITEM_7 if kind == "template" else name
         used = "resource" if kind == "template" else kind
@@ -182,7 +182,7 @@ async def read(entry: Entry, doc_id: str) -> Used:
 
 
 def came_of(used: Used) -> str:
-    """Give the error's code, or OK."""
+    """Return the error's code, or OK."""
     return code_of(used.answer) if used.content is None else "OK"
 
 

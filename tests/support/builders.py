@@ -18,7 +18,7 @@ def make_document(
     tags: Sequence[str] = (),
     own_chunks: tuple[Chunk, ...] | None = None,
 ) -> Document:
-    """Make a document of one page, without sections, but for what is given."""
+    """Build a document of one page, without sections, but for what is given."""
     return Document(
         tenant_id=tenant_id,
         doc_id=doc_id,
@@ -31,7 +31,7 @@ def make_document(
 
 
 def make_caller(*, tenant_id: str = "tenant_1", agent: str | None = None) -> Caller:
-    """Make a caller of tenant_1 without an agent, but for what is given."""
+    """Build a caller of tenant_1 without an agent, but for what is given."""
     return Caller(tenant_id=tenant_id, user_id="user_1", agent=agent)
 
 
@@ -42,7 +42,7 @@ def make_call(
     kind: Kind = Kind.TOOL,
     **caller: str,
 ) -> Call:
-    """Make a call of the tool ``name``, or of another kind of component."""
+    """Build a call of the tool ``name``, or of another kind of component."""
     return Call(
         name=name,
         kind=kind,
@@ -60,7 +60,7 @@ def make_snapshot(
     templates: Iterable[str] = (),
     by: str = "",
 ) -> Snapshot:
-    """Make what a server offered, from names and URIs; ``by`` tells its descriptors apart."""
+    """Build a server's snapshot from names and URIs; ``by`` marks its descriptors."""
     return Snapshot(
         tools={name: {"name": name, "description": by} for name in tools},
         prompts={name: {"name": name, "description": by} for name in prompts},
@@ -70,7 +70,7 @@ def make_snapshot(
 
 
 def refs(*spelt: str) -> tuple[Reference, ...]:
-    """Make references from ``server/name``; a leading ``-`` disables one."""
+    """Build references from ``server/name``; a leading ``-`` disables one."""
     return tuple(_reference(text) for text in spelt)
 
 
@@ -86,7 +86,7 @@ def make_preset(
     prompts: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
 ) -> Preset:
-    """Make a preset from references spelt as ``refs`` takes them."""
+    """Build a preset from references spelt as ``refs`` takes them."""
     return Preset(
         preset_id=preset_id,
         name=preset_id.title(),

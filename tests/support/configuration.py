@@ -18,7 +18,7 @@ def make_preset(
     prompts: Sequence[Pair] | None = None,
     resources: Sequence[Pair] | None = None,
 ) -> Json:
-    """Make a preset file's content; None leaves a kind unrestricted."""
+    """Build a preset file's content; None leaves a kind unrestricted."""
     preset: Json = {"id": preset_id, "name": f"Preset {preset_id}"}
     preset["tools"] = [{"serverId": server, "toolName": name} for server, name in tools]
     if prompts is not None:
@@ -37,7 +37,7 @@ def make_agent(
     exclude: Sequence[str] | None = None,
     preset: str | None = None,
 ) -> Json:
-    """Make an entry of agents.json; what is None is left out."""
+    """Build an entry of agents.json; what is None is left out."""
     fields = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
     return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 

@@ -96,7 +96,7 @@ class FakeTool(NamesNoDocument):
         self._run = run
 
     def parse(self, arguments: JsonObject) -> object:
-        """Take any arguments."""
+        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
@@ -111,7 +111,7 @@ class FakeCompletion(NamesNoDocument):
         self.spec = spec
 
     def parse(self, arguments: JsonObject) -> object:
-        """Take any arguments."""
+        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
@@ -133,7 +133,7 @@ class FakePrompt(NamesNoDocument):
         )
 
     def parse(self, arguments: JsonObject) -> object:
-        """Take any arguments."""
+        """Return the arguments unchecked."""
         return arguments
 
     @property
@@ -166,7 +166,7 @@ class FakeResource(NamesNoDocument):
         return lambda: self.listeners.remove(on_update)
 
     def parse(self, arguments: JsonObject) -> object:
-        """Take any arguments."""
+        """Return the arguments unchecked."""
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
@@ -190,7 +190,7 @@ class FakeTemplate:
         return FakeCompletion(self.spec)
 
     def at(self, uri: str) -> FakeResource | None:
-        """Give the resource at ``uri`` if it begins with the prefix."""
+        """Return the resource at ``uri`` if it begins with the prefix."""
         return FakeResource(uri, spec=self.spec) if uri.startswith(self._prefix) else None
 
 
@@ -240,7 +240,7 @@ class FakePool:
 
 
 def fake_components(view: View, _pool: object = None) -> FakeComponents:
-    """Make a fake of everything in ``view``."""
+    """Build a fake of everything in ``view``."""
     return FakeComponents(
         tools=tuple(
             FakeTool(

@@ -60,7 +60,7 @@ def fork_program(request: bytes, descriptors: list[int]) -> None:
 def become(
     arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]
 ) -> None:
-    """Take on what a program gets from who starts it."""
+    """Set what a program inherits: arguments, folder, environment, streams."""
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)

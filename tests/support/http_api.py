@@ -76,7 +76,7 @@ class Two(NamedTuple):
 
 
 def offer(own: str, more: Mapping[str, Sequence[Json]] | None = None) -> Json:
-    """Give the options of a server that has what is named ``own``, and ``more`` by list."""
+    """Build the options of a server with the items of ``own``, and ``more`` by list."""
     extra: dict[str, list[Json]] = {
         "tools": [{"name": own, "description": f"Is {own}.", "inputSchema": {"type": "object"}}],
         "prompts": [{"name": own}],
@@ -116,7 +116,7 @@ def config_of(
     exclude: Mapping[str, Sequence[str]] | None = None,
     presets: Sequence[Json] = (EVERYTHING,),
 ) -> Config:
-    """Give the configuration of both servers."""
+    """Return the configuration of both servers."""
     servers = {"a": a.entry, "a-b": a_b.entry}
     for server_id, excluded in (exclude or {}).items():
         servers[server_id] = servers[server_id] | {"exclude": list(excluded)}

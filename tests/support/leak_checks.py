@@ -21,7 +21,7 @@ class ResourcesInUse:
         return cls(tasks=tasks(), open_files=open_files(), processes=len(children()))
 
     async def is_all(self) -> bool:
-        """Tell whether no more is held now."""
+        """Return whether no more is held now."""
         now = self.now()
         return (
             now.tasks <= self.tasks
@@ -41,12 +41,12 @@ def open_files() -> int:
 
 
 def children() -> set[int]:
-    """Give the processes that this one has started and that still run."""
+    """Return the processes that this one has started and that still run."""
     return {pid for pid in _pids() if _parent_of(pid) == os.getpid()}
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be reaped does not."""
+    """Return whether a process runs; one that only waits to be reaped does not."""
     return _parent_of(pid) is not None
 
 

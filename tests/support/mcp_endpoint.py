@@ -158,7 +158,7 @@ async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def answer(response: httpx.Response) -> Json:
-    """Give the JSON-RPC message that a response ends in, be it a body or a stream of events."""
+    """Return the JSON-RPC message that a response ends in, be it a body or a stream of events."""
     if response.headers["content-type"].startswith("text/event-stream"):
         *_, last = events(response.text)
         return last
@@ -167,7 +167,7 @@ def answer(response: httpx.Response) -> Json:
 
 
 def events(text: str) -> list[Json]:
-    """Give the messages of a stream of events."""
+    """Return the messages of a stream of events."""
     lines = [line for line in text.splitlines() if line.startswith("data: ")]
     return [json.loads(line.removeprefix("data: ")) for line in lines if line != "data: "]
 

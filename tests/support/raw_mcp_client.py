@@ -54,7 +54,7 @@ class RawMcpClient:
         self._declared = declared
 
     def build(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
-        """Make a request's body and headers."""
+        """Build a request's body and headers."""
         headers = {**BOTH, **TENANT}
         if self.session_id is not None:
             headers["Mcp-Session-Id"] = self.session_id

@@ -97,7 +97,7 @@ def request_of(
     tenant_id: str = "tenant_1",
     **top_level: object,
 ) -> dict[str, object]:
-    """Make an execute request's body."""
+    """Build an execute request's body."""
     return {
         "tool_name": tool_name,
         "arguments": dict(arguments or {}),
@@ -143,13 +143,13 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def client_of(app: FastAPI) -> httpx.AsyncClient:
-    """Make a client that calls ``app`` in process."""
+    """Create a client that calls ``app`` in process."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://localhost"
     )
 
 
 def put_all(service: Service, documents: Iterable[Document]) -> None:
-    """Give the service's repository documents."""
+    """Add documents to the service's repository."""
     for document in documents:
         service.gateway.repository.put(document)

@@ -31,7 +31,7 @@ class SigningKey:
     private: Any
 
     def jwk(self, **changes: object) -> Json:
-        """Give the public key as a member of a key set; ``...`` leaves a part out."""
+        """Return the public key as a member of a key set; ``...`` leaves a part out."""
         public = get_default_algorithms()[self.algorithm].to_jwk(
             self.private.public_key(), as_dict=True
         )
@@ -39,21 +39,21 @@ class SigningKey:
         return {name: value for name, value in entry.items() if value is not ...}
 
     def pem(self) -> bytes:
-        """Give the public key as the world knows it."""
+        """Return the public key as PEM."""
         encoded: bytes = self.private.public_key().public_bytes(
             Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         )
         return encoded
 
     def sign(self, *, headers: Json | None = None, **claims: object) -> str:
-        """Make a token; ``...`` leaves a claim out."""
+        """Sign a token; ``...`` leaves a claim out."""
         return jwt.encode(
             claims_of(**claims), self.private, self.algorithm, {"kid": self.kid, **(headers or {})}
         )
 
 
 def make_key(algorithm: str = "RS256", kid: str = "k1", *, bits: int = 2048) -> SigningKey:
-    """Make a key; the same arguments give the same one, since making some takes long."""
+    """Create a key; equal arguments return the same one, since creating some takes long."""
     kind = "RSA" if algorithm[:2] in ("RS", "PS") else algorithm
     return SigningKey(kid, algorithm, _private(kind, kid, bits))
 
@@ -68,13 +68,13 @@ def _private(kind: str, _kid: str, bits: int) -> Any:
 
 
 def key_set(*keys: SigningKey | Json) -> bytes:
-    """Make a key set."""
+    """Build a key set."""
     entries = [key.jwk() if isinstance(key, SigningKey) else key for key in keys]
     return json.dumps({"keys": entries}).encode()
 
 
 def claims_of(**changes: object) -> Json:
-    """Make the claims of a good token of tenant_1, but for what is given."""
+    """Build the claims of a good token of tenant_1, but for what is given."""
     claims = {
         "iss": ISSUER,
         "aud": AUDIENCE,
@@ -87,14 +87,14 @@ def claims_of(**changes: object) -> Json:
 
 
 def forged(header: Json, *, secret: bytes | None = None, **claims: object) -> str:
-    """Make a token by hand: with an HMAC of ``secret``, or without a signature."""
+    """Forge a token: with an HMAC of ``secret``, or without a signature."""
     text = ".".join(_part(json.dumps(part).encode()) for part in (header, claims_of(**claims)))
     signature = b"" if secret is None else hmac.digest(secret, text.encode(), hashlib.sha256)
     return f"{text}.{_part(signature)}"
 
 
 def spoilt(token: str) -> list[str]:
-    """Give tokens that differ from a good one."""
+    """Return tokens that differ from a good one."""
     header, payload, signature = token.split(".")
     other = _part(json.dumps(claims_of(tenant_id="rival")).encode())
     return [

@@ -17,7 +17,7 @@ Settings = dict[str, Any]
 
 
 def token_settings() -> Settings:
-    """Give the settings of auth_mode token."""
+    """Return the settings of auth_mode token."""
     return {"auth_mode": "token", "tokens_file": TOKENS_FILE}
 
 
@@ -68,7 +68,7 @@ def signed_token(
 
 
 def bearer(token: str, **more: str) -> dict[str, str]:
-    """Give the header that carries the token, and ``more``."""
+    """Return the header that carries the token, and ``more``."""
     return {"Authorization": f"Bearer {token}", **more}
 
 

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def clock() -> float:
-    """Give the running loop's seconds."""
+    """Return the running loop's seconds."""
     return asyncio.get_running_loop().time()
 
 

@@ -13,7 +13,7 @@ TOOLS = sorted([*LOCAL_TOOLS, "s1:echo"])
 
 
 def report(tools: Sequence[str], section: Mapping[str, Any], echo: Mapping[str, Any]) -> Json:
-    """Tell what was listed, and what the calls of SECTION and ECHO gave as structured content."""
+    """Return the listed names, and the structured contents of SECTION and ECHO."""
     return {"tools": sorted(tools), "title": section["title"], "echo": dict(echo)}
 
 
@@ -21,5 +21,5 @@ EXPECTED = {"tools": TOOLS, "title": "Introduction", "echo": {"text": "Прив�
 
 
 def request() -> str:
-    """Give both calls as JSON, for a client that is a program of its own."""
+    """Return both calls as JSON, for a client that is a program of its own."""
     return json.dumps({"section": SECTION, "echo": ECHO})

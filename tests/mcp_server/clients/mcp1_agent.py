@@ -15,14 +15,14 @@ from pydantic_ai.models.function import FunctionModel
 
 
 def transport_of(entry):
-    """Make the transport that an entry names."""
+    """Create the transport that an entry names."""
     if "command" in entry:
         return StdioTransport(**entry, keep_alive=False)
     return (SSETransport if entry["transport"] == "sse" else StreamableHttpTransport)(entry["url"])
 
 
 async def see(entry, calls):
-    """Let the agent run: its model calls all at once, then says what came back."""
+    """Run an agent whose model calls all tools at once, then prints the results."""
     offered = []
 
     def follow(messages, info):

@@ -57,7 +57,7 @@ NAMELESS: list[Any] = [5, "x", None, [], {}, {"name": None}, {"name": 5}, {"name
 
 
 def odd(key: str, beginning: str, fields: list[Json], **plain: Any) -> list[Json]:
-    """Make an item of each odd field."""
+    """Build an item of each odd field."""
     return [
         {key: f"{beginning}{number}", "name": "n", **plain, **field}
         for number, field in enumerate([*ODD_FIELDS, *fields])

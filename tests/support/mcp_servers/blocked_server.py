@@ -35,7 +35,7 @@ class BlockedServer(RawServer):
         super().__init__(self.held)
 
     def release(self) -> None:
-        """Let whoever connects finish."""
+        """Answer the connections that wait, and all later ones."""
         self.held.release()
 
 

@@ -19,7 +19,7 @@ class Conversation:
         self._running: dict[object, asyncio.Task[None]] = {}
 
     def take(self, text: str | bytes) -> None:
-        """Take one message as it arrived."""
+        """Handle one message as it arrived."""
         message = json.loads(text)
         if "method" not in message:
             self._script.on_response(message)

@@ -106,7 +106,7 @@ def completed(params: Json) -> Json:
 
 
 async def touch(run: Run) -> Json:
-    """Say that a resource changed."""
+    """Notify of a changed resource."""
     run.script.updates.notify(str(run.arguments["uri"]), run.script.listeners)
     return text_result("touched")
 

@@ -107,13 +107,13 @@ class Script:
             self.tools[key if isinstance(key, str) else f"odd {place}"] = tool
 
     def swap(self, tool: str) -> None:
-        """Take the tool away, or add it, and tell the listeners."""
+        """Remove the tool, or add it, and notify the listeners."""
         if self.tools.pop(tool, None) is None:
             self.tools[tool] = descriptor(tool)
         self.notify_list_changed()
 
     def notify_list_changed(self, kind: str = "tools") -> None:
-        """Tell every listener that a list changed: tools, prompts or resources."""
+        """Notify every listener that a list changed: tools, prompts or resources."""
         for send, meta in list(self.listeners.values()):
             note = {"method": f"notifications/{kind}/list_changed"}
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
@@ -126,7 +126,7 @@ class Script:
         return id_
 
     def on_response(self, message: Json) -> None:
-        """Take the client's answer to a request of the server's."""
+        """Pass the client's answer to the call that requested it."""
         future = self.requested.get(str(message.get("id")))
         if future is not None and not future.done():
             future.set_result({k: message[k] for k in ("result", "error") if k in message})
@@ -291,7 +291,7 @@ class Script:
 
 
 def is_modern(params: Any) -> bool:
-    """Tell whether a request is of the stateless era."""
+    """Return whether a request is of the stateless era."""
     return isinstance(params, dict) and f"{PREFIX}protocolVersion" in (params.get("_meta") or {})
 
 

@@ -59,13 +59,13 @@ Behaviour = Callable[[Run], Awaitable[Any]]
 
 
 def text_result(text: str, structured: object = None, **more: object) -> Json:
-    """Make a tool's result."""
+    """Build a tool's result."""
     result: Json = {"content": [{"type": "text", "text": text}], **more}
     return result if structured is None else result | {"structuredContent": structured}
 
 
 async def identify(run: Run) -> Json:
-    """Say who was called with what; any listed tool without a behaviour of its own does it."""
+    """Return server, tool and arguments; the default of every listed tool."""
     who = {"server": run.script.options.name, "tool": run.tool, "arguments": run.arguments}
     return text_result(json.dumps(who), who)
 
@@ -148,13 +148,13 @@ async def no_type(run: Run) -> Json:
 
 
 async def undecodable(run: Run) -> Json:
-    """Give what no tools/call may: by default a result without ``content``."""
+    """Return an invalid result of tools/call: by default one without ``content``."""
     result = run.arguments.get("result", {"answer": 42})
     return result if isinstance(result, dict) else {"content": result}
 
 
 async def bare(run: Run) -> Any:
-    """Give any JSON as the whole result."""
+    """Return any JSON as the whole result."""
     return run.arguments["result"]
 
 

@@ -134,7 +134,7 @@ def url_of(mode: str, host: str, port: int, path: str) -> str:
 
 
 def configured(app: ASGIApp) -> uvicorn.Server:
-    """Make a uvicorn that says nothing and, when it stops, waits 2 s at most for open streams."""
+    """Build a uvicorn that logs nothing and waits at most 2 s for streams as it stops."""
     return uvicorn.Server(
         uvicorn.Config(
             app, log_config=None, access_log=False, ws_max_size=2**26, timeout_graceful_shutdown=2

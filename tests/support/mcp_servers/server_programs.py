@@ -15,17 +15,17 @@ ROOT = Path(__file__).parents[3]
 
 
 def stdio_entry(**options: object) -> Json:
-    """Give the mcp.json entry of the SDK's server over stdio; options as ``era="legacy"``."""
+    """Return the mcp.json entry of the SDK's server over stdio; options as ``era="legacy"``."""
     return _entry("tests.support.mcp_servers", ["--mode", "stdio", *words_of(options)])
 
 
 def raw_entry(**options: object) -> Json:
-    """Give the mcp.json entry of the raw server over stdio; options are those of its program."""
+    """Return the mcp.json entry of the raw server over stdio; options are those of its program."""
     return _entry("tests.support.mcp_servers.raw", words_of(options))
 
 
 def conformance_entry(**options: object) -> Json:
-    """Give the mcp.json entry of the conformance suite's server over stdio."""
+    """Return the mcp.json entry of the conformance suite's server over stdio."""
     return _entry("tests.support.mcp_servers.conformance", ["--mode", "stdio", *words_of(options)])
 
 

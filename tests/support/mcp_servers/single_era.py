@@ -58,7 +58,7 @@ async def refusing(
 
 
 def refused_over_http(era: str, version: str | None) -> t.ErrorData | None:
-    """Tell why a streamable HTTP request with this MCP-Protocol-Version is refused."""
+    """Return why a streamable HTTP request with this MCP-Protocol-Version is refused."""
     modern = version in MODERN_PROTOCOL_VERSIONS
     if era == "both" or modern == (era == "modern"):
         return None

@@ -97,7 +97,7 @@ async def obey(console: Console, line: str, wait_s: float | None) -> bool:
 
 
 async def typed() -> AsyncIterator[str]:
-    """Give the lines of stdin, be it a terminal, a pipe or a file."""
+    """Yield the lines of stdin, be it a terminal, a pipe or a file."""
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 

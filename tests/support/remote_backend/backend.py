@@ -124,11 +124,11 @@ class Backend:
     # Links
 
     def is_connected(self, server_identifier: str | None = None) -> bool:
-        """Tell if a link is up (of that identifier)."""
+        """Return whether a link is up (of that identifier)."""
         return self._up(server_identifier) is not None
 
     def link(self, server_identifier: str | None = None) -> Link:
-        """Give the gateway's link that is up; without an identifier, the newest of any."""
+        """Return the gateway's link that is up; without an identifier, the newest of any."""
         link = self._up(server_identifier)
         assert link is not None, f"no link is up: {server_identifier or 'any'}"
         return link
@@ -174,7 +174,7 @@ class Backend:
         era: str = MODERN,
         server_identifier: str | None = None,
     ) -> Session:
-        """Make a session with the gateway of that identifier (else the newest)."""
+        """Build a session with the gateway of that identifier (else the newest)."""
 
         async def send(session_identifier: str, message: object) -> None:
             await self.send(session_identifier, message, server_identifier)
@@ -199,7 +199,7 @@ class Backend:
             self.forget(session)
 
     def forget(self, session: Session) -> None:
-        """Know the session no more: what still comes for it is a stray."""
+        """Remove the session: what still comes for it is a stray."""
         self._inbox.handlers.pop(session.identifier, None)
 
     async def send(

@@ -35,7 +35,7 @@ class Certified(NamedTuple):
 
 
 def certify(folder: Path, host: str = "127.0.0.1", *, expired: bool = False) -> Certified:
-    """Make both; ``host`` is the address that the server's certificate is good for."""
+    """Create both; ``host`` is the address that the server's certificate is good for."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_public, server_public = ca_key.public_key(), server_key.public_key()
     ca = (

@@ -143,7 +143,7 @@ COMMANDS = {each.usage.partition(" ")[0]: each for each in LISTED}
 
 
 def needs_gateway(line: str) -> bool:
-    """Tell if a line is a command that a gateway has to answer."""
+    """Return whether a line is a command that a gateway has to answer."""
     command = COMMANDS.get(line.strip().partition(" ")[0])
     return command is not None and command.run is not _help
 
@@ -164,7 +164,7 @@ def parsed(text: str) -> Json:
 
 
 def result_of(answer: Json) -> Json:
-    """Give an answer's result; CommandError when it has none."""
+    """Return an answer's result. Raises CommandError when it has none."""
     if "result" not in answer:
         raise CommandError(json.dumps(answer.get("error", answer), ensure_ascii=False))
     result: Json = answer["result"]

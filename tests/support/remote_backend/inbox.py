@@ -31,7 +31,7 @@ class Inbox:
 
 
 def parts_of(data: str | bytes) -> tuple[str, Json | None]:
-    """Give a frame's session identifier and message; of what is no envelope "" and None."""
+    """Parse a frame's session identifier and message; "" and None of no envelope."""
     try:
         frame = json.loads(data) if isinstance(data, str) else None
     except ValueError:

@@ -13,7 +13,7 @@ CLOSING_TIMEOUT_S = 1.0
 
 
 def new_socket(protocols: tuple[str, ...], max_frame_bytes: int) -> web.WebSocketResponse:
-    """Make a WebSocket that leaves pings to the link; a limit of 0 is none."""
+    """Build a WebSocket that leaves pings to the link; a limit of 0 is none."""
     return web.WebSocketResponse(
         protocols=protocols,
         max_msg_size=max_frame_bytes,

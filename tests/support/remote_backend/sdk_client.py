@@ -25,7 +25,7 @@ class ClientStreams:
         ](1_000_000)
 
     def on_message(self, message: Json) -> None:
-        """Take a message that came for it; what is no JSON-RPC is an exception to the client."""
+        """Pass a message on to the client, or an exception when it is no JSON-RPC."""
         try:
             parsed = t.jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValueError as error:
@@ -35,7 +35,7 @@ class ClientStreams:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Give the streams; the SDK's own types of them are private, thus Any."""
+        """Yield the streams; the SDK's own types of them are private, thus Any."""
         writes, from_client = anyio.create_memory_object_stream[SessionMessage](0)
 
         async def send_all() -> None:

@@ -42,7 +42,7 @@ class Session:
         await self._send(self.identifier, message)
 
     async def receive(self) -> Json:
-        """Give the next message that answers no ``request``."""
+        """Wait for the next message that answers no ``request``."""
         async with bounded(f"a message in session {self.identifier}"):
             return await self._others.get()
 
@@ -96,7 +96,7 @@ class Session:
         return begun
 
     def on_message(self, message: Json) -> None:
-        """Take a message that came for it."""
+        """Handle a message that arrived for this session."""
         self.messages.append(message)
         answer = None if "method" in message else self._pending.get(message.get("id"))
         if answer is None:

@@ -33,7 +33,7 @@ async def serve_stdio(era: str) -> None:
 
 
 def serve_http(port: int) -> None:
-    """Say on stdout where it listens, and serve; h11 strips blanks at the ends of headers."""
+    """Print the URL, and serve; h11 strips blanks at the ends of headers."""
     import uvicorn  # noqa: PLC0415 - stdio starts without the web
 
     from tests.support.mcp_servers.conformance.event_store import KeptEvents  # noqa: PLC0415 - the same

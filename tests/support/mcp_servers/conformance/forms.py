@@ -47,7 +47,7 @@ ENUMS: Schema = {
 
 
 def fields(**types: str) -> Schema:
-    """Make the schema of a form; each argument is a required field and its type."""
+    """Build the schema of a form; each argument is a required field and its type."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in types.items()},

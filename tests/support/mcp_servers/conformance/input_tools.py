@@ -14,7 +14,7 @@ COLOUR = forms.form("Step 2: What is your favorite color?", forms.fields(color="
 
 
 def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallToolResult]:
-    """Make a tool that gives back what its caller entered into a form."""
+    """Build a tool that returns what its caller entered into a form."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
@@ -28,7 +28,7 @@ def filled_in(key: str, message: str, schema: forms.Schema) -> Behaviour[t.CallT
 
 
 def written(key: str, prompt: str) -> Behaviour[t.CallToolResult]:
-    """Make a tool that gives back what its caller's model wrote."""
+    """Build a tool that returns what its caller's model wrote."""
 
     async def behave(call: Round) -> Answer:
         answer = call.answers.get(key)
@@ -59,7 +59,7 @@ async def count_roots(call: Round) -> Answer:
 
 
 def confirmed(state: str) -> Behaviour[t.CallToolResult]:
-    """Make a tool that has to get ``state`` back with the answer."""
+    """Build a tool that requires ``state`` back with the answer."""
 
     async def behave(call: Round) -> Answer:
         if call.content("confirm") is None or call.state != state:

@@ -77,7 +77,7 @@ class Lists:
 
 
 async def _notify_legacy(context: Context, notification: t.ServerNotification) -> None:
-    """Tell a caller of the legacy era on its connection's own stream; a modern one listens."""
+    """Notify a legacy caller on its connection's stream; a modern one listens."""
     if not Round(context=context).is_modern:
         await context.session.send_notification(notification)
 

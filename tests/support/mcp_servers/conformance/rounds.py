@@ -33,14 +33,14 @@ class Round:
         return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def content(self, key: str) -> dict[str, Any] | None:
-        """Give what a user entered into the form ``key``; None when there is no such answer."""
+        """Return what a user entered into the form ``key``; None when there is no such answer."""
         answer = self.answers.get(key)
         if not isinstance(answer, t.ElicitResult) or answer.action != "accept":
             return None
         return dict(answer.content or {})
 
     def declares(self, method: str) -> bool:
-        """Tell whether the caller said that it can be asked ``method``."""
+        """Return whether the caller declared that it accepts requests of ``method``."""
         declared = self.context.session.client_capabilities
         return declared is not None and getattr(declared, capability_of(method)) is not None
 

@@ -37,6 +37,6 @@ MIRRORED: Schema = {
 
 
 def of_properties(properties: Schema) -> Schema:
-    """Make a schema whose properties are all required."""
+    """Build a schema whose properties are all required."""
     schema: Schema = {"type": "object", "properties": properties}
     return schema | ({"required": list(properties)} if properties else {})

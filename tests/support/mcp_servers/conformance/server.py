@@ -126,7 +126,7 @@ def first_of(
     params: t.CallToolRequestParams | t.GetPromptRequestParams,
     arguments: dict[str, Any],
 ) -> Round:
-    """Make the round that a request asks for."""
+    """Build the round that a request belongs to."""
     return Round(
         context=context,
         arguments=arguments,
