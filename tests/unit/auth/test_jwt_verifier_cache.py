@@ -52,7 +52,7 @@ def test_a_token_may_be_good_whatever_the_length_of_its_claims(chars: int) -> No
 
 
 def of_length(key: SigningKey, chars: int) -> str:
-    """Make a token of exactly this length: claims cannot have every length in Base64."""
+    """Sign a token of exactly this length: claims cannot have every length in Base64."""
     about = chars * 3 // 4
     tokens = (
         key.sign(headers={"pad": "h" * width}, pad="c" * (about - less))
