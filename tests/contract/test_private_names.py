@@ -91,7 +91,7 @@ def redis_bridge_has(name: str) -> Callable[[], bool]:
 
 MANAGER, MANAGED = StreamableHTTPSessionManager, "mcp_server/http/session_manager.py"
 HTTP, FLOW = "server/http_protocol.py", "server/flow_control.py"
-SERVER, SESSION = "server/uvicorn_server.py", "mcp_server/subscriptions/session_subscriptions.py"
+SERVER, SESSION = "server/uvicorn_server.py", "mcp_server/subscriptions/session_state.py"
 REDIS = "ratelimit/redis_storage.py"
 STDIO = "downstream/mcp_client/streams/stdio_process.py"
 

@@ -17,7 +17,6 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder
 from mcp_tools_proxy.config.folder_watch import folder_changes
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
-from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import (
     Configuration,
@@ -30,6 +29,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.check.findings import explain_missing
+from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.reload_report import ChangeReporter
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions

@@ -40,7 +40,7 @@ from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, ListenStreams
-from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import (
+from mcp_tools_proxy.mcp_server.subscriptions.session_state import (
     SessionState,
     log_level_of,
     set_log_level,

@@ -15,7 +15,6 @@ from mcp_tools_proxy.config.loader import (
     NO_AGENTS,
     NO_FILE,
 )
-from mcp_tools_proxy.config.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
@@ -28,6 +27,7 @@ from mcp_tools_proxy.gateway.check.agents import (
     summarize_agents,
 )
 from mcp_tools_proxy.gateway.check.findings import Finding, explain_missing
+from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.exclusions import Exclusions
