@@ -1,20 +1,10 @@
 """Which configuration and which preset are active, by the files.
 
-A preset is first chosen, then active once its file can be loaded. The rules of choice (contract
-§6), the first that applies:
-
-- The preset that the environment pins is chosen, always.
-- A ``defaultPresetId`` that differs from the previous one is chosen, at the start and while
-  running. Removing the key chooses nothing.
-- When mcp.json is read for the first time and nothing was chosen yet, the only preset is chosen,
-  valid or not. With none or several nothing is chosen, and the empty preset is active.
-- Else the chosen preset stays chosen.
-
-``Reloader.switch`` chooses as well. Nothing else does: saving the file of another preset never
-activates it. Each load reads the chosen preset again. While that fails, the previous preset stays
-active (at the start: the empty one) and follows its own file; as soon as the chosen preset can be
-loaded, it is active. In the same way the last good mcp.json and agents.json outlive their files,
-and the last good entry of a server an invalid one.
+A preset is first chosen (``preset_choice``), then active once its file can be loaded. Each load
+reads the chosen preset again. While that fails, the previous preset stays active (at the start: the
+empty one) and follows its own file; as soon as the chosen preset can be loaded, it is active. In
+the same way the last good mcp.json and agents.json outlive their files, and the last good entry of
+a server an invalid one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +29,7 @@ from mcp_tools_proxy.config.loader import (
     load_preset,
     set_default_preset,
 )
+from mcp_tools_proxy.config.preset_choice import choose_preset
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,
@@ -213,7 +204,13 @@ class ConfigFolder:
         )
         if configuration is not None and before.configuration is not None:
             configuration = configuration.with_last_good(before.configuration)
-        chosen = self._pinned or self._chosen(before, configuration)
+        chosen = choose_preset(
+            configuration,
+            before.configuration,
+            before.chosen,
+            pinned=self._pinned,
+            list_presets=self.listing,
+        )
         loaded = replace(
             before,
             configuration=configuration,
@@ -224,18 +221,6 @@ class ConfigFolder:
             ),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
-
-    def _chosen(self, before: ActiveConfig, configuration: Configuration | None) -> str | None:
-        if configuration is None:
-            return before.chosen
-        first = before.configuration is None
-        previous = before.configuration.default_preset_id if before.configuration else None
-        default = configuration.default_preset_id
-        if default is not None and default != previous:
-            return default
-        if first and before.chosen is None:
-            return _only_preset(self.listing())
-        return before.chosen
 
     def _with_chosen(self, current: ActiveConfig, chosen: str) -> ActiveConfig:
         try:
@@ -263,13 +248,6 @@ class ConfigFolder:
 
 def _details(error: InvalidConfig) -> Mapping[str, object]:
     return {"problems": [str(problem) for problem in error.problems]}
-
-
-def _only_preset(listing: PresetListing) -> str | None:
-    broken = {problem.file for problem in listing.problems}
-    ids = [preset.preset_id for preset in listing.presets]
-    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
-    return ids[0] if len(ids) == 1 else None
 
 
 def unique_problems(*problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -1,14 +1,12 @@
 """The DocumentRepository protocol, and its implementation in memory."""
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
+from mcp_tools_proxy.documents.document_access import DocumentAccess
 from mcp_tools_proxy.documents.index_cache import IndexCache
 from mcp_tools_proxy.domain.document import Document, Hit
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.wire.text import quote
 
 
 class DocumentRepository(Protocol):
@@ -50,10 +48,9 @@ class InMemoryRepository:
         hide_foreign_documents: bool,
         metrics: Metrics,
     ) -> None:
-        self._hide_foreign_documents = hide_foreign_documents
         self._metrics = metrics
         self._documents: dict[tuple[str, str], Document] = {}
-        self._owners: Counter[str] = Counter()  # how many tenants have a doc_id
+        self._access = DocumentAccess(hide_foreign_documents=hide_foreign_documents)
         self._indexes = IndexCache(metrics=metrics)
         for document in documents:
             self.put(document)
@@ -71,7 +68,7 @@ class InMemoryRepository:
         if key in self._documents:
             self._indexes.drop(*key)
         else:
-            self._owners[document.doc_id] += 1
+            self._access.add_owner(document.doc_id)
         self._documents[key] = document
         self._metrics.documents.set(len(self._documents))
 
@@ -80,25 +77,15 @@ class InMemoryRepository:
         if self._documents.pop((tenant_id, doc_id), None) is None:
             return
         self._indexes.drop(tenant_id, doc_id)
-        self._owners[doc_id] -= 1
-        if not self._owners[doc_id]:
-            del self._owners[doc_id]
+        self._access.remove_owner(doc_id)
         self._metrics.documents.set(len(self._documents))
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:
         """Return the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
         document = self._documents.get((tenant_id, doc_id))
-        if document is not None:
-            return document
-        if doc_id in self._owners and not self._hide_foreign_documents:
-            raise AccessDenied(
-                f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
-                " that belongs to the user, or tell the user that access is missing."
-            )
-        raise DocumentNotFound(
-            f"There is no document {quote(doc_id)}. Check the doc_id letter by letter against the"
-            " one you were given, or ask the user which document is meant."
-        )
+        if document is None:
+            raise self._access.refusal(doc_id)
+        return document
 
     async def search(
         self, tenant_id: str, doc_id: str, query: str, *, max_results: int

@@ -98,7 +98,7 @@ class Reloader:
     """Loads the files, updates the pool, and builds and publishes the registry.
 
     A failure keeps the last good state. Call ``load`` once, then keep ``run`` running; servers
-    report to ``offer_changes`` that their offers changed. ``config.active_config`` has the
+    report to ``offer_changes`` that their offers changed. ``config.preset_choice`` has the
     rules by which the active preset is chosen.
     """
 
