@@ -13,11 +13,11 @@ from mcp_tools_proxy.connector.remote_sessions import (
     RemoteSessions,
     SessionFactory,
     is_request,
-    redact,
 )
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.redaction import redact_session_id
 
 INTERNAL_ERROR = -32603
 """JSON-RPC's code for a failure on this side."""
@@ -130,7 +130,7 @@ class FrameRouter:
             self._log.info(
                 "remote.frame",
                 direction=direction,
-                session=redact(session_identifier),
+                session=redact_session_id(session_identifier),
                 summary=summarize(message),
             )
 

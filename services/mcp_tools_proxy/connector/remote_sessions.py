@@ -12,10 +12,7 @@ import structlog
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
-
-SHOWN_CHARS = 8
-"""Characters of a session identifier in log lines, and at most half of it: the whole identifier is
-a secret that lets its holder send messages in the session."""
+from mcp_tools_proxy.wire.redaction import redact_session_id
 
 POLL_S = 30.0
 """The longest pause between two checks for idle sessions, in seconds."""
@@ -135,7 +132,7 @@ class RemoteSessions:
         session = _LiveSession(mcp, self._clock())
         self._sessions[identifier] = session
         self._tasks.create_task(self._serve(identifier, session))
-        log.info("remote.session_begun", session=redact(identifier))
+        log.info("remote.session_begun", session=redact_session_id(identifier))
         return session
 
     def _make_space(self) -> None:
@@ -153,11 +150,11 @@ class RemoteSessions:
         try:
             await session.mcp.run()
         except Exception:
-            log.exception("remote.session_crashed", session=redact(identifier))
+            log.exception("remote.session_crashed", session=redact_session_id(identifier))
         finally:
             if self._sessions.get(identifier) is session:
                 del self._sessions[identifier]
-            log.info("remote.session_ended", session=redact(identifier))
+            log.info("remote.session_ended", session=redact_session_id(identifier))
 
     async def _send_from(self, identifier: str, message: Mapping[str, object]) -> None:
         if session := self._sessions.get(identifier):
@@ -184,8 +181,3 @@ def is_request(message: object) -> bool:
         case {"method": str(), "id": int() | str()}:
             return True
     return False
-
-
-def redact(identifier: str) -> str:
-    """Return the part of a session identifier that log lines may show."""
-    return identifier[: min(SHOWN_CHARS, len(identifier) // 2)]

@@ -6,7 +6,7 @@ import aiohttp
 from yarl import URL
 
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Refused
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.redaction import redact_url
 
 MAX_REDIRECTS = 3
 """How many redirects of one request are followed."""
@@ -15,7 +15,6 @@ _KEEPS_REQUEST = frozenset({307, 308})
 """With other statuses a client may turn a POST into a GET."""
 _FIRST_REDIRECT = 300
 _NOT_FOUND = frozenset({404, 410})
-_ADDRESS_CHARS = 300
 
 Send = Callable[[URL], Awaitable[aiohttp.ClientResponse]]
 """Sends one and the same request to an address."""
@@ -76,14 +75,6 @@ def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
     where = redact_url(_target_of(response, url))
     more = f"it points to {where}: if that is right, make it the server's url in mcp.json"
     return Refused(response.status, more=more)
-
-
-def redact_url(address: URL) -> str:
-    """Return the text of a foreign address without its user, password, query and fragment."""
-    if not address.absolute:
-        return "an address that cannot be read"
-    path = address.origin().with_path(address.raw_path, encoded=True)
-    return quote(str(path), _ADDRESS_CHARS)
 
 
 def _is_redirect(response: aiohttp.ClientResponse) -> bool:

@@ -14,7 +14,7 @@ from yarl import URL
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
-from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, redact_url, send_following
+from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     EVENT_STREAM,
     is_event_stream,
@@ -23,6 +23,7 @@ from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
 from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
+from mcp_tools_proxy.wire.redaction import redact_url
 
 _ENDPOINT_S = 10.0  # for the server to send the address to POST to
 _POST_S = 60.0  # for the server to accept a message; its response comes on the stream
