@@ -112,8 +112,9 @@ def test_broken_lines_are_told_by_number_and_the_others_stay() -> None:
 
 @pytest.mark.parametrize("again", [line_of(id="t2", tenant="rival"), line_of(sha256="b2" * 32)])
 def test_a_token_or_an_id_that_was_there_before_is_a_problem(again: bytes) -> None:
-    read = read_lines(line_of() + b"\n" + again)
-    assert ([e.principal.tenant_id for e in read.entries], list(read.problems)) == (["acme"], [2])
+    read = read_lines(b"\n".join([line_of(), again, line_of(id="t3", sha256="c3" * 32)]))
+    kept = [(entry.id, entry.principal.tenant_id) for entry in read.entries]
+    assert (kept, list(read.problems)) == ([("t1", "acme"), ("t3", "acme")], [2])
 
 
 def test_a_token_is_recognisable_and_has_a_hash() -> None:

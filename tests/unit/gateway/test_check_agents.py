@@ -1,5 +1,6 @@
 """What ``check`` asks a registry about agents."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -72,6 +73,14 @@ def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
         for it in summarize_agents(registry_of(agents), agents)
     ]
     assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]
+
+
+def test_an_agent_costs_the_tokens_of_the_list_of_its_tools() -> None:
+    agents = agents_of(reader=[])
+    registry = registry_of(agents)
+    (found,) = summarize_agents(registry, agents)
+    listed = [tool.spec.as_mcp for tool in registry.tools.items]
+    assert found.tokens == len(json.dumps(listed, separators=(",", ":"))) // 4
 
 
 def test_an_agent_without_tools_costs_no_token() -> None:

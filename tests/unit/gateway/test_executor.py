@@ -1,7 +1,8 @@
 """The one call path, with fakes around it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,7 +14,7 @@ from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -22,10 +23,24 @@ from tests.support.builders import make_call
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 
+class ObservedBlocklist(Blocklist):
+    """A blocklist that keeps in which threads it searched."""
+
+    def __init__(self) -> None:
+        super().__init__(["leak"])
+        self.threads: list[threading.Thread] = []
+
+    def find(self, arguments: Mapping[str, object]) -> Blocked | None:
+        self.threads.append(threading.current_thread())
+        return super().find(arguments)
+
+
 class Fixture:
     """An executor over one tool, its lifecycle and the records it left."""
 
     def __init__(self, tool: FakeTool, **budgets: int) -> None:
+        self.now = 100.0
+        self.blocklist = ObservedBlocklist()
         self.records: list[CallRecord] = []
         self.entered: list[str] = []
         self.lifecycle = Lifecycle()
@@ -47,11 +62,12 @@ class Fixture:
             limiter=build_limiter(
                 BudgetLimits(**(limits | budgets), window_s=60), storage_url=None, metrics=Metrics()
             ),
-            blocklist=Blocklist(["leak"]),
+            blocklist=self.blocklist,
             lifecycle=self.lifecycle,
             max_result_bytes=100,
             on_finish=self.records.append,
             on_start=self._enter,
+            clock=lambda: self.now,
         )
 
     def _enter(self, _call: Call, spec: ComponentSpec) -> None:
@@ -142,6 +158,16 @@ async def test_a_prompts_arguments_may_not_hold_a_blocked_keyword() -> None:
     assert code_of(await Fixture(FakeTool()).execute(call)) == "CONTENT_BLOCKED"
 
 
+@pytest.mark.parametrize(("chars", "is_beside"), [(10, False), (30_000, True)])
+async def test_a_long_text_is_searched_beside_the_event_loop(
+    chars: int, *, is_beside: bool
+) -> None:
+    fixture = Fixture(FakeTool())
+    await fixture.execute(make_call(arguments={"q": "x" * chars}))
+    (thread,) = fixture.blocklist.threads
+    assert (thread is not threading.current_thread()) is is_beside
+
+
 @pytest.mark.requirement("F-15")
 @pytest.mark.parametrize(
     ("kind", "code"), [(Kind.PROMPT, "PROMPT_NOT_FOUND"), (Kind.RESOURCE, "RESOURCE_NOT_FOUND")]
@@ -182,6 +208,16 @@ async def test_every_call_leaves_one_record(tool: FakeTool, call: Call, code: st
     await fixture.execute(call)
     (record,) = fixture.records
     assert ("OK" if isinstance(record.outcome, Ok) else code_of(record.outcome)) == code
+
+
+async def test_the_record_has_the_seconds_that_the_call_took() -> None:
+    async def work(_: Call) -> Result:
+        fixture.now += 2.5
+        return Result(value={}, tokens=0)
+
+    fixture = Fixture(FakeTool(run=work))
+    await fixture.execute()
+    assert fixture.records[0].duration_s == 2.5
 
 
 async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
-from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.gateway.health import Health, Readiness, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 
 SINCE = "2026-11-22T03:23:42.207933Z"
@@ -68,3 +69,78 @@ def test_a_lost_backend_says_why() -> None:
 def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
     replica = health(lambda: backend_readiness(remote(state)))
     assert replica.readiness().serving
+
+
+@pytest.mark.parametrize(
+    ("phase", "started", "status"),
+    [
+        (Phase.STARTING, True, "starting"),
+        (Phase.SERVING, False, "starting"),
+        (Phase.SERVING, True, "ready"),
+        (Phase.STOPPING, True, "stopping"),
+    ],
+)
+def test_a_replica_is_ready_while_it_serves_and_its_start_is_over(
+    phase: Phase, *, started: bool, status: str
+) -> None:
+    lifecycle = Lifecycle()
+    lifecycle.phase = phase
+    assert Health(lifecycle, {}, started=lambda: started).readiness().status == status
+
+
+def of_server(state: ServerState, *, stale: bool = False, problems: tuple[str, ...] = ()) -> object:
+    """Return the check of a server in this state."""
+    server = ServerStatus(
+        server_id="a", state=state, transport=None, stale=stale, problems=problems
+    )
+    lifecycle = Lifecycle()
+    lifecycle.phase = Phase.SERVING
+    return Health(lifecycle, {}, lambda: [server]).readiness().checks["server:a"]
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (ServerState.CONNECTING, "degraded"),
+        (ServerState.READY, "ok"),
+        (ServerState.RECONNECTING, "degraded"),
+        (ServerState.DISABLED, "ok"),
+        (ServerState.INVALID, "degraded"),
+    ],
+)
+def test_a_server_is_well_that_is_ready_or_not_wanted(state: ServerState, status: str) -> None:
+    assert of_server(state) == {"status": status, "state": state.value, "stale": False}
+
+
+def test_a_server_whose_items_may_be_out_of_date_degrades() -> None:
+    found = of_server(ServerState.READY, stale=True)
+    assert found == {"status": "degraded", "state": "ready", "stale": True}
+
+
+def test_a_server_whose_entry_has_problems_degrades_and_says_which() -> None:
+    found = of_server(ServerState.READY, problems=("url: is missing",))
+    assert found == {
+        "status": "degraded",
+        "state": "ready",
+        "stale": False,
+        "problems": ("url: is missing",),
+    }
+
+
+def test_who_is_no_operator_sees_states_and_numbers_only() -> None:
+    check = {
+        "status": "degraded",
+        "state": "offline",
+        "tokens": 3,
+        "age_s": 1.5,
+        "stale": True,
+        "file": "cannot be read: /etc/tokens",
+        "problems": ["line 2"],
+    }
+    assert Readiness("degraded", {"it": check}).brief.checks["it"] == {
+        "status": "degraded",
+        "state": "offline",
+        "tokens": 3,
+        "age_s": 1.5,
+        "stale": True,
+    }

@@ -256,6 +256,16 @@ async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers
     assert (before, logged) == (0, [("$.agents[0].exclude_components[0]", reason)])
 
 
+async def test_the_preset_is_logged_when_another_is_active(folder: Path) -> None:
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        for default in ("work", "work", "play", "work"):
+            write_servers(folder, "alpha", "beta", default=default)
+            await it.reloader.load()
+    logged = [line["preset"] for line in lines if line["event"] == "preset.active"]
+    assert logged == ["work", "play", "work"]
+
+
 async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
     it = Reloading(folder)
     with capture_logs() as lines:

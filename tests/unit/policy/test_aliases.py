@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
@@ -28,6 +29,7 @@ def is_hashed(alias: str) -> bool:
         ("a-b", "c_d", "a-b__c_d"),
         ("a", "b__c", "a__b__c"),
         ("a", "_b", "a___b"),
+        ("s" * 20, "t" * 42, "s" * 20 + "__" + "t" * 42),
     ],
 )
 def test_only_the_colon_changes_where_the_rest_is_legal(
@@ -45,6 +47,7 @@ def test_only_the_colon_changes_where_the_rest_is_legal(
         ("a", "b:c", "a_b_c_"),
         ("a", "искать", "a_"),
         ("s" * 64, "t" * 64, "s" * 24 + "_" + "t" * 30 + "_"),
+        ("s" * 20, "t" * 43, "s" * 20 + "_" + "t" * 30 + "_"),
         ("s", "t" * 300, "s_" + "t" * 30 + "_"),
     ],
 )
@@ -87,3 +90,30 @@ def test_a_pair_made_of_the_pieces_of_anothers_alias_does_not_get_it(
     place = data.draw(st.integers(1, len(alias) - 1))
     other = (alias[:place].rstrip("_") or "x", alias[place:].lstrip("_") or "x")
     assert (alias_of(*other) == alias) == (other == one)
+
+
+@pytest.mark.requirement("A-19")
+@pytest.mark.parametrize(
+    ("kind", "name", "impersonates"),
+    [
+        (Kind.TOOL, "search", False),
+        (Kind.TOOL, "c:search", True),
+        (Kind.TOOL, "a__search", True),
+        (Kind.TOOL, "c__search", False),
+        (Kind.TOOL, "a_search", False),
+        (Kind.TOOL, "a", False),
+        (Kind.PROMPT, "a:hello", True),
+        (Kind.PROMPT, "b:hello", False),
+        (Kind.PROMPT, "c:hello", False),
+        (Kind.PROMPT, "a", False),
+        (Kind.RESOURCE, "a:note://1", True),
+        (Kind.RESOURCE, "b:note://1", False),
+        (Kind.RESOURCE, "c:note://1", False),
+        (Kind.RESOURCE, "a:note", False),
+        (Kind.RESOURCE, "a://host:80/1", False),
+    ],
+)
+def test_a_name_of_server_b_may_not_look_like_one_of_server_a(
+    kind: Kind, name: str, *, impersonates: bool
+) -> None:
+    assert impersonates_server(kind, "b", name, {"a", "b"}) is impersonates
