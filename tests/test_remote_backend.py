@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.certificates import certify
-from tests.support.remote_backend.handshakes import TOKEN, Manner, Refusal
+from tests.support.remote_backend.handshakes import TOKEN, Manner, RawAnswer, Refusal
 from tests.support.remote_backend.stub_gateway import standing_in
 from tests.support.remote_backend.waits import bounded
 
@@ -122,7 +122,7 @@ async def test_handshakes_are_refused_with_any_status() -> None:
         assert (refused.status, refused.headers["Retry-After"]) == (503, "7")
         backend.manner = Refusal(403)
         assert (await unsupported_reason(backend.url)).status == 403
-        backend.manner = Manner.GARBAGE
+        backend.manner = RawAnswer(b"SSH-2.0-this-is-no-http\r\n\r\n")
         with pytest.raises(aiohttp.ClientError):
             async with standing_in(backend.url):
                 pass

@@ -5,10 +5,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import GATEWAY, dialling
-from tests.connector.faults import pauses, until_state
+from tests.connector.link_checks import pauses, until_state
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.stub_gateway import standing_in
-from tests.support.service import READY, REMOTE
+from tests.support.service import READY, REMOTE, eventually
 
 
 @pytest.mark.parametrize(("evict_code", "least"), [(4409, 0.5), (None, 0.125)])
@@ -16,19 +16,23 @@ async def test_two_gateways_that_evict_each_other_pause_for_longer_and_longer(
     evict_code: int | None, least: float
 ) -> None:
     with capture_logs() as lines:
+
+        async def paused_twice() -> bool:
+            return len(pauses(lines)) >= 4
+
         async with (
             running_backend(evict_code=evict_code) as backend,
             dialling(backend) as first,
             dialling(backend) as second,
         ):
-            await backend.dialled(6)
+            await eventually(paused_twice)
             for service in (first, second):
                 assert (await service.http.get(READY)).status_code == 200
     assert [pause >= least for pause in pauses(lines)[:2]] == [True, True]
     assert [pause >= 2 * least for pause in pauses(lines)[2:4]] == [True, True]
 
 
-async def test_who_is_evicted_says_so() -> None:
+async def test_the_status_has_the_code_that_a_gateway_was_evicted_with() -> None:
     async with running_backend() as backend, dialling(backend) as service:
         await backend.connected()
         async with standing_in(backend.url, server_identifier=GATEWAY):
@@ -36,7 +40,9 @@ async def test_who_is_evicted_says_so() -> None:
             assert status["last_error"] == "the backend closed the link with code 4409"
 
 
-async def test_who_is_evicted_keeps_its_sessions_and_is_served_once_it_is_back() -> None:
+async def test_a_gateway_that_is_evicted_keeps_its_sessions_and_serves_them_once_it_is_back() -> (
+    None
+):
     async with running_backend() as backend, dialling(backend) as service:
         await backend.connected()
         session = backend.session()

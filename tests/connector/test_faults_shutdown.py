@@ -8,16 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
-from tests.connector.backend_link import dialling
-from tests.connector.faults import (
-    TEXT,
-    TOKEN_FILE,
-    frame,
-    opened,
-    request,
-    until_state,
-    write_token,
-)
+from tests.connector.backend_link import dialling, until_running
+from tests.connector.link_checks import opened, until_state, until_status
+from tests.connector.raw_frames import TEXT, frame, request
+from tests.connector.token_file import TOKEN_FILE, write_token
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.leak_checks import ResourcesInUse
@@ -33,7 +27,7 @@ LARGE = {"name": "s1:big_image", "arguments": {"bytes": 1_000_000}}
 
 @pytest.fixture(autouse=True)
 def no_complaints(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Have no task destroyed while it waits, and no exception that nobody took."""
+    """Check that asyncio logs no destroyed task and no exception that was not retrieved."""
     yield
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
@@ -60,17 +54,13 @@ async def stopped(
 
 
 async def stall(service: Service, backend: Backend) -> Link:
-    """Let more wait for the backend than may."""
+    """Fill the outbox for a backend that does not read, and return its link."""
     sessions = [await opened(backend, f"session {number}") for number in range(24)]
     link = backend.link()
     link.stop_reading()
     for session in sessions:
         await session.send(request("tools/call", "large", **LARGE))
-
-    async def is_full() -> bool:
-        return bool((await service.get(REMOTE))["waiting_bytes"] >= MAX_BYTES)
-
-    await eventually(is_full)
+    await until_status(service, lambda status: status["waiting_bytes"] >= MAX_BYTES)
     return link
 
 
@@ -92,8 +82,8 @@ async def test_it_stops_while_a_handshake_has_no_answer() -> None:
 @pytest.mark.parametrize("source", ["file", "setting"])
 async def test_it_stops_while_the_token_is_refused(source: str) -> None:
     write_token("no_token")
-    told = {"remote_token_file": TOKEN_FILE} if source == "file" else {"remote_token": "no_token"}
-    async with running_backend() as backend, stopped(backend, **told) as service:
+    token = {"remote_token_file": TOKEN_FILE} if source == "file" else {"remote_token": "no_token"}
+    async with running_backend() as backend, stopped(backend, **token) as service:
         await until_state(service, "unauthorized")
 
 
@@ -134,11 +124,7 @@ async def test_it_stops_while_a_call_of_the_backend_never_ends() -> None:
         await backend.connected()
         session = await opened(backend)
         await session.send(request("tools/call", "hang", name="s1:hang"))
-
-        async def runs() -> bool:
-            return server.script.running_count == 1
-
-        await eventually(runs)
+        await until_running(server)
 
 
 async def test_it_stops_while_sessions_outlive_a_lost_link() -> None:
@@ -166,8 +152,8 @@ async def test_it_stops_while_the_backend_does_not_read() -> None:
         await stall(service, backend)
 
 
-async def test_it_stops_while_the_backend_does_not_read_and_talks_without_an_end() -> None:
-    async def talk(link: Link) -> None:
+async def test_it_stops_while_the_backend_does_not_read_and_sends_without_an_end() -> None:
+    async def send_for_ever(link: Link) -> None:
         while link.is_up:
             link.write(frame(TEXT, "{}") * 100)
             await asyncio.sleep(0.01)
@@ -179,4 +165,4 @@ async def test_it_stops_while_the_backend_does_not_read_and_talks_without_an_end
         stopped(backend, server) as service,
     ):
         await backend.connected()
-        tasks.create_task(talk(await stall(service, backend)))
+        tasks.create_task(send_for_ever(await stall(service, backend)))

@@ -3,17 +3,10 @@ for it stays bounded."""
 
 from mcp_tools_proxy.connector.outbox import MAX_BYTES
 from tests.connector.backend_link import LinkedToOne
-from tests.connector.faults import (
-    PING,
-    TEXT,
-    enveloped,
-    frame,
-    opened,
-    request,
-    unharmed,
-)
+from tests.connector.link_checks import opened, unharmed, until_status
+from tests.connector.raw_frames import PING, TEXT, enveloped, frame, request
 from tests.support.remote_backend.session import Session
-from tests.support.service import REMOTE, Service, eventually
+from tests.support.service import REMOTE, Service
 
 ANSWER_BYTES = 1_000_000
 SESSIONS = 24
@@ -27,22 +20,18 @@ async def waiting_bytes(service: Service) -> int:
 
 
 async def until_full(service: Service) -> None:
-    """Wait until no more may wait."""
-
-    async def is_full() -> bool:
-        return await waiting_bytes(service) >= MAX_BYTES
-
-    await eventually(is_full)
+    """Wait until the outbox is full."""
+    await until_status(service, lambda status: status["waiting_bytes"] >= MAX_BYTES)
 
 
-def note(number: int) -> dict[str, object]:
-    """Make a line of a log, of 30 kB."""
+def log_message(number: int) -> dict[str, object]:
+    """Build a log message of 30 kB."""
     params = {"level": "error", "data": {"number": number, "more": "x" * 30_000}}
     return {"method": "notifications/message", "params": params}
 
 
 async def stall(linked: LinkedToOne) -> list[Session]:
-    """Have more answers wait than may; give the sessions, each of which waits for one."""
+    """Fill the outbox with answers, and return the sessions, each of which waits for one."""
     service, backend, _ = linked
     sessions = [await opened(backend, f"session {number}") for number in range(SESSIONS)]
     backend.link().stop_reading()
@@ -61,15 +50,15 @@ async def test_what_waits_for_a_backend_that_does_not_read_is_bounded() -> None:
         linked.backend.link().resume_reading()
 
 
-async def test_a_backend_that_does_not_read_is_not_heard() -> None:
+async def test_a_backend_that_does_not_read_is_not_read_from() -> None:
     """So it notices, too: what it sends backs up on its side."""
     async with unharmed("big_image", "echo") as linked:
         service, backend, server = linked
         await stall(linked)
         link = backend.link()
-        said = {"name": "s1:echo", "arguments": {"text": "x" * 100_000}}
+        call = {"name": "s1:echo", "arguments": {"text": "x" * 100_000}}
         for number in range(300):
-            link.write(frame(TEXT, enveloped(request("tools/call", number, **said), "session 0")))
+            link.write(frame(TEXT, enveloped(request("tools/call", number, **call), "session 0")))
         for _ in range(20):
             assert await service.code("s1:whoami") == "OK"
         assert (link.unsent_bytes > 0, server.script.calls["echo"]) == (True, 0)
@@ -90,15 +79,18 @@ async def test_when_it_reads_again_what_comes_is_in_order() -> None:
     async with unharmed("say", raw={"sse": True}) as (service, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(6)]
         backend.link().stop_reading()
-        say = {"name": "s1:say", "arguments": {"messages": [*map(note, range(30))], "times": 4}}
+        call = {
+            "name": "s1:say",
+            "arguments": {"messages": [*map(log_message, range(30))], "times": 4},
+        }
         for session in sessions:
-            await session.send(request("tools/call", "say", **say))
+            await session.send(request("tools/call", "say", **call))
         await until_full(service)
         backend.link().resume_reading()
         for session in sessions:
             numbers = []
-            while (heard := await session.receive()).get("id") != "say":
-                numbers.append(heard["params"]["data"]["number"])
+            while (message := await session.receive()).get("id") != "say":
+                numbers.append(message["params"]["data"]["number"])
             assert numbers == sorted(numbers)
             assert numbers
 
@@ -110,7 +102,7 @@ async def test_a_backend_that_never_reads_again_loses_the_link() -> None:
         assert (await sessions[0].result("tools/list"))["tools"]
 
 
-async def test_a_backend_that_reads_nothing_and_goes_on_talking_loses_the_link_too() -> None:
+async def test_a_backend_that_reads_nothing_and_goes_on_sending_loses_the_link_too() -> None:
     async with unharmed("big_image", remote_keepalive_s=KEEPALIVE_S) as linked:
         sessions = await stall(linked)
         for number in range(3000):

@@ -1,4 +1,4 @@
-"""Backends whose certificate is no good: they are told nothing, and not dialled hotly."""
+"""Backends whose certificate is no good: they are sent nothing, and not dialled hotly."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import dialling
-from tests.connector.faults import pauses, recovered, until_state, until_tried
+from tests.connector.link_checks import pauses, until_state, until_tried
 from tests.connector.raw_listener import listening
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.certificates import Certified, certify
@@ -47,18 +47,18 @@ async def test_a_tls_link_that_broke_is_back_in_time(certified: Certified) -> No
         dialling(backend, remote_ca_file=certified.ca_file),
     ):
         (await backend.connected()).drop()
-        await recovered(backend)
+        await backend.connected(count=2)
         assert (await backend.session().result("tools/list"))["tools"]
 
 
-async def test_an_authority_that_nobody_named_is_not_trusted(certified: Certified) -> None:
+async def test_an_authority_that_is_not_set_is_not_trusted(certified: Certified) -> None:
     async with running_backend(tls=certified.tls) as backend, dialling(backend) as service:
         status = await until_state(service, "offline")
         assert status["last_error"].startswith("the backend's certificate is not trusted: ")
         assert "local issuer" in status["last_error"]
 
 
-async def test_with_an_authority_named_no_other_is_trusted(
+async def test_with_an_authority_set_no_other_is_trusted(
     certified: Certified, another: Certified
 ) -> None:
     async with (
@@ -91,11 +91,11 @@ async def test_a_backend_that_is_not_trusted_is_dialled_with_long_pauses(
     assert (first >= 0.5, second >= 1.0) == (True, True)
 
 
-async def test_a_listener_without_tls_is_told_no_token() -> None:
-    heard = bytearray()
+async def test_a_listener_without_tls_is_sent_no_token() -> None:
+    received = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.extend(await reader.read(10_000))
+        received.extend(await reader.read(10_000))
         writer.write(HTTP)
         await writer.drain()
 
@@ -105,10 +105,14 @@ async def test_a_listener_without_tls_is_told_no_token() -> None:
     ):
         status = await until_state(service, "offline")
         assert status["last_error"] == "could not be reached: TLS failed"
-        assert (len(heard) > 0, b"secret-token" in heard, b"GET" in heard) == (True, False, False)
+        assert (len(received) > 0, b"secret-token" in received, b"GET" in received) == (
+            True,
+            False,
+            False,
+        )
 
 
-async def test_a_listener_that_hangs_up_in_the_handshake_of_tls_is_as_good_as_nobody() -> None:
+async def test_a_listener_that_hangs_up_in_the_handshake_of_tls_counts_as_unreachable() -> None:
     async def hang_up(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await reader.read(10_000)
 

@@ -9,19 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import Linked, dialling
-from tests.connector.faults import (
-    KNOWN,
-    TOKEN_FILE,
-    opened,
-    recovered,
-    remove_token,
-    until_state,
-    write_token,
-)
+from tests.connector.link_checks import metrics, opened, until_state
+from tests.connector.raw_frames import KNOWN
+from tests.connector.token_file import TOKEN_FILE, remove_token, write_token
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import Refusal
 from tests.support.remote_backend.session import LEGACY
-from tests.support.service import READY, Service
+from tests.support.service import READY
 
 QUIET_S = 1.0
 """Longer than a file that changed is left unread."""
@@ -54,7 +48,7 @@ async def ended(**options: Any) -> AsyncIterator[Linked]:
 
 
 async def is_left_alone(backend: Backend) -> bool:
-    """Tell whether no handshake arrives for a while."""
+    """Return whether no handshake arrives for a while."""
     try:
         async with asyncio.timeout(QUIET_S):
             await backend.dialled(len(backend.handshakes) + 1)
@@ -63,32 +57,26 @@ async def is_left_alone(backend: Backend) -> bool:
     return False
 
 
-async def metric(service: Service, name: str) -> float:
-    """Give what a line of the metrics says, whose name is ``name``."""
-    text = (await service.http.get("/metrics")).text
-    (value,) = [line.split()[-1] for line in text.splitlines() if line.split()[0] == name]
-    return float(value)
-
-
 async def test_a_token_that_ends_costs_the_link_and_the_next_dial_is_the_last() -> None:
     async with ended() as (_, backend):
         assert len(backend.handshakes) == 2
         assert await is_left_alone(backend)
 
 
-async def test_that_no_token_is_good_is_told_by_every_route() -> None:
+async def test_that_no_token_is_good_is_shown_by_every_route() -> None:
     async with ended() as (service, _):
         status = await until_state(service, "unauthorized")
         line = (await service.get(READY))["checks"]["remote"]
-        refusals = 'mcp_proxy_remote_link_losses_total{reason="unauthorized"}'
-        assert (await metric(service, refusals), await metric(service, "mcp_proxy_remote_up")) == (
-            1,
-            0,
-        )
-    why = "the backend refuses the token with HTTP status 401"
-    assert status["last_error"] == why
-    assert "next_attempt_s" not in status
-    assert (line["status"], line["state"], line["last_error"]) == ("degraded", "unauthorized", why)
+        values = await metrics(service)
+    reason = "the backend refuses the token with HTTP status 401"
+    assert values['mcp_proxy_remote_link_losses_total{reason="unauthorized"}'] == 1
+    assert values["mcp_proxy_remote_up"] == 0
+    assert (status["last_error"], status.get("next_attempt_s")) == (reason, None)
+    assert (line["status"], line["state"], line["last_error"]) == (
+        "degraded",
+        "unauthorized",
+        reason,
+    )
 
 
 async def test_a_backend_that_refuses_the_token_takes_no_replica_out() -> None:
@@ -100,7 +88,7 @@ async def test_another_token_brings_the_link_back_in_time() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
         write_token("new")
-        await recovered(backend)
+        await backend.connected(count=2)
         assert backend.handshakes[-1].token == "new"
 
 
@@ -108,7 +96,7 @@ async def test_sessions_outlive_a_change_of_tokens() -> None:
     async with ended() as (_, backend):
         backend.tokens = {"new"}
         write_token("new")
-        await recovered(backend)
+        await backend.connected(count=2)
         known = backend.session(KNOWN, era=LEGACY)
         assert (await known.result("tools/list"))["tools"]
 
@@ -121,7 +109,7 @@ async def test_the_token_of_before_written_again_is_not_tried() -> None:
         write_token("old\n")
         assert await is_left_alone(backend)
         write_token("new\n")
-        await recovered(backend, 1)
+        await backend.connected()
 
 
 async def test_a_file_that_was_half_written_is_read_again() -> None:
@@ -130,7 +118,7 @@ async def test_a_file_that_was_half_written_is_read_again() -> None:
         write_token("ne")
         assert (await backend.dialled(2)).token == "ne"
         write_token("new")
-        await recovered(backend, 1)
+        await backend.connected()
 
 
 async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
@@ -139,18 +127,18 @@ async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
         assert status["last_error"].startswith("there is no token to show")
         assert not backend.handshakes
         write_token("new")
-        await recovered(backend, 1)
+        await backend.connected()
 
 
 @pytest.mark.parametrize(
     "content", ["", " \n", "two tokens", "tokén", "line\nline", b"\0", b"\xff"]
 )
-async def test_a_file_without_a_token_is_not_shown_to_anybody(content: str | bytes) -> None:
+async def test_a_file_without_a_token_is_sent_to_no_backend(content: str | bytes) -> None:
     write_token(content)
     async with refused() as (_, backend):
         assert not backend.handshakes
         write_token("new")
-        await recovered(backend, 1)
+        await backend.connected()
 
 
 async def test_a_file_that_is_taken_away_is_waited_for() -> None:
@@ -159,7 +147,7 @@ async def test_a_file_that_is_taken_away_is_waited_for() -> None:
         remove_token()
         assert await is_left_alone(backend)
         write_token("new")
-        await recovered(backend, 1)
+        await backend.connected()
 
 
 async def test_a_fixed_token_that_is_refused_is_tried_once() -> None:
@@ -198,5 +186,5 @@ async def test_a_token_that_changes_while_the_link_is_up_is_shown_at_the_next_di
             write_token("new")
             assert await is_left_alone(backend)
             backend.link().drop()
-            await recovered(backend)
+            await backend.connected(count=2)
             assert [each.token for each in backend.handshakes] == ["old", "new"]

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, GATEWAY, begun, linked, linked_to_one
-from tests.connector.faults import opened
+from tests.connector.link_checks import opened
 from tests.support.remote_backend.backend import Backend
 from tests.support.seed_002 import CALL, LIST_REPLY
 

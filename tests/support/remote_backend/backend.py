@@ -16,11 +16,12 @@ from tests.support.bounds import BOUND_S
 from tests.support.remote_backend.handshakes import (
     NEVER,
     TOKEN,
+    Answer,
     Handshake,
     Manner,
+    RawAnswer,
     Refusal,
     Tokens,
-    garbage,
     handshake_of,
     with_ends,
 )
@@ -73,7 +74,7 @@ class Backend:
         self.strays = self._inbox.strays
         """Those of ``frames`` that are for no known session."""
         self._tokens = with_ends({options.token: NEVER})
-        self._manner: Manner | Refusal = Manner.WELCOME
+        self._manner: Answer = Manner.WELCOME
         self._made: Counter[str] = Counter()
         self._changes = Changes()
         self._max_frame_bytes = options.max_frame_bytes
@@ -84,6 +85,11 @@ class Backend:
     def url(self) -> str:
         """Where gateways dial, with ``{server_identifier}`` in it."""
         return self._listening.url
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether it is down."""
+        return not self._listening.is_open
 
     async def shut(self) -> None:
         """Be down: every connection is torn down, and nobody listens on the port."""
@@ -105,12 +111,12 @@ class Backend:
         self._tokens = with_ends(tokens)
 
     @property
-    def manner(self) -> Manner | Refusal:
+    def manner(self) -> Answer:
         """How handshakes are answered; assign to change it."""
         return self._manner
 
     @manner.setter
-    def manner(self, manner: Manner | Refusal) -> None:
+    def manner(self, manner: Answer) -> None:
         self._manner = manner
         self._changes.notify()
 
@@ -223,8 +229,10 @@ class Backend:
         self._changes.notify()
         await self._changes.until(lambda: self._manner is not Manner.SILENT)
         transport = request.transport
-        if transport is None or self._manner is Manner.GARBAGE:
-            return garbage(transport)
+        if transport is None:  # the gateway is gone already
+            return web.Response()
+        if isinstance(self._manner, RawAnswer):
+            return self._manner.write(transport)
         if (refusal := self._refusal(handshake)) is not None:
             self._print(f"refused {handshake.server_identifier}: HTTP {refusal.status}")
             return refusal.response()

@@ -16,8 +16,6 @@ NEVER = math.inf
 Tokens = Mapping[str, float] | Iterable[str]
 """Bearer tokens, or when each ends, in seconds of the backend's clock."""
 
-GARBAGE = b"SSH-2.0-this-is-no-http\r\n\r\n"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
@@ -56,16 +54,30 @@ class Refusal:
         return web.Response(status=self.status, headers=headers)
 
 
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """Bytes in place of an HTTP response, whatever the token; then the connection is closed."""
+
+    data: bytes
+
+    def write(self, transport: asyncio.Transport) -> web.Response:
+        """Write the bytes, and return a response that goes nowhere."""
+        transport.write(self.data)
+        transport.close()
+        return web.Response()
+
+
 class Manner(Enum):
-    """How handshakes with a good token are answered; a Refusal is one more way."""
+    """How handshakes with a good token are answered, but for a Refusal or a RawAnswer."""
 
     WELCOME = "welcome"
     NO_SUBPROTOCOL = "no subprotocol"
     """Accept, but choose no subprotocol."""
-    GARBAGE = "garbage"
-    """Answer with something that is no HTTP, whatever the token."""
     SILENT = "silent"
     """Do not answer until the manner changes."""
+
+
+Answer = Manner | Refusal | RawAnswer
 
 
 def handshake_of(request: web.Request) -> Handshake:
@@ -74,14 +86,6 @@ def handshake_of(request: web.Request) -> Handshake:
         server_identifier=request.match_info["server_identifier"],
         headers={name.lower(): value for name, value in request.headers.items()},
     )
-
-
-def garbage(transport: asyncio.Transport | None) -> web.Response:
-    """Answer with something that is no HTTP; the response goes nowhere."""
-    if transport is not None:
-        transport.write(GARBAGE)
-        transport.close()
-    return web.Response()
 
 
 def with_ends(tokens: Tokens) -> dict[str, float]:

@@ -28,6 +28,11 @@ class ListenStreams:
         scheme = "ws" if self._tls is None else "wss"
         return f"{scheme}://{self.host}:{self.port}{PATH}"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it listens."""
+        return self._runner is not None
+
     async def open(self) -> None:
         """Listen; OSError when the port is taken."""
         app = web.Application()

@@ -12,7 +12,7 @@ from mcp_tools_proxy.connector.dialer import BackendDialer
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.connector.faults import pauses
+from tests.connector.link_checks import pauses
 from tests.support.remote_backend.waits import Changes, bounded
 
 LOST = LinkFault(FaultKind.LOST, "the connection broke")

@@ -1,0 +1,101 @@
+"""Each fault of the catalogue is survived: what it may cost, and what goes on after it."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import chdir
+from typing import NamedTuple
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.connector.backend_link import LinkedToOne, begun
+from tests.connector.fault import Fault
+from tests.connector.fault_runner import RETRY_MAX_S, check_fault
+from tests.connector.frame_faults import ALLOWED, IGNORED, ODD_IDS
+from tests.connector.link_checks import events, opened, unharmed
+from tests.connector.link_faults import LOST, OUTAGES, OWN_SETTINGS
+from tests.connector.raw_frames import KNOWN, TEXT, frame, request
+from tests.support.remote_backend.session import ENVELOPE, Session
+from tests.support.service import CONFIG_DIR
+
+FAULTS = [*IGNORED, *ALLOWED, *LOST, *OUTAGES]
+"""The catalogue: one gateway survives all of these, in any order."""
+
+
+class Shared(NamedTuple):
+    """A gateway that outlives every fault, and a session that does so with it."""
+
+    linked: LinkedToOne
+    session: Session
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Run the tests and the gateway that they share in one event loop."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shared]:
+    with chdir(tmp_path_factory.mktemp("gateway")):
+        # absolute: the gateway outlives the folder of each test
+        options = {"config_dir": CONFIG_DIR.resolve(), "remote_retry_max_s": RETRY_MAX_S}
+        async with unharmed("echo", **options) as linked:
+            yield Shared(linked, await opened(linked.backend))
+
+
+@pytest.mark.requirement("W-05")
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.id for fault in FAULTS])
+async def test_a_gateway_survives(shared: Shared, fault: Fault) -> None:
+    await check_fault(*shared, fault)
+
+
+@pytest.mark.parametrize("fault", OWN_SETTINGS, ids=[fault.id for fault in OWN_SETTINGS])
+async def test_a_gateway_with_other_settings_survives(fault: Fault) -> None:
+    settings = {"remote_retry_max_s": RETRY_MAX_S, **fault.settings}
+    async with unharmed(**settings) as linked:
+        await check_fault(linked, await opened(linked.backend), fault)
+
+
+def test_the_faults_have_each_an_id_of_their_own() -> None:
+    ids = [fault.id for fault in (*FAULTS, *OWN_SETTINGS)]
+    assert len(ids) == len(set(ids))
+
+
+# Requests that are odd, and answered
+
+
+@pytest.mark.parametrize("identifier", ["x" * 256, " ", "\u2028", "\U0001f600" * 256, "../..", '"'])
+async def test_any_other_text_names_a_session(shared: Shared, identifier: str) -> None:
+    session = await opened(shared.linked.backend, identifier)
+    assert (await session.result("tools/list"))["tools"]
+
+
+@pytest.mark.parametrize("id_", ODD_IDS.values(), ids=ODD_IDS.keys())
+async def test_an_odd_id_of_the_newer_era_is_answered_as_it_is(shared: Shared, id_: object) -> None:
+    session = await begun(shared.linked.backend)
+    await session.send(request("tools/list", id_, _meta=ENVELOPE))
+    answer = await session.receive()
+    assert (answer["id"], "result" in answer) == (id_, True)
+
+
+@pytest.mark.parametrize("method", ["", "x" * 100_000, "tools/list\0", "\u2028", "__class__"])
+async def test_a_method_of_any_text_is_answered_with_an_error(shared: Shared, method: str) -> None:
+    await shared.session.send(request(method, 9))
+    answer = await shared.session.receive()
+    assert (answer["id"], answer["error"]["code"]) == (9, -32601)
+
+
+async def test_a_request_with_a_repeated_key_is_answered_and_reaches_no_server(
+    shared: Shared,
+) -> None:
+    _, backend, server = shared.linked
+    call = request("tools/call", 9, name="s1:echo", arguments={"a": 1})
+    text = json.dumps({"session_identifier": KNOWN, "message": call})
+    with capture_logs() as lines:
+        backend.link().write(frame(TEXT, text.replace('"a": 1', '"a": 1, "a": 2')))
+        answer = await shared.session.receive()
+    assert (answer["id"], answer["error"]["code"]) == (9, -32600)
+    assert answer["error"]["data"]["details"] == {"field": "message.params.arguments.a"}
+    assert len(events(lines, "remote.frame_ignored")) == 1
+    assert server.script.calls["echo"] == 0

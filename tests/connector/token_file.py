@@ -1,0 +1,17 @@
+"""The file that the gateway reads its token from, in the test's own folder."""
+
+from pathlib import Path
+
+TOKEN_FILE = Path("token")
+
+
+def write_token(content: str | bytes) -> None:
+    """Replace what the token file holds in one step."""
+    data = content.encode() if isinstance(content, str) else content
+    draft = TOKEN_FILE.with_name(".token.new")
+    draft.write_bytes(data)
+    draft.replace(TOKEN_FILE)
+
+
+def remove_token() -> None:
+    TOKEN_FILE.unlink()
