@@ -2,7 +2,10 @@
 
 import asyncio
 import ssl
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from aiohttp import web
@@ -15,76 +18,68 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.downstream.connections import dialled
 from tests.e2e.check_command import check
 from tests.support.bounds import BOUND_S
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.remote_backend.certificates import Certified, certify
+from tests.support.remote_backend.certificates import certify
 from tests.unit.documents.retrieval_answers import fetch_window
 
 LOCALHOST = "127.0.0.1"
 CHUNK = {"chunk_id": "c1", "page": 1, "chunk_index": 1, "text": "x"}
 
-transports = pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+
+class Made(NamedTuple):
+    """A server to check: its transport, its address, and what is wrong with its certificate."""
+
+    transport: str
+    host: str = LOCALHOST
+    certified_for: str | None = None
+    expired: bool = False
 
 
-async def checked(
-    folder: Path, certified: Certified, transport: str, *, trusted: Path | None, host: str
-) -> tuple[int, str]:
-    """Run ``check`` in front of a server with this certificate; give its code and output."""
-    async with running_raw(transport, host=host, tls=certified.tls) as server:
-        Config(servers={"s1": server.entry}, presets=[make_preset()]).write(folder / "config")
-        environment = {} if trusted is None else {"SSL_CERT_FILE": str(trusted)}
+OVER_EACH_TRANSPORT = [Made("http"), Made("sse"), Made("ws")]
+
+
+async def checked(folder: Path, servers: Sequence[Made], *, trusted: bool) -> tuple[int, str]:
+    """Run ``check`` in front of servers ``s0``, ``s1`` …; give its code and output."""
+    entries: dict[str, Json] = {}
+    authorities = ""
+    async with AsyncExitStack() as stack:
+        for number, it in enumerate(servers):
+            own = folder / f"s{number}"
+            own.mkdir()
+            certified = certify(own, it.certified_for or it.host, expired=it.expired)
+            running = running_raw(it.transport, host=it.host, tls=certified.tls)
+            entries[own.name] = (await stack.enter_async_context(running)).entry
+            authorities += certified.ca_file.read_text()
+        Config(servers=entries, presets=[make_preset()]).write(folder / "config")
+        (folder / "authorities.pem").write_text(authorities)
+        environment = {"SSL_CERT_FILE": str(folder / "authorities.pem")} if trusted else {}
         # aiohttp reads SSL_CERT_FILE when it is imported, which is before the tests fork
-        code, out, _ = await asyncio.to_thread(check, environment=environment, fresh=True)
+        code, out, _ = await asyncio.to_thread(check, environment=environment, fresh=trusted)
     return code, " ".join(out.split())
 
 
 @pytest.mark.e2e
-@transports
-async def test_a_server_of_an_authority_of_ones_own_is_served(
-    tmp_path: Path, transport: str
-) -> None:
-    certified = certify(tmp_path)
-    code, out = await checked(
-        tmp_path, certified, transport, trusted=certified.ca_file, host=LOCALHOST
-    )
+async def test_servers_of_an_authority_of_ones_own_are_served(tmp_path: Path) -> None:
+    servers = [*OVER_EACH_TRANSPORT, Made("http", host="::1")]
+    code, out = await checked(tmp_path, servers, trusted=True)
     assert (code, "All is well." in out) == (0, True)
 
 
 @pytest.mark.e2e
-@transports
-async def test_an_unknown_authority_is_told_with_what_to_do(tmp_path: Path, transport: str) -> None:
-    certified = certify(tmp_path)
-    code, out = await checked(tmp_path, certified, transport, trusted=None, host=LOCALHOST)
-    assert code == 1
-    assert "TLS certificate was not accepted: unable to get local issuer certificate" in out
-    assert "SSL_CERT_FILE" in out
+async def test_an_unknown_authority_is_told_with_what_to_do(tmp_path: Path) -> None:
+    code, out = await checked(tmp_path, OVER_EACH_TRANSPORT, trusted=False)
+    told = "TLS certificate was not accepted: unable to get local issuer certificate"
+    assert (code, out.count(told), out.count("SSL_CERT_FILE")) == (1, 3, 3)
 
 
 @pytest.mark.e2e
-async def test_an_expired_certificate_is_told(tmp_path: Path) -> None:
-    certified = certify(tmp_path, expired=True)
-    code, out = await checked(
-        tmp_path, certified, "http", trusted=certified.ca_file, host=LOCALHOST
-    )
+async def test_a_certificate_that_is_expired_or_of_another_host_is_told(tmp_path: Path) -> None:
+    servers = [Made("http", expired=True), Made("http", certified_for="127.0.0.2")]
+    code, out = await checked(tmp_path, servers, trusted=True)
     assert (code, "SSL_CERT_FILE" in out) == (1, False)
     assert "TLS certificate was not accepted: certificate has expired" in out
-
-
-@pytest.mark.e2e
-async def test_a_certificate_of_another_host_is_told(tmp_path: Path) -> None:
-    certified = certify(tmp_path, host="127.0.0.2")
-    code, out = await checked(
-        tmp_path, certified, "http", trusted=certified.ca_file, host=LOCALHOST
-    )
-    assert code == 1
     assert "TLS certificate was not accepted: IP address mismatch" in out
-
-
-@pytest.mark.e2e
-async def test_a_server_on_an_ipv6_address_is_served_over_tls(tmp_path: Path) -> None:
-    certified = certify(tmp_path, host="::1")
-    code, out = await checked(tmp_path, certified, "http", trusted=certified.ca_file, host="::1")
-    assert (code, "All is well." in out) == (0, True)
 
 
 async def test_callers_are_told_no_more_than_that_it_was_not_accepted(tmp_path: Path) -> None:
