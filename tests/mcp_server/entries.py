@@ -4,18 +4,16 @@ What stands here asks; what should come of it, the tests know by themselves.
 """
 
 import json
-import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TextIO
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, NamedTuple, Protocol
 
 from mcp import Client, MCPError
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import Served, names
 from tests.support.program import UNLIMITED
+from tests.support.sdk_over_stdio import sdk_client_of_program
 from tests.support.service import EXECUTE, PROMPTS, RESOURCES, TOOLS
 
 HTTP_PATHS = {
@@ -168,22 +166,11 @@ async def entered(served: Served, way: tuple[str, str], who: Who) -> AsyncIterat
         yield ByMcp(client)
 
 
-@asynccontextmanager
-async def by_stdio(
+def by_stdio(
     mode: str, who: Who, environment: Mapping[str, str] = UNLIMITED
-) -> AsyncIterator[Client]:
+) -> AbstractAsyncContextManager[Client]:
     """Start ``mcp-tools-proxy stdio`` in this folder, and connect the SDK's client to it."""
-    words = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--user", "u"]
+    words = ["--user", "u"]
     words += [] if who.tenant is None else ["--tenant", who.tenant]
     words += [] if who.agent is None else ["--agent", who.agent]
-    program = StdioServerParameters(
-        command=sys.executable, args=words, env=dict(environment), cwd=Path.cwd()
-    )
-    with _log() as log:
-        async with Client(stdio_client(program, errlog=log), mode=mode, cache=None) as client:
-            yield client
-
-
-def _log() -> TextIO:
-    """Open a file for what a program logs: the SDK wants a real one."""
-    return Path("stdio.log").open("a", encoding="utf-8")
+    return sdk_client_of_program(words, environment, mode)
