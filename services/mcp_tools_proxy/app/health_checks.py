@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.ratelimit.limiter import Limiter
-from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.permissions import Access
 from mcp_tools_proxy.settings.settings import Settings
 
 PROBLEMS_SHOWN = 20

@@ -7,7 +7,7 @@ import structlog
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.findings import Finding, log_findings
-from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
+from mcp_tools_proxy.registry.permissions import UNRESTRICTED, Access
 
 log = structlog.get_logger()
 

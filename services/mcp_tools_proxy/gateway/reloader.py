@@ -35,9 +35,9 @@ from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
-from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.permissions import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
-from mcp_tools_proxy.registry.table import drop_name_conflicts
+from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.components import JsonObject, Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, ItemT, Table, Viewer
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32

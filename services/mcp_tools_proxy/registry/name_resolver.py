@@ -16,7 +16,7 @@ from mcp_tools_proxy.registry.refusals import (
     not_found,
     not_in_preset,
 )
-from mcp_tools_proxy.registry.table import ItemT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import ItemT, Table, Viewer
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 

@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.table import Viewer
+from mcp_tools_proxy.registry.component_table import Viewer
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 

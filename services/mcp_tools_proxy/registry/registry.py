@@ -18,11 +18,11 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
-from mcp_tools_proxy.registry.access import UNRESTRICTED, Access
+from mcp_tools_proxy.registry.permissions import UNRESTRICTED, Access
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.table import HasSpec, ItemT, Table
+from mcp_tools_proxy.registry.component_table import HasSpec, ItemT, Table
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers

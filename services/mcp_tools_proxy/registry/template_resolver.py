@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.components import Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Table, Viewer
 
 
 class TemplateResolver:

@@ -19,7 +19,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     list_warnings,
 )
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.table import Table, Viewer
+from mcp_tools_proxy.registry.component_table import Table, Viewer
 from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of

@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
-from mcp_tools_proxy.registry.table import Viewer
+from mcp_tools_proxy.registry.component_table import Viewer
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.registry.table import drop_name_conflicts
+from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_snapshot
 from tests.support.fakes import FakeComponents, FakeTool, fake_components

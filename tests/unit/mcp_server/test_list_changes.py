@@ -9,7 +9,7 @@ import pytest
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.permissions import Access
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.components import ResourceSpec
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.access import Access
+from mcp_tools_proxy.registry.permissions import Access
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool

@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Viewer
+from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Viewer
 from tests.support.builders import make_preset
 
 OFFERS = PendingOffers(

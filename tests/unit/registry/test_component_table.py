@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Table, Viewer
 from tests.support.fakes import FakeTool
 
 OWN = FakeTool(name="a:x", server_id="a")

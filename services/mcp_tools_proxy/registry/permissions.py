@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.table import WITHOUT_AGENT, WITHOUT_AGENT_OR_TENANT, Viewer
+from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, WITHOUT_AGENT_OR_TENANT, Viewer
 from mcp_tools_proxy.wire.text import quote
 
 
