@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.ratelimit.limiter import Limiter
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
 
 PROBLEMS_SHOWN = 20
@@ -27,7 +27,7 @@ def build_health(settings: Settings, gateway: Gateway, connector: Connector | No
         "limit_store": lambda: _limit_store_check(gateway.limiter),
         "config": lambda: _config_check(gateway.reloader),
         "preset": lambda: _preset_check(gateway.reloader),
-        "agents": lambda: _agents_check(gateway.registry.current.access),
+        "agents": lambda: _agents_check(gateway.registry.current.access_rules),
     }
     if gateway.retrieval.configured:
         checks["retrieval"] = lambda: _retrieval_check(gateway.retrieval)
@@ -44,7 +44,7 @@ def build_health(settings: Settings, gateway: Gateway, connector: Connector | No
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
     """Return why every request of ``caller`` would be refused now, None if it would not."""
     try:
-        gateway.registry.current.access.viewer_for(caller)
+        gateway.registry.current.access_rules.permissions_of(caller)
     except ProxyError as error:
         return error.message
     return None
@@ -82,11 +82,11 @@ def _config_check(reloader: Reloader) -> Mapping[str, object]:
     }
 
 
-def _agents_check(access: Access) -> Mapping[str, object]:
+def _agents_check(access_rules: AccessRules) -> Mapping[str, object]:
     return {
-        "status": "degraded" if access.agents is None else "ok",
-        "profiles": len(access.agents or ()),
-        "required": access.agent_required,
+        "status": "degraded" if access_rules.agents is None else "ok",
+        "profiles": len(access_rules.agents or ()),
+        "required": access_rules.agent_required,
     }
 
 

@@ -67,8 +67,8 @@ class FirstAttempts:
         if not pending:
             return ()
         registry = self._registry.current
-        viewer = registry.access.viewer_for(caller)
-        return [it for it in pending if registry.pending_offers.may_list(it, kind, viewer)]
+        permissions = registry.access_rules.permissions_of(caller)
+        return [it for it in pending if registry.pending_offers.may_list(it, kind, permissions)]
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         """Resolve the call now, or wait for its server: ``find_now``, then ``wait``."""
@@ -116,8 +116,10 @@ class FirstAttempts:
         pending = self._servers.pending
         if not pending or (kind is Kind.TOOL and registry.tools.owns(name)):
             return ()
-        viewer = registry.access.viewer_for(call.caller)
-        return [it for it in pending if registry.pending_offers.may_offer(it, kind, name, viewer)]
+        permissions = registry.access_rules.permissions_of(call.caller)
+        return [
+            it for it in pending if registry.pending_offers.may_offer(it, kind, name, permissions)
+        ]
 
     async def _first_of(
         self, servers: Sequence[str], waited_s: float, tenant_id: str

@@ -7,7 +7,7 @@ import structlog
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.findings import Finding, log_findings
-from mcp_tools_proxy.registry.permissions import UNRESTRICTED, Access
+from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
 
 log = structlog.get_logger()
 
@@ -18,7 +18,7 @@ class ChangeReporter:
     def __init__(self) -> None:
         self._findings: Collection[Finding] = ()
         self._unmatched_exclusions: Collection[Problem] = ()
-        self._access = UNRESTRICTED
+        self._access_rules = UNRESTRICTED
 
     def report_config(self, found: ActiveConfig, before: ActiveConfig) -> None:
         """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
@@ -31,7 +31,7 @@ class ChangeReporter:
         self,
         findings: Iterable[Finding],
         unmatched: Collection[Problem],
-        access: Access,
+        access_rules: AccessRules,
         preset_id: str,
     ) -> None:
         """Log what a new registry leaves out, ``unmatched`` exclusions, and the number of agents.
@@ -41,13 +41,17 @@ class ChangeReporter:
         findings = tuple(findings)
         log_findings([it for it in findings if it not in self._findings], preset_id=preset_id)
         _log_new("config.warning", unmatched, self._unmatched_exclusions)
-        if _agents(access) != _agents(self._access):
-            log.info("agents.active", **_agents(access))
-        self._findings, self._unmatched_exclusions, self._access = findings, unmatched, access
+        if _agents(access_rules) != _agents(self._access_rules):
+            log.info("agents.active", **_agents(access_rules))
+        self._findings, self._unmatched_exclusions, self._access_rules = (
+            findings,
+            unmatched,
+            access_rules,
+        )
 
 
-def _agents(access: Access) -> dict[str, object]:
-    return {"agents": len(access.agents or ()), "agent_required": access.agent_required}
+def _agents(access_rules: AccessRules) -> dict[str, object]:
+    return {"agents": len(access_rules.agents or ()), "agent_required": access_rules.agent_required}
 
 
 def _log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:

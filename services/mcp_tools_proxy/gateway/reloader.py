@@ -35,9 +35,9 @@ from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
-from mcp_tools_proxy.registry.permissions import Access
-from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -259,7 +259,7 @@ class Reloader:
         view = filter_capabilities(snapshots, wanted.preset, exclude)
         remote = self._build_components(view)
         tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)
-        access = Access(
+        access_rules = AccessRules(
             agents=None if wanted.agents is None else wanted.visibilities,
             agent_required=self._agent_required(wanted),
             exclude=exclude,
@@ -270,7 +270,7 @@ class Reloader:
             prompts=remote.prompts,
             resources=remote.resources,
             templates=remote.templates,
-            access=access,
+            access_rules=access_rules,
             tool_names=self._tool_names,
             scope=PresetScope.of(wanted.preset),
             unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
@@ -296,7 +296,7 @@ class Reloader:
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
         self._reporter.report_registry(
-            findings, self._unmatched_exclusions, access, wanted.preset.preset_id
+            findings, self._unmatched_exclusions, access_rules, wanted.preset.preset_id
         )
 
     def _agent_required(self, wanted: ActiveConfig) -> bool:

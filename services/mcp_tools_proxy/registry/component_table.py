@@ -1,37 +1,12 @@
-"""The components of one kind: which viewer may use which, and what a name resolves to."""
+"""The components of one kind: which of them a caller may use, and what a name resolves to."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
 from mcp_tools_proxy.domain.components import ComponentSpec, Tool
-from mcp_tools_proxy.policy.visibility import Denial, Visibility
-
-
-def drop_name_conflicts(
-    local: Iterable[Tool], remote: Iterable[Tool]
-) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
-    """Split ``remote`` into the tools that can be added to ``local`` and those that cannot.
-
-    Names and aliases share one namespace, in which local tools come first: a remote tool whose name
-    or alias is taken by a local or an earlier remote tool is dropped. So no server can replace a
-    tool of the gateway or of another server.
-    """
-    taken = {name for tool in local for name in (tool.spec.name, tool.spec.alias)}
-    accepted: list[Tool] = []
-    dropped: list[Tool] = []
-    for tool in remote:
-        names = {tool.spec.name, tool.spec.alias}
-        if names & taken:
-            dropped.append(tool)
-        else:
-            taken |= names
-            accepted.append(tool)
-    return tuple(accepted), tuple(dropped)
-
-
-EVERYTHING = Visibility()
+from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.permissions import Permissions
 
 
 class HasSpec(Protocol):
@@ -46,30 +21,7 @@ class HasSpec(Protocol):
 ItemT = TypeVar("ItemT", bound=HasSpec)
 
 
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """What decides the visibility for a caller: its agent, if any, and whether it has a tenant."""
-
-    agent: str | None = None
-    visibility: Visibility = EVERYTHING
-    has_tenant: bool = True
-
-    def denial(self, spec: ComponentSpec) -> Denial | None:
-        """Return what denies a component to the viewer; None if nothing does.
-
-        The agent's profile comes first, because a tenant would not help against its denial.
-        """
-        denial = self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
-        if denial is None and spec.needs_tenant and not self.has_tenant:
-            return Denial.TENANT
-        return denial
-
-
-WITHOUT_AGENT = Viewer()
-WITHOUT_AGENT_OR_TENANT = Viewer(has_tenant=False)
-
-
-class Table(Generic[ItemT]):
+class ComponentTable(Generic[ItemT]):
     """Every component of one kind, in the view's order; never changed after it was built.
 
     Several components may share a bare name. With ``first_shadows`` a caller without an agent sees
@@ -111,52 +63,76 @@ class Table(Generic[ItemT]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def is_visible(self, item: ItemT, viewer: Viewer) -> bool:
-        """Return whether ``viewer`` may see and use an item."""
-        if viewer.agent is None and id(item) in self._shadowed:
+    def is_visible(self, item: ItemT, permissions: Permissions) -> bool:
+        """Return whether a caller with these permissions may see and use an item."""
+        if permissions.agent is None and id(item) in self._shadowed:
             return False
-        return viewer.denial(item.spec) is None
+        return permissions.denial(item.spec) is None
 
-    def find(self, name: str, viewer: Viewer) -> tuple[ItemT, ...]:
-        """Return the items of this name that ``viewer`` may use: by unique name, else by bare name.
+    def find(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
+        """Return the visible items of this name: by unique name, else by bare name.
 
         There are several only for an ambiguous bare name (A-10). An item's unique name never
-        resolves to another item, not even for a viewer that may not use the first: else a server
+        resolves to another item, not even for a caller that may not use the first: else a server
         could receive the calls that were meant for another server (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
-            return (own,) if self.is_visible(own, viewer) else ()
-        if viewer.agent is None and not self._bare_names:
+            return (own,) if self.is_visible(own, permissions) else ()
+        if permissions.agent is None and not self._bare_names:
             return ()
-        return tuple(it for it in self._by_bare_name.get(name, ()) if self.is_visible(it, viewer))
+        return tuple(
+            it for it in self._by_bare_name.get(name, ()) if self.is_visible(it, permissions)
+        )
 
     def owns(self, name: str) -> bool:
         """Return whether ``name`` is the unique name of an item, visible or not."""
         return name in self._by_name
 
-    def denial(self, name: str, viewer: Viewer) -> Denial | None:
-        """Return what denies the items of this name to ``viewer``; None if nothing does."""
+    def denial(self, name: str, permissions: Permissions) -> Denial | None:
+        """Return what denies the items of this name to the caller; None if nothing does."""
         own = self._by_name.get(name)
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
-        return next((denial for it in known if (denial := viewer.denial(it.spec))), None)
+        return next((denial for it in known if (denial := permissions.denial(it.spec))), None)
 
-    def visible_to(self, viewer: Viewer) -> tuple[ItemT, ...]:
-        """List what ``viewer`` may use, in the view's order."""
-        return tuple(compress(self.items, self.visibility_mask(viewer)))
+    def visible_to(self, permissions: Permissions) -> tuple[ItemT, ...]:
+        """List what a caller with these permissions may use, in the view's order."""
+        return tuple(compress(self.items, self.visibility_mask(permissions)))
 
-    def visibility_mask(self, viewer: Viewer) -> bytes:
-        """Return one byte for each of ``items``: 1 if ``viewer`` sees the item, else 0.
+    def visibility_mask(self, permissions: Permissions) -> bytes:
+        """Return one byte for each of ``items``: 1 if the item is visible, else 0.
 
-        Masks are cached by agent and by whether there is a tenant. Viewers that see the same share
+        Masks are cached by agent and by whether there is a tenant. Callers that see the same share
         one object, so that equal lists are cached once.
         """
-        key = (viewer.agent, viewer.has_tenant)
+        key = (permissions.agent, permissions.has_tenant)
         mask = self._masks.get(key)
         if mask is None:
-            mask = bytes(self.is_visible(item, viewer) for item in self.items)
+            mask = bytes(self.is_visible(item, permissions) for item in self.items)
             self._masks[key] = mask = self._same_masks.setdefault(mask, mask)
         return mask
+
+
+def drop_name_conflicts(
+    local: Iterable[Tool], remote: Iterable[Tool]
+) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
+    """Split ``remote`` into the tools that can be added to ``local`` and those that cannot.
+
+    Names and aliases share one namespace, in which local tools come first: a remote tool whose name
+    or alias is taken by a local or an earlier remote tool is dropped. So no server can replace a
+    tool of the gateway or of another server.
+    """
+    taken = {name for tool in local for name in (tool.spec.name, tool.spec.alias)}
+    accepted: list[Tool] = []
+    dropped: list[Tool] = []
+    for tool in remote:
+        names = {tool.spec.name, tool.spec.alias}
+        if names & taken:
+            dropped.append(tool)
+        else:
+            taken |= names
+            accepted.append(tool)
+    return tuple(accepted), tuple(dropped)
 
 
 def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:

@@ -1,4 +1,4 @@
-"""Lists by visibility mask, and their entity tags: viewers that see the same share one list."""
+"""Lists by visibility mask, and their entity tags: callers that see the same share one list."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -8,7 +8,7 @@ ListT = TypeVar("ListT")
 
 
 class ListCache(Generic[ListT]):
-    """The newest lists of one kind in one form; keys are masks of ``Table.visibility_mask``."""
+    """The newest lists of one kind in one form, by ``ComponentTable.visibility_mask``."""
 
     def __init__(self, max_lists: int) -> None:
         self._max_lists = max_lists

@@ -1,4 +1,4 @@
-"""Lists as MCP shows them: each definition is built once, a list selects those of its viewer.
+"""Lists as MCP shows them: each definition is built once, a list selects those of its caller.
 
 All lists share the definitions. An agent costs its visibility mask, and its list while that is one
 of the newest.
@@ -15,17 +15,18 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
+from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, ItemT, Table, Viewer
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32
 """How many lists of one kind are cached: clients request their lists again and again."""
 
-NameFor = Callable[[ItemT, Viewer], str]
-"""Returns a name that resolves to this very item for a viewer.
+NameFor = Callable[[ItemT, Permissions], str]
+"""Returns a name that resolves to this very item for a caller.
 
-Viewers with equal visibility masks must get equal names, since they share a cached list.
+Callers with equal visibility masks must get equal names, since they share a cached list.
 """
 
 
@@ -42,7 +43,7 @@ class McpList:
 
 @dataclass(slots=True)
 class _CachedList:
-    """All that viewers with one mask see, and once it was requested, the list for MCP clients."""
+    """All that callers with one mask see, and once it was requested, the list for MCP clients."""
 
     definitions: Sequence[JsonObject]
     mcp: McpList | None = None
@@ -52,7 +53,7 @@ class _CachedList:
 class McpLists(Generic[ItemT]):
     """The lists of one kind of component; ``key`` is the field by which MCP identifies the kind."""
 
-    def __init__(self, table: Table[ItemT], *, key: str, name_for: NameFor[ItemT]) -> None:
+    def __init__(self, table: ComponentTable[ItemT], *, key: str, name_for: NameFor[ItemT]) -> None:
         self._table = table
         self._key = key
         self._name_for = name_for
@@ -62,17 +63,17 @@ class McpLists(Generic[ItemT]):
         """By ``id()`` of the definition; safe because ``_definitions`` keeps them all alive."""
         self._lists = ListCache[_CachedList](MAX_CACHED_LISTS)
 
-    def names_for(self, viewer: Viewer) -> Iterable[str]:
-        """Return the names of what ``viewer`` may use, in the list's order."""
-        return (self._name_for(item, viewer) for item in self._table.visible_to(viewer))
+    def names_for(self, permissions: Permissions) -> Iterable[str]:
+        """Return the names of what the caller may use, in the list's order."""
+        return (self._name_for(item, permissions) for item in self._table.visible_to(permissions))
 
-    def definitions_for(self, viewer: Viewer) -> Sequence[JsonObject]:
-        """List what ``viewer`` may use."""
-        return self._cached(viewer).definitions
+    def definitions_for(self, permissions: Permissions) -> Sequence[JsonObject]:
+        """List what a caller with these permissions may use."""
+        return self._cached(permissions).definitions
 
-    async def list_for(self, viewer: Viewer) -> McpList:
-        """List what ``viewer`` may use and every MCP client accepts, with the list's entity tag."""
-        cached = self._cached(viewer)
+    async def list_for(self, permissions: Permissions) -> McpList:
+        """List what the caller may use and every MCP client accepts, with the list's entity tag."""
+        cached = self._cached(permissions)
         if cached.mcp is None:
             listed = cached.definitions
             if self._key == "uri":
@@ -80,13 +81,13 @@ class McpLists(Generic[ItemT]):
             cached.mcp = McpList(listed, await self._etag_of(listed))
         return cached.mcp
 
-    def _cached(self, viewer: Viewer) -> _CachedList:
-        mask = self._table.visibility_mask(viewer)
-        return self._lists.get(mask, lambda: self._build(mask, viewer))
+    def _cached(self, permissions: Permissions) -> _CachedList:
+        mask = self._table.visibility_mask(permissions)
+        return self._lists.get(mask, lambda: self._build(mask, permissions))
 
-    def _build(self, mask: bytes, viewer: Viewer) -> _CachedList:
+    def _build(self, mask: bytes, permissions: Permissions) -> _CachedList:
         indexes = compress(range(len(mask)), mask)
-        return _CachedList(tuple(map(self._define, indexes, self.names_for(viewer))))
+        return _CachedList(tuple(map(self._define, indexes, self.names_for(permissions))))
 
     def _define(self, index: int, name: str) -> JsonObject:
         """Return the definition of an item under a name, built once."""
@@ -122,10 +123,10 @@ class McpListings:
     @classmethod
     def of(
         cls,
-        tools: Table[Tool],
-        prompts: Table[Prompt],
-        resources: Table[Resource],
-        templates: Table[ResourceTemplate],
+        tools: ComponentTable[Tool],
+        prompts: ComponentTable[Prompt],
+        resources: ComponentTable[Resource],
+        templates: ComponentTable[ResourceTemplate],
         tool_names: ToolNameStyle,
     ) -> Self:
         """Build the lists. Tools are named in the style ``tool_names``.
@@ -142,13 +143,13 @@ class McpListings:
         )
 
 
-def _tool_namer(table: Table[Tool], style: ToolNameStyle) -> NameFor[Tool]:
-    """Return a namer in a style, with the same names for every viewer.
+def _tool_namer(table: ComponentTable[Tool], style: ToolNameStyle) -> NameFor[Tool]:
+    """Return a namer in a style, with the same names for every caller.
 
     In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``.
     """
 
-    def bare(tool: Tool, _viewer: Viewer) -> str:
+    def bare(tool: Tool, _permissions: Permissions) -> str:
         name = tool.spec.bare_name
         return name if table.find(name, WITHOUT_AGENT) == (tool,) else tool.spec.name
 
@@ -161,12 +162,12 @@ def _tool_namer(table: Table[Tool], style: ToolNameStyle) -> NameFor[Tool]:
             return bare
 
 
-def _shortest_unique_name(table: Table[ItemT]) -> NameFor[ItemT]:
-    """Return a namer by the shortest name that resolves to the item for the viewer."""
+def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
+    """Return a namer by the shortest name that resolves to the item for the caller."""
 
-    def name_for(item: ItemT, viewer: Viewer) -> str:
+    def name_for(item: ItemT, permissions: Permissions) -> str:
         spec = item.spec
-        if table.find(spec.bare_name, viewer) == (item,):
+        if table.find(spec.bare_name, permissions) == (item,):
             return spec.bare_name
         return qualified_name(spec.server_id or "", spec.bare_name)
 

@@ -1,4 +1,4 @@
-"""Resolves the names that callers use, and refuses those that a caller may not use."""
+"""Resolves the names that callers use; the errors of names that do not are in ``refusals``."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpListings
+from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import (
     ambiguous,
-    check_denied,
-    not_allowed,
     not_found,
-    not_in_preset,
+    raise_if_denied,
+    raise_if_qualified,
 )
-from mcp_tools_proxy.registry.component_table import ItemT, Table, Viewer
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 
@@ -33,61 +33,58 @@ class NameResolver:
     Nothing outside the tables is ever looked up (F-14).
     """
 
-    tools: Table[Tool]
-    prompts: Table[Prompt]
-    resources: Table[Resource]
-    templates: Table[ResourceTemplate]
+    tools: ComponentTable[Tool]
+    prompts: ComponentTable[Prompt]
+    resources: ComponentTable[Resource]
+    templates: ComponentTable[ResourceTemplate]
     template_resolver: TemplateResolver
     listings: McpListings
     unlisted_offers: UnlistedOffers
 
-    def tool(self, name: str, viewer: Viewer) -> Tool:
+    def tool(self, name: str, permissions: Permissions) -> Tool:
         """Return the tool of a name. Raises ToolNotFound, ToolNotAllowed, AmbiguousName."""
-        tool = _only(self.tools.find(name, viewer), name)
+        tool = _only(self.tools.find(name, permissions), name)
         if tool is not None:
             return tool
-        check_denied(Kind.TOOL, self.tools.denial(name, viewer), name, viewer)
-        server_id, _, tool_name = name.partition(":")
-        if not (server_id and tool_name):
-            raise not_found(Kind.TOOL, name, (t.spec.name for t in self.tools.visible_to(viewer)))
-        if viewer.agent is not None:
-            raise not_allowed(Kind.TOOL, name, viewer.agent, None)
-        raise not_in_preset(name)
+        raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
+        raise_if_qualified(name, permissions)
+        visible = self.tools.visible_to(permissions)
+        raise not_found(Kind.TOOL, name, (tool.spec.name for tool in visible))
 
-    def prompt(self, name: str, viewer: Viewer) -> Prompt:
+    def prompt(self, name: str, permissions: Permissions) -> Prompt:
         """Return the prompt of a name. Raises PromptNotFound, PromptNotAllowed, AmbiguousName."""
-        prompt = _only(self.prompts.find(name, viewer), name)
+        prompt = _only(self.prompts.find(name, permissions), name)
         if prompt is not None:
             return prompt
-        check_denied(Kind.PROMPT, self.prompts.denial(name, viewer), name, viewer)
-        raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(viewer))
+        raise_if_denied(Kind.PROMPT, name, self.prompts.denial(name, permissions), permissions)
+        raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(permissions))
 
-    def resource(self, uri: str, viewer: Viewer) -> Resource:
+    def resource(self, uri: str, permissions: Permissions) -> Resource:
         """Return the resource of a URI, or one of a template that matches it.
 
         Raises ResourceNotFound, ResourceNotAllowed, AmbiguousName.
         """
-        found = self.resources.find(uri, viewer) or self.template_resolver.find(uri, viewer)
-        resource = _only(found, uri)
+        found = self.resources.find(uri, permissions)
+        resource = _only(found or self.template_resolver.find(uri, permissions), uri)
         if resource is not None:
             return resource
-        check_denied(Kind.RESOURCE, self._resource_denial(uri, viewer), uri, viewer)
-        raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(viewer))
+        raise_if_denied(Kind.RESOURCE, uri, self._resource_denial(uri, permissions), permissions)
+        raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(permissions))
 
-    def template(self, name: str, viewer: Viewer) -> ResourceTemplate:
+    def template(self, name: str, permissions: Permissions) -> ResourceTemplate:
         """Return the resource template of a listed name. Raises as ``resource`` does."""
-        template = _only(self.templates.find(name, viewer), name)
+        template = _only(self.templates.find(name, permissions), name)
         if template is not None:
             return template
-        check_denied(Kind.RESOURCE, self.templates.denial(name, viewer), name, viewer)
-        raise self._not_found(Kind.RESOURCE, name, self.listings.templates.names_for(viewer))
+        raise_if_denied(Kind.RESOURCE, name, self.templates.denial(name, permissions), permissions)
+        raise self._not_found(Kind.RESOURCE, name, self.listings.templates.names_for(permissions))
 
-    def _resource_denial(self, uri: str, viewer: Viewer) -> Denial | None:
-        """Return what denies a URI to ``viewer``: an exclusion, or a denial of its resource."""
-        if viewer.visibility.excluded.matches_uri(None, uri):
+    def _resource_denial(self, uri: str, permissions: Permissions) -> Denial | None:
+        """Return what denies a URI to the caller: an exclusion, or a denial of its resource."""
+        if permissions.visibility.excluded.matches_uri(None, uri):
             return Denial.EXCLUDED
-        denial = self.resources.denial(uri, viewer)
-        return denial or self.template_resolver.denial(uri, viewer)
+        denial = self.resources.denial(uri, permissions)
+        return denial or self.template_resolver.denial(uri, permissions)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
         return not_found(kind, name, visible, reason=self.unlisted_offers.reason(kind, name))

@@ -11,12 +11,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
-from mcp_tools_proxy.registry.component_table import Viewer
+from mcp_tools_proxy.registry.permissions import Permissions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingOffers:
-    """Decides what pending servers may offer to a viewer.
+    """Decides what pending servers may offer to a caller.
 
     ``scope`` is the active preset, ``exclude`` each server's exclusions by server id, ``servers``
     the ids of all servers of mcp.json.
@@ -28,40 +28,44 @@ class PendingOffers:
     bare_tools: bool = False
     """Whether callers without an agent may call a tool by its bare name."""
 
-    def may_offer(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
-        """Return whether ``name`` may mean an item of this server that ``viewer`` may use."""
-        if kind is Kind.RESOURCE and self._is_excluded(server_id, name, viewer):
+    def may_offer(self, server_id: str, kind: Kind, name: str, permissions: Permissions) -> bool:
+        """Return whether ``name`` may mean an item of this server that the caller may use."""
+        if kind is Kind.RESOURCE and self._is_excluded(server_id, name, permissions):
             return False
         return any(
-            self._allows(server_id, kind, bare, viewer)
-            for bare in self._bare_names(server_id, kind, name, viewer)
+            self._allows(server_id, kind, bare, permissions)
+            for bare in self._bare_names(server_id, kind, name, permissions)
         )
 
-    def may_list(self, server_id: str, kind: Kind, viewer: Viewer) -> bool:
-        """Return whether a list for ``viewer`` may have an item of this server."""
+    def may_list(self, server_id: str, kind: Kind, permissions: Permissions) -> bool:
+        """Return whether the caller's list may have an item of this server."""
         names = self.scope.named(kind)
         if names is None:
-            return server_id in self.scope.servers and viewer.visibility.may_allow(kind, server_id)
+            return server_id in self.scope.servers and permissions.visibility.may_allow(
+                kind, server_id
+            )
         return any(
-            self._allows(server_id, kind, name, viewer)
+            self._allows(server_id, kind, name, permissions)
             for owner, name in names
             if owner == server_id
         )
 
-    def _allows(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
+    def _allows(self, server_id: str, kind: Kind, name: str, permissions: Permissions) -> bool:
         if self.exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
             return False
         allowed = self.scope.allows(kind, server_id, name)
-        return allowed and viewer.visibility.denial(kind, server_id, name) is None
+        return allowed and permissions.visibility.denial(kind, server_id, name) is None
 
-    def _is_excluded(self, server_id: str, uri: str, viewer: Viewer) -> bool:
-        excluded = (self.exclude.get(server_id, NO_EXCLUSIONS), viewer.visibility.excluded)
+    def _is_excluded(self, server_id: str, uri: str, permissions: Permissions) -> bool:
+        excluded = (self.exclude.get(server_id, NO_EXCLUSIONS), permissions.visibility.excluded)
         return any(it.matches_uri(server_id, uri) for it in excluded)
 
-    def _bare_names(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> Iterator[str]:
+    def _bare_names(
+        self, server_id: str, kind: Kind, name: str, permissions: Permissions
+    ) -> Iterator[str]:
         """Yield the names that the server may have for the item that a caller calls ``name``."""
         prefix = qualified_name(server_id, "")
-        bare_names = [name] if self._bare_name_allowed(server_id, kind, name, viewer) else []
+        bare_names = [name] if self._bare_name_allowed(server_id, kind, name, permissions) else []
         if name.startswith(prefix):
             bare_names.append(name[len(prefix) :])
         yield from bare_names
@@ -72,8 +76,10 @@ class PendingOffers:
             for uri in bare_names:
                 yield from self._templates(server_id, uri)
 
-    def _bare_name_allowed(self, server_id: str, kind: Kind, name: str, viewer: Viewer) -> bool:
-        if kind is Kind.TOOL and viewer.agent is None and not self.bare_tools:
+    def _bare_name_allowed(
+        self, server_id: str, kind: Kind, name: str, permissions: Permissions
+    ) -> bool:
+        if kind is Kind.TOOL and permissions.agent is None and not self.bare_tools:
             return False
         return not impersonates_server(kind, server_id, name, self.servers)
 

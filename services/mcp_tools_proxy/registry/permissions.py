@@ -1,19 +1,44 @@
-"""Which caller may use what of a registry: the agents' policies and the servers' exclusions."""
+"""What a caller may use of a registry: by its agent's profile, its tenant, and the exclusions."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, WITHOUT_AGENT_OR_TENANT, Viewer
+from mcp_tools_proxy.policy.visibility import Denial, Visibility
 from mcp_tools_proxy.wire.text import quote
+
+EVERYTHING = Visibility()
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What one caller may use: by its agent, if any, and whether it has a tenant."""
+
+    agent: str | None = None
+    visibility: Visibility = EVERYTHING
+    has_tenant: bool = True
+
+    def denial(self, spec: ComponentSpec) -> Denial | None:
+        """Return what denies a component to the caller; None if nothing does.
+
+        The agent's profile comes first, because a tenant would not help against its denial.
+        """
+        denial = self.visibility.denial(spec.kind, spec.server_id, spec.bare_name)
+        if denial is None and spec.needs_tenant and not self.has_tenant:
+            return Denial.TENANT
+        return denial
+
+
+WITHOUT_AGENT = Permissions()
+WITHOUT_AGENT_OR_TENANT = Permissions(has_tenant=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """The access rules of a registry; by default every caller may use everything.
+class AccessRules:
+    """Decide which permissions a caller has; by default every caller may use everything.
 
     ``agents`` are the compiled policies by agent name, None while agents.json cannot be used. With
     ``agent_required`` a caller without an agent is refused. ``exclude`` has each server's
@@ -27,8 +52,8 @@ class Access:
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
 
-    def viewer_for(self, caller: Caller) -> Viewer:
-        """Return what decides the visibility for a caller. Raises AgentNotFound, AgentRequired."""
+    def permissions_of(self, caller: Caller) -> Permissions:
+        """Return what a caller may use. Raises AgentNotFound, AgentRequired."""
         has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:
             return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
@@ -48,7 +73,7 @@ class Access:
                 f"no agent profile is named {quote(caller.agent)}; "
                 f"name one that agents.json has{advice}"
             )
-        return Viewer(caller.agent, visibility, has_tenant)
+        return Permissions(caller.agent, visibility, has_tenant)
 
 
-UNRESTRICTED = Access()
+UNRESTRICTED = AccessRules()

@@ -1,8 +1,8 @@
-"""Refuses names that a caller may not use, or that do not resolve (A-09, A-11).
+"""Refuses hidden items: every error for a name that a caller may not use, or that is unknown.
 
 Tools, prompts and resources get the same wording. A message has only the name that the caller
-sent, the caller's agent and names that the caller may use, so it reveals no hidden item. Which part
-of the profile refused goes to the log only.
+sent, the caller's agent and names that the caller may use, so it reveals no hidden item (A-09,
+A-11). Which part of the profile refused goes to the log only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.component_table import Viewer
+from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 
@@ -38,46 +38,32 @@ _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
 }
 
 
-def check_denied(kind: Kind, denial: Denial | None, name: str, viewer: Viewer) -> None:
+def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: Permissions) -> None:
     """Raise NotAllowed for a denial, and for any name that the agent's profile excludes.
 
     So an excluded name is refused in the same way, whether or not some server offers it.
     """
     if denial is Denial.TENANT:
-        raise tenant_required(kind, name)
-    if viewer.agent is None:
+        raise _tenant_required(kind, name)
+    if permissions.agent is None:
         return
-    if denial is None and viewer.visibility.excluded.matches(kind, None, name):
+    if denial is None and permissions.visibility.excluded.matches(kind, None, name):
         denial = Denial.EXCLUDED
     if denial is not None:
-        raise not_allowed(kind, name, viewer.agent, denial)
+        raise _not_allowed(kind, name, permissions.agent, denial)
 
 
-def not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
-    """Build the error for an agent whose profile denies ``name``.
+def raise_if_qualified(name: str, permissions: Permissions) -> None:
+    """Raise ToolNotAllowed if ``name``, which resolves to no tool, is a ``server_id:tool``.
 
-    ``denial`` is None for a name outside the active preset. The message is the same, so that an
-    agent cannot find out whether a hidden item exists.
+    It may be a tool outside the active preset, so it is refused like one (contract §6).
     """
-    return _NOT_ALLOWED[kind](
-        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
-        f"use one that its list of {kind.value}s shows",
-        reason=OUTSIDE_THE_PRESET if denial is None else f"the agent's {denial.value}",
-    )
-
-
-def tenant_required(kind: Kind, name: str) -> NotAllowed:
-    """Build the error for a caller without a tenant that names a tool for documents."""
-    return _NOT_ALLOWED[kind](
-        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
-        "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
-        reason="the request has no tenant",
-    )
-
-
-def not_in_preset(name: str) -> ToolNotAllowed:
-    """Build the error for a qualified tool name outside the preset, or of no tool (contract §6)."""
-    return ToolNotAllowed(
+    server_id, _, tool_name = name.partition(":")
+    if not (server_id and tool_name):
+        return
+    if permissions.agent is not None:
+        raise _not_allowed(Kind.TOOL, name, permissions.agent, None)
+    raise ToolNotAllowed(
         f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
         "server does not offer it; use one that list_available_tools shows",
         reason=OUTSIDE_THE_PRESET,
@@ -114,6 +100,28 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
         f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
         f"server in front: {shown}",
         details={"candidates": candidates},
+    )
+
+
+def _not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
+    """Build the error for an agent whose profile denies ``name``.
+
+    ``denial`` is None for a name outside the active preset. The message is the same, so that an
+    agent cannot find out whether a hidden item exists.
+    """
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
+        f"use one that its list of {kind.value}s shows",
+        reason=OUTSIDE_THE_PRESET if denial is None else f"the agent's {denial.value}",
+    )
+
+
+def _tenant_required(kind: Kind, name: str) -> NotAllowed:
+    """Build the error for a caller without a tenant that names a tool for documents."""
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
+        "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
+        reason="the request has no tenant",
     )
 
 

@@ -18,11 +18,11 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
-from mcp_tools_proxy.registry.permissions import UNRESTRICTED, Access
+from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.component_table import HasSpec, ItemT, Table
+from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
@@ -36,14 +36,14 @@ class Registry:
     disagree about what a caller may use.
     """
 
-    tools: Table[Tool]
+    tools: ComponentTable[Tool]
     tool_lists: ToolLists
-    prompts: Table[Prompt]
-    resources: Table[Resource]
-    templates: Table[ResourceTemplate]
+    prompts: ComponentTable[Prompt]
+    resources: ComponentTable[Resource]
+    templates: ComponentTable[ResourceTemplate]
     resolver: NameResolver
     listings: McpListings
-    access: Access = UNRESTRICTED
+    access_rules: AccessRules = UNRESTRICTED
     pending_offers: PendingOffers = field(default_factory=PendingOffers)
     unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
 
@@ -55,7 +55,7 @@ class Registry:
         prompts: Iterable[Prompt] = (),
         resources: Iterable[Resource] = (),
         templates: Iterable[ResourceTemplate] = (),
-        access: Access = UNRESTRICTED,
+        access_rules: AccessRules = UNRESTRICTED,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         scope: PresetScope = NO_SCOPE,
         unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
@@ -69,18 +69,24 @@ class Registry:
 
         def bare_name_allowed(item: HasSpec) -> bool:
             it = item.spec
-            return not impersonates_server(it.kind, it.server_id, it.bare_name, access.servers)
+            return not impersonates_server(
+                it.kind, it.server_id, it.bare_name, access_rules.servers
+            )
 
-        tool_table = Table(
+        tool_table = ComponentTable(
             tools,
             names_of=lambda tool: (tool.spec.name, tool.spec.alias),
             first_shadows=False,
             bare_names=tool_names is ToolNameStyle.BARE,
             bare_name_allowed=bare_name_allowed,
         )
-        prompt_table = Table(prompts, names_of=_qualified, bare_name_allowed=bare_name_allowed)
-        resource_table = Table(resources, names_of=_qualified, bare_name_allowed=bare_name_allowed)
-        template_table = Table(templates, names_of=_qualified)
+        prompt_table = ComponentTable(
+            prompts, names_of=_qualified, bare_name_allowed=bare_name_allowed
+        )
+        resource_table = ComponentTable(
+            resources, names_of=_qualified, bare_name_allowed=bare_name_allowed
+        )
+        template_table = ComponentTable(templates, names_of=_qualified)
         listings = McpListings.of(
             tool_table, prompt_table, resource_table, template_table, tool_names
         )
@@ -95,23 +101,23 @@ class Registry:
                 prompts=prompt_table,
                 resources=resource_table,
                 templates=template_table,
-                template_resolver=TemplateResolver(template_table, access.exclude),
+                template_resolver=TemplateResolver(template_table, access_rules.exclude),
                 listings=listings,
                 unlisted_offers=unlisted_offers,
             ),
             listings=listings,
-            access=access,
+            access_rules=access_rules,
             unlisted_offers=unlisted_offers,
             pending_offers=PendingOffers(
                 scope=scope,
-                exclude=access.exclude,
-                servers=access.servers,
+                exclude=access_rules.exclude,
+                servers=access_rules.servers,
                 bare_tools=tool_names is ToolNameStyle.BARE,
             ),
         )
 
     def __repr__(self) -> str:
-        return f"<Registry tools={len(self.tools)} agents={len(self.access.agents or ())}>"
+        return f"<Registry tools={len(self.tools)} agents={len(self.access_rules.agents or ())}>"
 
     def resolve(self, call: Call) -> Component:
         """Return the component that the call names; see ``NameResolver``.
@@ -119,35 +125,37 @@ class Registry:
         Raises AgentNotFound, AgentRequired, AmbiguousName, and for each kind its errors for not
         allowed and not found.
         """
-        viewer = self.access.viewer_for(call.caller)
+        permissions = self.access_rules.permissions_of(call.caller)
         match call.kind:
             case Kind.TOOL:
-                return self.resolver.tool(call.name, viewer)
+                return self.resolver.tool(call.name, permissions)
             case Kind.PROMPT:
-                return self.resolver.prompt(call.name, viewer)
+                return self.resolver.prompt(call.name, permissions)
             case Kind.RESOURCE:
-                return self.resolver.resource(call.name, viewer)
+                return self.resolver.resource(call.name, permissions)
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""
-        return self.resolver.resource(call.name, self.access.viewer_for(call.caller))
+        return self.resolver.resource(call.name, self.access_rules.permissions_of(call.caller))
 
     def completion(self, call: Call) -> Component:
         """Return the completion of arguments for the prompt or resource template of the call.
 
         Both are found by their listed names. Raises like ``resolve``.
         """
-        viewer = self.access.viewer_for(call.caller)
+        permissions = self.access_rules.permissions_of(call.caller)
         if call.kind is Kind.PROMPT:
-            return self.resolver.prompt(call.name, viewer).completion
-        return self.resolver.template(call.name, viewer).completion
+            return self.resolver.prompt(call.name, permissions).completion
+        return self.resolver.template(call.name, permissions).completion
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``caller`` may call.
 
         Raises AgentNotFound, AgentRequired, as all lists do.
         """
-        return [tool.spec for tool in self.tools.visible_to(self.access.viewer_for(caller))]
+        return [
+            tool.spec for tool in self.tools.visible_to(self.access_rules.permissions_of(caller))
+        ]
 
     async def list_tools(
         self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
@@ -156,8 +164,8 @@ class Registry:
 
         ``names`` limits the list to the tools that they resolve to.
         """
-        viewer = self.access.viewer_for(caller)
-        return await self.tool_lists.list_for(viewer, tool_format, names)
+        permissions = self.access_rules.permissions_of(caller)
+        return await self.tool_lists.list_for(permissions, tool_format, names)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the prompts that ``caller`` may get.
@@ -165,39 +173,39 @@ class Registry:
         A prompt whose bare name is ambiguous to this caller is listed as ``server_id:name``; so
         are resources and templates.
         """
-        return self.listings.prompts.definitions_for(self.access.viewer_for(caller))
+        return self.listings.prompts.definitions_for(self.access_rules.permissions_of(caller))
 
     def resources_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the resources that ``caller`` may read."""
-        return self.listings.resources.definitions_for(self.access.viewer_for(caller))
+        return self.listings.resources.definitions_for(self.access_rules.permissions_of(caller))
 
     def templates_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the templates whose URIs ``caller`` may read."""
-        return self.listings.templates.definitions_for(self.access.viewer_for(caller))
+        return self.listings.templates.definitions_for(self.access_rules.permissions_of(caller))
 
     async def mcp_tools(self, caller: Caller) -> McpList:
         """List the MCP definitions of the tools that ``caller`` may call, with an entity tag.
 
         Tools are named in the configured style; every listed name resolves to its own tool.
         """
-        return await self.listings.tools.list_for(self.access.viewer_for(caller))
+        return await self.listings.tools.list_for(self.access_rules.permissions_of(caller))
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
         """List the prompts that ``caller`` may get, with an entity tag."""
-        return await self.listings.prompts.list_for(self.access.viewer_for(caller))
+        return await self.listings.prompts.list_for(self.access_rules.permissions_of(caller))
 
     async def mcp_resources(self, caller: Caller) -> McpList:
         """List the resources that ``caller`` may read by valid URIs, with an entity tag."""
-        return await self.listings.resources.list_for(self.access.viewer_for(caller))
+        return await self.listings.resources.list_for(self.access_rules.permissions_of(caller))
 
     async def mcp_templates(self, caller: Caller) -> McpList:
         """List the templates whose URIs ``caller`` may read, with an entity tag."""
-        return await self.listings.templates.list_for(self.access.viewer_for(caller))
+        return await self.listings.templates.list_for(self.access_rules.permissions_of(caller))
 
     def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
         """Return the input schema of the tool that ``name`` resolves to; None if it does not."""
         try:
-            found = self.tools.find(name, self.access.viewer_for(caller))
+            found = self.tools.find(name, self.access_rules.permissions_of(caller))
         except ProxyError:
             return None
         return found[0].spec.input_schema if len(found) == 1 else None

@@ -6,48 +6,54 @@ from mcp_tools_proxy.domain.components import Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 
 
 class TemplateResolver:
     """Finds the resource of a URI; ``exclude`` has each server's exclusions (A-01)."""
 
     def __init__(
-        self, templates: Table[ResourceTemplate], exclude: Mapping[str, Exclusions]
+        self, templates: ComponentTable[ResourceTemplate], exclude: Mapping[str, Exclusions]
     ) -> None:
         self._templates = templates
         self._exclude = exclude
 
-    def find(self, uri: str, viewer: Viewer) -> Sequence[Resource]:
+    def find(self, uri: str, permissions: Permissions) -> Sequence[Resource]:
         """Return the resource of each server that has a template for ``uri``.
 
         The first matching template of a server is used; without an agent only the first server.
         If no server or several match, ``server_id:uri`` is tried as well.
         """
-        return self._find(self._templates.visible_to(viewer), uri, viewer)
+        return self._find(self._templates.visible_to(permissions), uri, permissions)
 
-    def denial(self, uri: str, viewer: Viewer) -> Denial | None:
-        """Return what denies to ``viewer`` a URI that others may read; None if nothing does."""
+    def denial(self, uri: str, permissions: Permissions) -> Denial | None:
+        """Return what denies to the caller a URI that others may read; None if nothing does."""
         others = self._find(self._templates.items, uri, WITHOUT_AGENT)
-        return viewer.denial(others[0].spec) or Denial.EXCLUDED if others else None
+        return permissions.denial(others[0].spec) or Denial.EXCLUDED if others else None
 
     def _find(
-        self, templates: Sequence[ResourceTemplate], uri: str, viewer: Viewer
+        self, templates: Sequence[ResourceTemplate], uri: str, permissions: Permissions
     ) -> Sequence[Resource]:
         found: dict[str, Resource] = {}
         for template in templates:
             server_id = template.spec.server_id
-            if server_id not in found and (resource := self._at(template, uri, viewer)):
+            if server_id not in found and (resource := self._at(template, uri, permissions)):
                 found[server_id] = resource
-                if viewer.agent is None:
+                if permissions.agent is None:
                     break
         if len(found) == 1:
             return tuple(found.values())
-        owned = next(self._owned(templates, uri, viewer, whole_uris=bool(found)), None)
+        owned = next(self._owned(templates, uri, permissions, whole_uris=bool(found)), None)
         return tuple(found.values()) if owned is None else (owned,)
 
     def _owned(
-        self, templates: Sequence[ResourceTemplate], uri: str, viewer: Viewer, *, whole_uris: bool
+        self,
+        templates: Sequence[ResourceTemplate],
+        uri: str,
+        permissions: Permissions,
+        *,
+        whole_uris: bool,
     ) -> Iterator[Resource]:
         """Yield the resources of ``uri`` read as ``server_id:uri``.
 
@@ -59,14 +65,16 @@ class TemplateResolver:
             bare = uri.removeprefix(prefix)
             if bare == uri or (whole_uris and ":" not in bare):
                 continue
-            if resource := self._at(template, bare, viewer):
+            if resource := self._at(template, bare, permissions):
                 yield resource
 
-    def _at(self, template: ResourceTemplate, uri: str, viewer: Viewer) -> Resource | None:
+    def _at(
+        self, template: ResourceTemplate, uri: str, permissions: Permissions
+    ) -> Resource | None:
         """Return the resource of a URI that matches a template, None if it is excluded (A-20)."""
         resource = template.at(uri)
         if resource is None:
             return None
         server_id = template.spec.server_id
-        excluded = (self._exclude.get(server_id, NO_EXCLUSIONS), viewer.visibility.excluded)
+        excluded = (self._exclude.get(server_id, NO_EXCLUSIONS), permissions.visibility.excluded)
         return None if any(it.matches_uri(server_id, uri) for it in excluded) else resource

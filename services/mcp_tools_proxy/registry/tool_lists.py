@@ -1,6 +1,6 @@
 """Lists of tools in the formats of model APIs: each tool is serialized once, lists join the JSON.
 
-A tool is serialized in a format when a viewer first requests it in that format. All lists share the
+A tool is serialized in a format when a caller first requests it in that format. All lists share the
 JSON: agents cost no more memory than their visibility masks and the entity tags of their lists.
 """
 
@@ -18,8 +18,9 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     definition_of,
     list_warnings,
 )
+from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.component_table import Table, Viewer
+from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of
@@ -134,28 +135,28 @@ class ToolLists:
     """The lists of one registry's tools, in every format."""
 
     def __init__(
-        self, table: Table[Tool], unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
+        self, table: ComponentTable[Tool], unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
     ) -> None:
         self._table = table
         self._unlisted_offers = unlisted_offers
         self._serialized = {it: SerializedTools(table.items, it) for it in ToolFormat}
 
     async def list_for(
-        self, viewer: Viewer, tool_format: ToolFormat, names: Sequence[str] | None = None
+        self, permissions: Permissions, tool_format: ToolFormat, names: Sequence[str] | None = None
     ) -> ToolList:
-        """List what ``viewer`` may call; ``names`` limits the list to the tools they resolve to.
+        """List what the caller may call; ``names`` limits the list to the tools they resolve to.
 
         A name is one that ``execute`` accepts. A value that is no tool's name may be several names
         separated by commas.
         """
         serialized = self._serialized[tool_format]
-        need_task = self._unlisted_offers.warnings(viewer)
+        need_task = self._unlisted_offers.warnings(permissions)
         if names is None:
-            mask = self._table.visibility_mask(viewer)
+            mask = self._table.visibility_mask(permissions)
             if mask not in serialized.etags:
                 await serialized.serialize(mask)
             return ToolList(serialized, mask, [_needs_task(tool) for tool in need_task] or None)
-        mask, unmatched = await self._select(names, viewer)
+        mask, unmatched = await self._select(names, permissions)
         await serialized.serialize(mask)
         requested = [
             it for it, its_names in need_task.items() if not its_names.isdisjoint(unmatched)
@@ -166,7 +167,7 @@ class ToolLists:
         return ToolList(serialized, mask, warnings)
 
     async def _select(
-        self, names: Sequence[str], viewer: Viewer
+        self, names: Sequence[str], permissions: Permissions
     ) -> tuple[bytes, Mapping[str, int]]:
         """Return the mask of the tools that ``names`` resolve to, and the unmatched names.
 
@@ -174,8 +175,8 @@ class ToolLists:
         """
         chosen: set[int] = set()
         unmatched: dict[str, int] = {}
-        for number, name in enumerate(self._split(names, viewer), start=1):
-            found = self._table.find(name, viewer)
+        for number, name in enumerate(self._split(names, permissions), start=1):
+            found = self._table.find(name, permissions)
             if len(found) == 1:
                 chosen.add(id(found[0]))
             else:
@@ -184,9 +185,9 @@ class ToolLists:
                 await asyncio.sleep(0)
         return bytes(id(tool) in chosen for tool in self._table.items), unmatched
 
-    def _split(self, names: Sequence[str], viewer: Viewer) -> Iterator[str]:
+    def _split(self, names: Sequence[str], permissions: Permissions) -> Iterator[str]:
         for value in names:
-            if "," in value and not self._table.find(value, viewer):
+            if "," in value and not self._table.find(value, permissions):
                 yield from filter(None, map(str.strip, value.split(",")))
             elif value:
                 yield value

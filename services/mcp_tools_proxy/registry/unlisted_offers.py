@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
-from mcp_tools_proxy.registry.component_table import Viewer
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
@@ -35,14 +35,14 @@ class UnlistedOffers:
         )
         return OUTSIDE_THE_PRESET if offered else None
 
-    def warnings(self, viewer: Viewer) -> Mapping[str, frozenset[str]]:
-        """Return all names of each task-only tool that ``viewer`` may see, by qualified name."""
+    def warnings(self, permissions: Permissions) -> Mapping[str, frozenset[str]]:
+        """Return all names of each task-only tool that the caller may see, by qualified name."""
         return {
             qualified_name(server_id, name): frozenset(
                 {qualified_name(server_id, name), alias_of(server_id, name), name}
             )
             for server_id, name in self.need_task
-            if viewer.visibility.denial(Kind.TOOL, server_id, name) is None
+            if permissions.visibility.denial(Kind.TOOL, server_id, name) is None
         }
 
 

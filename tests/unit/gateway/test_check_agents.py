@@ -13,7 +13,7 @@ from mcp_tools_proxy.gateway.check.agents import (
 )
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
@@ -56,7 +56,7 @@ def registry_of(
         prompts=[FakePrompt("hello", server_id=it) for it in SNAPSHOTS],
         resources=[FakeResource("u://1", server_id=it) for it in SNAPSHOTS],
         templates=[FakeTemplate("n://", server_id="a")],
-        access=Access(
+        access_rules=AccessRules(
             agents={
                 name: Visibility(server_ids=ids, excluded=Exclusions(profile.exclude_components))
                 for name, profile in agents.profiles.items()

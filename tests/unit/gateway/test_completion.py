@@ -12,7 +12,7 @@ from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call
@@ -35,7 +35,7 @@ class Fixture:
             [],
             prompts=[FakePrompt("hello")],
             templates=[FakeTemplate("u://"), FakeTemplate("o://", server_id="other")],
-            access=Access(agents={"a": Visibility.of(profile, None)}),
+            access_rules=AccessRules(agents={"a": Visibility.of(profile, None)}),
         )
         self.executor = Executor(
             first_attempts=FirstAttempts(RegistryHolder(registry), FakePool()),

@@ -9,7 +9,7 @@ from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.builders import make_call
 from tests.support.fakes import FakePool, FakeResource
@@ -17,8 +17,8 @@ from tests.support.fakes import FakePool, FakeResource
 
 def registry_of(*resources: FakeResource) -> Registry:
     profile = AgentProfile(name="a", exclude_components=("resource:u://1",))
-    access = Access(agents={"a": Visibility.of(profile, None)})
-    return Registry.build([], resources=resources, access=access)
+    access_rules = AccessRules(agents={"a": Visibility.of(profile, None)})
+    return Registry.build([], resources=resources, access_rules=access_rules)
 
 
 def reading(uri: str = "u://1", **caller: str) -> Call:

@@ -9,7 +9,7 @@ import pytest
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
@@ -50,7 +50,7 @@ def seen_by_agents(*tools: str) -> Registry:
     """Build a registry in which the reader may use no server's tool, the writer any."""
     agents = {"reader": Visibility(server_ids=frozenset()), "writer": Visibility()}
     offered = [FakeTool(name=f"s1:{tool}", server_id="s1") for tool in tools]
-    return Registry.build(offered, access=Access(agents=agents))
+    return Registry.build(offered, access_rules=AccessRules(agents=agents))
 
 
 @pytest.mark.parametrize("first", ["reader", "writer"])

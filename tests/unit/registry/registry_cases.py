@@ -13,9 +13,9 @@ from mcp_tools_proxy.policy.aliases import ToolNameStyle, alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
-from mcp_tools_proxy.registry.permissions import Access
-from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller, make_snapshot
 from tests.support.fakes import FakeTool, fake_components
 
@@ -59,7 +59,7 @@ class Case:
             prompts=made.prompts,
             resources=made.resources,
             templates=made.templates,
-            access=Access(
+            access_rules=AccessRules(
                 agents={AGENT: Visibility.of(self.profile, scope)},
                 exclude=exclude,
                 servers=self.snapshots,

@@ -3,16 +3,19 @@
 import pytest
 
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.fakes import FakeTool
 
 OWN = FakeTool(name="a:x", server_id="a")
 IMPOSTOR = FakeTool(name="b:a:x", server_id="b")
-TABLE = Table([OWN, IMPOSTOR], names_of=lambda tool: (tool.spec.name,), first_shadows=False)
+TABLE = ComponentTable(
+    [OWN, IMPOSTOR], names_of=lambda tool: (tool.spec.name,), first_shadows=False
+)
 
 
 @pytest.mark.requirement("A-19")
 def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
-    only_b = Viewer("reader", Visibility(server_ids=frozenset({"b"})))
+    only_b = Permissions("reader", Visibility(server_ids=frozenset({"b"})))
     assert (TABLE.find("a:x", WITHOUT_AGENT), TABLE.find("a:x", only_b)) == ((OWN,), ())
     assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.components import ResourceSpec
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
@@ -43,7 +43,7 @@ def registry_of(
         prompts=[FakePrompt("hello", server_id=it) for it in "ab"],
         resources=[FakeResource("u://1", server_id=it) for it in "ab"],
         templates=[FakeTemplate("v://", server_id=it) for it in "ab"],
-        access=Access(agents=NARROW, servers=servers),
+        access_rules=AccessRules(agents=NARROW, servers=servers),
         tool_names=style,
     )
 
@@ -142,7 +142,9 @@ async def test_prompts_and_resources_go_by_the_same_names_in_every_style(
 async def test_a_resource_without_a_uri_is_listed_by_its_name() -> None:
     specs = [ResourceSpec(name="n", server_id=it, as_mcp={"name": "n"}) for it in "ab"]
     resources = [FakeResource(spec=spec) for spec in specs]
-    registry = Registry.build([], resources=resources, access=Access(agents={"x": Visibility()}))
+    registry = Registry.build(
+        [], resources=resources, access_rules=AccessRules(agents={"x": Visibility()})
+    )
     caller = make_caller(agent="x")
     assert registry.resources_visible_to(caller) == ({"name": "a:n"}, {"name": "b:n"})
     assert (await registry.mcp_resources(caller)).definitions == (), "MCP asks for a URI"
@@ -167,7 +169,9 @@ async def test_a_server_whose_id_is_no_scheme_makes_no_uri_of_it() -> None:
         for it in ("a_b", "ab")
     ]
     resources = [FakeResource(spec=spec) for spec in specs]
-    registry = Registry.build([], resources=resources, access=Access(agents={"x": Visibility()}))
+    registry = Registry.build(
+        [], resources=resources, access_rules=AccessRules(agents={"x": Visibility()})
+    )
     caller = make_caller(agent="x")
     listed = (await registry.mcp_resources(caller)).definitions
     assert [it["uri"] for it in listed] == ["ab:notes://x"]
@@ -190,7 +194,7 @@ async def test_every_viewer_is_given_the_same_definition_of_a_tool(style: ToolNa
 async def test_a_renamed_prompt_is_one_definition_for_all_who_see_it_so() -> None:
     registry = registry_of(LOCAL)
     agents = {"x": Visibility(), "y": Visibility(excluded=Exclusions(["local"]))}
-    registry = replace(registry, access=Access(agents=agents))
+    registry = replace(registry, access_rules=AccessRules(agents=agents))
     first, second = [(await registry.mcp_prompts(make_caller(agent=it))) for it in agents]
     assert first.definitions[0]["name"] == "a:hello"
     assert first.definitions[0] is second.definitions[0]
@@ -199,7 +203,7 @@ async def test_a_renamed_prompt_is_one_definition_for_all_who_see_it_so() -> Non
 async def test_a_list_is_the_same_again_after_many_others_were_asked_for() -> None:
     tools = [FakeTool(name=f"a:t{n}", server_id="a") for n in range(50)]
     agents = {f"{n}": Visibility(excluded=Exclusions([f"t{n}"])) for n in range(50)}
-    registry = Registry.build(tools, access=Access(agents=agents))
+    registry = Registry.build(tools, access_rules=AccessRules(agents=agents))
     before = await registry.mcp_tools(make_caller(agent="0"))
     for agent in agents:
         await registry.mcp_tools(make_caller(agent=agent))

@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Viewer
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.builders import make_preset
 
 OFFERS = PendingOffers(
@@ -14,11 +14,11 @@ OFFERS = PendingOffers(
     exclude={"s1": Exclusions(["excluded"])},
     servers=("s1", "s2"),
 )
-ONLY_S2 = Viewer("reader", Visibility(server_ids=frozenset({"s2"})))
+ONLY_S2 = Permissions("reader", Visibility(server_ids=frozenset({"s2"})))
 
 
 @pytest.mark.parametrize(
-    ("server_id", "name", "viewer", "may"),
+    ("server_id", "name", "permissions", "may"),
     [
         ("s1", "s1:a", WITHOUT_AGENT, True),
         ("s1", "s1__a", WITHOUT_AGENT, True),
@@ -32,6 +32,6 @@ ONLY_S2 = Viewer("reader", Visibility(server_ids=frozenset({"s2"})))
     ],
 )
 def test_a_call_waits_for_a_server_only_if_its_name_may_be_allowed_there(
-    server_id: str, name: str, viewer: Viewer, may: bool
+    server_id: str, name: str, permissions: Permissions, may: bool
 ) -> None:
-    assert OFFERS.may_offer(server_id, Kind.TOOL, name, viewer) is may
+    assert OFFERS.may_offer(server_id, Kind.TOOL, name, permissions) is may

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import AmbiguousName
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_snapshot
 from tests.support.fakes import FakePrompt
@@ -199,7 +199,7 @@ def test_one_more_filter_gives_a_caller_without_an_agent_nothing_but_what_was_sh
 def test_only_candidates_that_the_agent_may_use_are_told() -> None:
     prompts = [FakePrompt("x", server_id=server_id) for server_id in ("a", "a-b", "b")]
     narrow = Visibility(server_ids=frozenset({"a", "b"}))
-    registry = Registry.build([], prompts=prompts, access=Access(agents={AGENT: narrow}))
+    registry = Registry.build([], prompts=prompts, access_rules=AccessRules(agents={AGENT: narrow}))
     with pytest.raises(AmbiguousName, match=r'2 servers have it.*"a:x", "b:x"$') as caught:
         registry.resolve(make_call("x", kind=Kind.PROMPT, agent=AGENT))
     assert caught.value.details == {"candidates": ["a:x", "b:x"]}

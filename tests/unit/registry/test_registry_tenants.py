@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import Access
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTool
@@ -24,7 +24,7 @@ REGISTRY = Registry.build(
     [READ, CATALOG, REMOTE],
     prompts=[FakePrompt("hello")],
     resources=[FakeResource("u://1")],
-    access=Access(
+    access_rules=AccessRules(
         agents={
             "wide": Visibility(),
             NARROW: Visibility(server_ids=frozenset(), excluded=Exclusions(["read"])),
@@ -89,7 +89,7 @@ def test_prompts_and_resources_need_no_tenant(agent: str | None) -> None:
 
 @given(st.permutations([(agent, tenant) for agent in (None, "wide") for tenant in ("", "t")]))
 def test_who_asked_before_changes_no_list(order: list[tuple[str | None, str]]) -> None:
-    registry = Registry.build([READ, CATALOG], access=REGISTRY.access)
+    registry = Registry.build([READ, CATALOG], access_rules=REGISTRY.access_rules)
     for agent, tenant in order:
         seen = registry.visible_to(make_caller(tenant_id=tenant, agent=agent))
         assert (READ.spec in seen) == bool(tenant)

@@ -14,7 +14,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.component_table import WITHOUT_AGENT, Table, Viewer
+from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.tool_lists import SerializedTools, ToolLists
 from tests.support.fakes import FakeTool
 
@@ -24,11 +25,13 @@ EVERY_FORMAT = pytest.mark.parametrize("tool_format", ToolFormat)
 
 def lists_of(tools: Sequence[FakeTool]) -> ToolLists:
     names = {id(tool): (tool.spec.name, tool.spec.alias) for tool in tools}
-    return ToolLists(Table(tools, names_of=lambda tool: names[id(tool)], first_shadows=False))
+    return ToolLists(
+        ComponentTable(tools, names_of=lambda tool: names[id(tool)], first_shadows=False)
+    )
 
 
-def agent(name: str, *excluded: str) -> Viewer:
-    return Viewer(name, Visibility(excluded=Exclusions(excluded)))
+def agent(name: str, *excluded: str) -> Permissions:
+    return Permissions(name, Visibility(excluded=Exclusions(excluded)))
 
 
 @EVERY_FORMAT

@@ -86,7 +86,7 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
     ``offers`` is everything that the servers offer: what their entries exclude is in no registry.
     """
     caller = _caller(agent)
-    viewer = registry.access.viewer_for(caller)
+    permissions = registry.access_rules.permissions_of(caller)
     return AgentView(
         agent=agent,
         visible=(
@@ -107,9 +107,9 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
                     hidden_by=denial.value,
                 )
                 for spec in _specs(registry)
-                if (denial := viewer.denial(spec))
+                if (denial := permissions.denial(spec))
             ),
-            *_excluded(offers, registry.access.exclude),
+            *_excluded(offers, registry.access_rules.exclude),
         ),
     )
 

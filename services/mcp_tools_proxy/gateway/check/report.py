@@ -165,7 +165,7 @@ def build_findings(
             for item in snapshot.ignored
         ),
         presets=tuple(
-            _findings_of_preset(preset, files, snapshots, registry.access.exclude)
+            _findings_of_preset(preset, files, snapshots, registry.access_rules.exclude)
             for preset in files.presets
         ),
         problems=files.problems,
@@ -207,7 +207,7 @@ def _without_agent(files: Files, registry: Registry, require_agent: bool | None)
         reason = "agents.json has profiles"
     else:
         reason = "agents.json cannot be used"
-    answer = "refused" if registry.access.agent_required else "taken"
+    answer = "refused" if registry.access_rules.agent_required else "taken"
     return f"Calls that name no agent are {answer}: {reason}."
 
 
