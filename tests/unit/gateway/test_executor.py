@@ -158,14 +158,14 @@ async def test_a_prompts_arguments_may_not_hold_a_blocked_keyword() -> None:
     assert code_of(await Fixture(FakeTool()).execute(call)) == "CONTENT_BLOCKED"
 
 
-@pytest.mark.parametrize(("chars", "is_beside"), [(10, False), (30_000, True)])
+@pytest.mark.parametrize(("chars", "in_thread"), [(10, False), (30_000, True)])
 async def test_a_long_text_is_searched_beside_the_event_loop(
-    chars: int, *, is_beside: bool
+    chars: int, *, in_thread: bool
 ) -> None:
     fixture = Fixture(FakeTool())
     await fixture.execute(make_call(arguments={"q": "x" * chars}))
     (thread,) = fixture.blocklist.threads
-    assert (thread is not threading.current_thread()) is is_beside
+    assert (thread is not threading.current_thread()) is in_thread
 
 
 @pytest.mark.requirement("F-15")
