@@ -38,8 +38,7 @@ async def require_authentication(authenticator: Authenticator, request: Request)
     Where callers need no token, each counts as an operator. Raises InvalidRequest, Unauthenticated.
     """
     authorization, _ = read_headers(request.headers.raw)
-    principal = await authenticator.authenticate(authorization)
-    return principal is None or principal.is_admin
+    return await authenticator.is_operator(authorization)
 
 
 def _asserted_by_body(context: RequestContext) -> AssertedIdentity:

@@ -32,6 +32,14 @@ class Authenticator:
             raise Unauthenticated("this service needs a token; send Authorization: Bearer <token>")
         return await self._verifier.verify(token)
 
+    async def is_operator(self, authorization: str | None) -> bool:
+        """Check the token where callers need one; return whether the caller is an operator.
+
+        Where callers need no token, each counts as an operator. Raises Unauthenticated.
+        """
+        principal = await self.authenticate(authorization)
+        return principal is None or principal.is_admin
+
     async def verify(self, token: str) -> None:
         """Check a token. Raises Unauthenticated."""
         if self._verifier is not None:

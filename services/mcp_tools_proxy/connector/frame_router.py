@@ -12,11 +12,11 @@ from mcp_tools_proxy.connector.outbox import Outbox
 from mcp_tools_proxy.connector.remote_sessions import (
     RemoteSessions,
     SessionFactory,
-    is_request,
 )
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.json_rpc import is_request
 from mcp_tools_proxy.wire.redaction import redact_session_id
 
 INTERNAL_ERROR = -32603

@@ -12,6 +12,7 @@ import structlog
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from mcp_tools_proxy.wire.json_rpc import is_request
 from mcp_tools_proxy.wire.redaction import redact_session_id
 
 POLL_S = 30.0
@@ -171,13 +172,3 @@ class RemoteSessions:
             for identifier, session in tuple(self._sessions.items()):
                 if session.quiet_since <= long_ago and not session.mcp.open_requests:
                     self._end(identifier)
-
-
-def is_request(message: object) -> bool:
-    """Return whether a message is a JSON-RPC request, which needs a response."""
-    match message:
-        case {"id": bool()}:
-            return False
-        case {"method": str(), "id": int() | str()}:
-            return True
-    return False

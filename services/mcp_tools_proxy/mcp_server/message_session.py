@@ -38,9 +38,9 @@ from mcp_tools_proxy.mcp_server.stateless import (
     error_response,
     handle_stateless,
     parse_stateless,
-    request_id_of,
 )
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
+from mcp_tools_proxy.wire.json_rpc import refusable_id, request_id_of
 
 MAX_OPEN_REQUESTS = 64
 """Pending requests of one session; one more is refused."""
@@ -125,7 +125,7 @@ class MessageSession:
         message that cannot be answered: it is no JSON-RPC, or has the id of a pending request, so
         that an error would pass for that request's response.
         """
-        id_ = _id_of(content)
+        id_ = refusable_id(content)
         if id_ is not None and str(id_) in self._open:
             raise InvalidRequest("a request with this id is not answered yet")
         try:
@@ -305,13 +305,3 @@ def _as_json(message: JSONRPCMessage) -> Json:
     if isinstance(message, JSONRPCResponse):
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     return message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-
-
-def _id_of(content: object) -> RequestId | None:
-    """Return the id of a message that seems to be a request, None if it expects no response."""
-    match content:
-        case {"id": bool()}:
-            return None
-        case {"id": int() | str() as id_, "method": _}:
-            return id_
-    return None

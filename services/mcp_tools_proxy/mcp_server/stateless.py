@@ -48,16 +48,6 @@ class StatelessRequest:
     declared: object
 
 
-def request_id_of(content: object) -> RequestId | None:
-    """Return the id of a JSON-RPC request; None if ``content`` is no such request."""
-    if not isinstance(content, dict) or isinstance(content.get("id"), bool):
-        return None
-    match content:
-        case {"jsonrpc": "2.0", "id": int() | str() as id_, "method": str()}:
-            return id_ if isinstance(content.get("params"), dict | None) else None
-    return None
-
-
 def wants_stream(content: object) -> bool:
     """Return whether messages may come before the result of a request.
 
@@ -70,16 +60,6 @@ def wants_stream(content: object) -> bool:
     meta = params.get("_meta") if isinstance(params, dict) else None
     has_wishes = isinstance(meta, dict) and ("progressToken" in meta or LOG_LEVEL_META_KEY in meta)
     return has_wishes or content.get("method") == LISTEN
-
-
-def is_notification(content: object) -> bool:
-    """Return whether ``content`` is a JSON-RPC notification."""
-    if not isinstance(content, dict) or "id" in content:
-        return False
-    match content:
-        case {"jsonrpc": "2.0", "method": str()}:
-            return isinstance(content.get("params"), dict | None)
-    return False
 
 
 def parse_stateless(

@@ -30,12 +30,11 @@ class OperatorCheck:
         if token is None or authorization is None or not self._may_check(scope, token):
             return False
         try:
-            principal = await self._authenticator.authenticate(authorization)
+            return await self._authenticator.is_operator(authorization)
         except Unauthenticated as error:
             if error.token_refused:
                 self._refusals.tokens.count(self._refusals.peers.address_of(scope))
             return False
-        return principal is not None and principal.is_admin
 
     def _may_check(self, scope: Scope, token: str) -> bool:
         """Return False for unknown tokens of an address with many bad ones, see TokenThrottle."""

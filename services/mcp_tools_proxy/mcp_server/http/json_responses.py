@@ -29,6 +29,10 @@ async def answer_in_session(
 
 
 def _accepts_json_only(scope: Scope) -> bool:
+    """Return whether a request accepts JSON, and nothing that may be read as an event stream.
+
+    Parts of words count: what is not clearly JSON only is left to the SDK, which may refuse it.
+    """
     accept_values = [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"
     ]

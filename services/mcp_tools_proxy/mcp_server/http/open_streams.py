@@ -4,7 +4,7 @@ A stream may stay open for hours after its request was authenticated, so that is
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 import anyio
@@ -31,7 +31,6 @@ class _OpenStream:
     scope: anyio.CancelScope
     check: Check
     is_session: bool
-    session_tenant: str | None
     sends_last_message: bool
 
 
@@ -45,7 +44,8 @@ class OpenStreams:
     def __init__(self, *, max_of_tenant: int, check_s: float = CHECK_S) -> None:
         self._max_of_tenant = max_of_tenant
         self._check_s = check_s
-        self._open: set[_OpenStream] = set()
+        self._open: dict[_OpenStream, str | None] = {}
+        """The open streams, each with the tenant whose session it keeps in use."""
         self._closed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -58,11 +58,7 @@ class OpenStreams:
 
     def check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if a tenant may open no more streams that use a session."""
-        limit = self._max_of_tenant
-        if len(self._open) < limit:  # the usual case costs no count
-            return
-        if sum(stream.session_tenant == tenant_id for stream in self._open) >= limit:
-            raise tenant_capacity_exceeded(limit)
+        check_tenant_streams(self._open.values(), tenant_id, limit=self._max_of_tenant)
 
     async def serve(
         self,
@@ -84,12 +80,12 @@ class OpenStreams:
         """
         sent = _Sent(send)
         with anyio.CancelScope() as cancel:
-            stream = _OpenStream(cancel, check, is_session, session_tenant, sends_last_message)
-            self._open.add(stream)
+            stream = _OpenStream(cancel, check, is_session, sends_last_message)
+            self._open[stream] = session_tenant
             try:
                 await app(scope, receive, sent)
             finally:
-                self._open.discard(stream)
+                del self._open[stream]
                 self._closed.set()
         if cancel.cancelled_caught:
             await sent.finish()
@@ -121,12 +117,18 @@ class OpenStreams:
             stream.scope.cancel()
 
 
-def tenant_capacity_exceeded(limit: int) -> CapacityExceeded:
-    """Build the error for a tenant that has ``limit`` streams open."""
-    return CapacityExceeded(
-        f"your tenant has {limit} streams open, which is the limit for one tenant; "
-        "close one, or try again later"
-    )
+def check_tenant_streams(tenants: Collection[str | None], tenant_id: str, *, limit: int) -> None:
+    """Raise CapacityExceeded if ``limit`` of the open streams are a tenant's own.
+
+    ``tenants`` has the tenant of each open stream.
+    """
+    if len(tenants) < limit:  # the usual case costs no count
+        return
+    if sum(tenant == tenant_id for tenant in tenants) >= limit:
+        raise CapacityExceeded(
+            f"your tenant has {limit} streams open, which is the limit for one tenant; "
+            "close one, or try again later"
+        )
 
 
 class _Sent:

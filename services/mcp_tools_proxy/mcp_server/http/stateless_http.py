@@ -26,14 +26,13 @@ from mcp_tools_proxy.mcp_server.stateless import (
     StatelessRequest,
     error_response,
     handle_stateless,
-    is_notification,
     parse_stateless,
-    request_id_of,
     wants_stream,
 )
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
+from mcp_tools_proxy.wire.json_rpc import is_notification, request_id_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
 Handle = Callable[..., Awaitable[Json]]

@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.clients import SendMessage
-from mcp_tools_proxy.mcp_server.http.open_streams import tenant_capacity_exceeded
+from mcp_tools_proxy.mcp_server.http.open_streams import check_tenant_streams
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
@@ -147,11 +147,7 @@ class ListenStreams:
         """Raise CapacityExceeded if one more stream of this tenant would be too many."""
         if len(self._open) >= self._max_streams:
             raise CapacityExceeded(f"{self._max_streams} streams are open; try again later")
-        limit = self._max_streams_of_tenant
-        if len(self._open) < limit:  # the usual case costs no count
-            return
-        if sum(tenant == tenant_id for tenant in self._open.values()) >= limit:
-            raise tenant_capacity_exceeded(limit)
+        check_tenant_streams(self._open.values(), tenant_id, limit=self._max_streams_of_tenant)
 
     async def _subscribe(
         self,
