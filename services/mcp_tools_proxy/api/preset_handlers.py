@@ -9,7 +9,7 @@ from mcp_tools_proxy.api.models import PresetChoice
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.view import Shadowed
-from mcp_tools_proxy.gateway.reloader import Reloader
+from mcp_tools_proxy.gateway.registry_publisher import Reloader
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 

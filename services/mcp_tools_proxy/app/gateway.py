@@ -29,7 +29,7 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.reloader import Reloader
+from mcp_tools_proxy.gateway.registry_publisher import Reloader
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions

@@ -11,7 +11,7 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
-from mcp_tools_proxy.gateway.reloader import Reloader
+from mcp_tools_proxy.gateway.registry_publisher import Reloader
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.settings.settings import Settings

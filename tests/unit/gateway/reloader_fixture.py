@@ -13,7 +13,7 @@ from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.gateway.reloader import Reloader
+from mcp_tools_proxy.gateway.registry_publisher import Reloader
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics

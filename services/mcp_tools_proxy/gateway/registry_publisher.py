@@ -28,9 +28,9 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
+from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
 from mcp_tools_proxy.gateway.check.findings import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.gateway.reload_report import ChangeReporter
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
