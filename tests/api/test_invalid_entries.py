@@ -144,7 +144,7 @@ async def test_no_other_server_answers_for_it() -> None:
 async def test_an_agent_that_may_use_it_is_not_told_that_there_is_no_such_server() -> None:
     agents = [make_agent("a", client_ids=["bad"], exclude=["bad:echo"])]
     async with next_to_a_good_one({}, agents=agents) as (service, _):
-        assert [it for it in service.gateway.reloader.warnings if "bad" in it.message] == []
+        assert [it for it in service.gateway.publisher.warnings if "bad" in it.message] == []
 
 
 # While it runs

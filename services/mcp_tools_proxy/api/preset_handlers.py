@@ -9,7 +9,8 @@ from mcp_tools_proxy.api.models import PresetChoice
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.view import Shadowed
-from mcp_tools_proxy.gateway.registry_publisher import Reloader
+from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -18,9 +19,15 @@ class PresetHandlers:
     """Handlers of presets; ``gate`` guards the one that switches."""
 
     def __init__(
-        self, reloader: Reloader, *, authenticator: Authenticator, gate: AdminGate
+        self,
+        preset_switch: PresetSwitch,
+        publisher: RegistryPublisher,
+        *,
+        authenticator: Authenticator,
+        gate: AdminGate,
     ) -> None:
-        self._reloader = reloader
+        self._preset_switch = preset_switch
+        self._publisher = publisher
         self._authenticator = authenticator
         self._gate = gate
 
@@ -32,9 +39,9 @@ class PresetHandlers:
     async def list_presets(self, parsed: ParsedRequest[None]) -> Response:
         """List the presets that can be chosen."""
         await require_authentication(self._authenticator, parsed.request)
-        presets = await self._reloader.presets()
+        presets = await self._preset_switch.list_presets()
         shown = [{"id": preset.preset_id, "name": preset.name} for preset in presets]
-        content = {"presets": shown, "active": self._reloader.active.preset_id}
+        content = {"presets": shown, "active": self._publisher.active_preset.preset_id}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
 
     async def show_active(self, parsed: ParsedRequest[None]) -> Response:
@@ -46,24 +53,24 @@ class PresetHandlers:
         """Switch to another preset."""
         await self._gate.check(parsed.request.headers)
         body = parsed.body
-        await self._reloader.switch(body.preset_id, persist=body.persist is not False)
+        await self._preset_switch.switch_to(body.preset_id, persist=body.persist is not False)
         return self._active(parsed.trace_id)
 
     def _active(self, trace_id: str) -> Response:
-        return json_response(_active(self._reloader), headers={TRACE_HEADER: trace_id})
+        return json_response(_active(self._publisher), headers={TRACE_HEADER: trace_id})
 
 
-def _active(reloader: Reloader) -> dict[str, object]:
+def _active(publisher: RegistryPublisher) -> dict[str, object]:
     shown: dict[str, object] = {
-        "preset": {"id": reloader.active.preset_id, "name": reloader.active.name},
-        "missing": [_item(item) for item in reloader.missing],
+        "preset": {"id": publisher.active_preset.preset_id, "name": publisher.active_preset.name},
+        "missing": [_item(item) for item in publisher.missing],
     }
-    if pending := reloader.pending:
+    if pending := publisher.pending:
         shown["pending"] = pending
-    if reloader.shadowed:
-        shown["shadowed"] = [{**_item(item), "winner": item.winner} for item in reloader.shadowed]
-    if reloader.problems:
-        shown["problems"] = reloader.problems
+    if publisher.shadowed:
+        shown["shadowed"] = [{**_item(item), "winner": item.winner} for item in publisher.shadowed]
+    if publisher.problems:
+        shown["problems"] = publisher.problems
     return shown
 
 

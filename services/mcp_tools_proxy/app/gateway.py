@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
-from mcp_tools_proxy.config.active_config import ConfigFolder
+from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
@@ -29,7 +29,9 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.gateway.registry_publisher import Reloader
+from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
@@ -93,7 +95,14 @@ class Gateway:
         self.dialer = Dialer()
         self.pool = Pool(self.dialer.dial, self.metrics, on_change=offer_changes.report)
         self.files = _config_folder(settings, local_tools)
-        self.reloader = self._build_reloader(settings, local_tools, offer_changes)
+        self.publisher = self._build_publisher(settings, local_tools)
+        self.reloader = Reloader(
+            files=self.files,
+            pool=self.pool,
+            publisher=self.publisher,
+            offer_changes=offer_changes,
+        )
+        self.preset_switch = PresetSwitch(self.files, self.publisher)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         telemetry = CallTelemetry(self.metrics)
@@ -136,18 +145,16 @@ class Gateway:
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
 
-    def _build_reloader(
-        self, settings: Settings, local_tools: tuple[Tool, ...], offer_changes: ChangeSignal
-    ) -> Reloader:
-        return Reloader(
+    def _build_publisher(
+        self, settings: Settings, local_tools: tuple[Tool, ...]
+    ) -> RegistryPublisher:
+        return RegistryPublisher(
             holder=self.registry,
             local_tools=local_tools,
             pool=self.pool,
             build_components=partial(
                 build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
             ),
-            files=self.files,
-            offer_changes=offer_changes,
             metrics=self.metrics,
             require_agent=settings.require_agent,
             tool_names=settings.tool_name_style,
@@ -155,7 +162,7 @@ class Gateway:
 
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
-        return merge_statuses(self.pool.statuses, self.reloader.configuration)
+        return merge_statuses(self.pool.statuses, self.publisher.configuration)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
-from mcp_tools_proxy.gateway.registry_publisher import Reloader
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
@@ -25,8 +25,8 @@ def build_health(settings: Settings, gateway: Gateway, connector: Connector | No
     checks: dict[str, ReadinessCheck] = {
         "documents": lambda: _documents_check(gateway.repository, gateway.folder),
         "limit_store": lambda: _limit_store_check(gateway.limiter),
-        "config": lambda: _config_check(gateway.reloader),
-        "preset": lambda: _preset_check(gateway.reloader),
+        "config": lambda: _config_check(gateway.publisher),
+        "preset": lambda: _preset_check(gateway.publisher),
         "agents": lambda: _agents_check(gateway.registry.current.access_rules),
     }
     if gateway.retrieval.configured:
@@ -72,9 +72,9 @@ def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
     return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
 
 
-def _config_check(reloader: Reloader) -> Mapping[str, object]:
-    last = reloader.last_reload
-    problems = [str(problem) for problem in reloader.problems[:PROBLEMS_SHOWN]]
+def _config_check(publisher: RegistryPublisher) -> Mapping[str, object]:
+    last = publisher.last_reload
+    problems = [str(problem) for problem in publisher.problems[:PROBLEMS_SHOWN]]
     return {
         "status": "ok" if last is not None and last.ok and not problems else "degraded",
         "last_reload": None if last is None else last.at,
@@ -90,10 +90,10 @@ def _agents_check(access_rules: AccessRules) -> Mapping[str, object]:
     }
 
 
-def _preset_check(reloader: Reloader) -> Mapping[str, object]:
-    missing = len(reloader.missing)
+def _preset_check(publisher: RegistryPublisher) -> Mapping[str, object]:
+    missing = len(publisher.missing)
     return {
         "status": "degraded" if missing else "ok",
-        "active": reloader.active.preset_id,
+        "active": publisher.active_preset.preset_id,
         "missing": missing,
     }

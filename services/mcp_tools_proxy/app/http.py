@@ -138,7 +138,8 @@ def _api_routes(
             gateway.first_attempts,
         ),
         presets=PresetHandlers(
-            gateway.reloader,
+            gateway.preset_switch,
+            gateway.publisher,
             authenticator=authenticator,
             gate=AdminGate(
                 admin_token_of(settings), host=settings.host, authenticator=authenticator

@@ -7,7 +7,7 @@
   valid or not. With none or several nothing is chosen, and the empty preset is active.
 - Else the chosen preset stays chosen.
 
-A caller may choose as well, see ``ConfigFolder.choose``. Nothing else does: saving the file of
+A caller may choose as well, see ``gateway.preset_switch``. Nothing else does: saving the file of
 another preset never activates it.
 """
 

@@ -12,32 +12,30 @@ from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
 log = structlog.get_logger()
 
 
+def log_config_changes(found: ActiveConfig, before: ActiveConfig) -> None:
+    """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
+    _log_new("config.problem", found.problems, before.problems)
+    _log_new("config.warning", found.warnings, before.warnings)
+    if found.preset.preset_id != before.preset.preset_id:
+        log.info("preset.active", preset=found.preset.preset_id)
+
+
 class ChangeReporter:
-    """Logs changes, and remembers what it logged of the previous registry."""
+    """Logs what a new registry changes; what it logged of the previous one is not logged again."""
 
     def __init__(self) -> None:
         self._findings: Collection[Finding] = ()
         self._unmatched_exclusions: Collection[Problem] = ()
         self._access_rules = UNRESTRICTED
 
-    def report_config(self, found: ActiveConfig, before: ActiveConfig) -> None:
-        """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
-        _log_new("config.problem", found.problems, before.problems)
-        _log_new("config.warning", found.warnings, before.warnings)
-        if found.preset.preset_id != before.preset.preset_id:
-            log.info("preset.active", preset=found.preset.preset_id)
-
-    def report_registry(
+    def report(
         self,
         findings: Iterable[Finding],
         unmatched: Collection[Problem],
         access_rules: AccessRules,
         preset_id: str,
     ) -> None:
-        """Log what a new registry leaves out, ``unmatched`` exclusions, and the number of agents.
-
-        What the previous registry had as well is not logged again.
-        """
+        """Log what a registry leaves out, ``unmatched`` exclusions, and the number of agents."""
         findings = tuple(findings)
         log_findings([it for it in findings if it not in self._findings], preset_id=preset_id)
         _log_new("config.warning", unmatched, self._unmatched_exclusions)

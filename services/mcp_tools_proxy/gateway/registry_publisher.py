@@ -1,30 +1,20 @@
-"""Keeps the registry in step with the configuration files and the servers' offers.
+"""Publishes registries: builds each from the active configuration and the servers' offers.
 
-``Reloader`` is the only writer of the active configuration and of the registry. A registry is built
-and published without an ``await``, so what is published follows one change after the other.
+``RegistryPublisher`` is the only writer of the active configuration and of the registry. A registry
+is built and published without an ``await``, so what is published follows one change after the
+other.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-import structlog
-
-from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder
-from mcp_tools_proxy.config.folder_watch import folder_changes
+from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
-from mcp_tools_proxy.domain.configuration import (
-    Configuration,
-    Missing,
-    Preset,
-    PresetSummary,
-    Problem,
-)
+from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
@@ -40,8 +30,6 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 from mcp_tools_proxy.telemetry.metrics import Metrics
-
-log = structlog.get_logger()
 
 
 class ServerPool(Protocol):
@@ -94,12 +82,11 @@ class Reload:
     at: datetime
 
 
-class Reloader:
-    """Loads the files, updates the pool, and builds and publishes the registry.
+class RegistryPublisher:
+    """Publishes the registry of a configuration, and knows what is active.
 
-    A failure keeps the last good state. Call ``load`` once, then keep ``run`` running; servers
-    report to ``offer_changes`` that their offers changed. ``config.preset_choice`` has the
-    rules by which the active preset is chosen.
+    Whoever loads files and publishes what they say holds ``lock`` meanwhile, so that one change of
+    the configuration follows the other. A failure keeps the last good registry and configuration.
     """
 
     def __init__(
@@ -109,41 +96,42 @@ class Reloader:
         local_tools: Iterable[Tool],
         pool: ServerPool,
         build_components: Callable[[View], RemoteComponents],
-        files: ConfigFolder,
-        offer_changes: ChangeSignal,
         metrics: Metrics,
         require_agent: bool | None = None,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.lock = asyncio.Lock()
+        self.version = 0
+        """How many registries were published."""
         self._holder = holder
         self._local_tools = tuple(local_tools)
         self._pool = pool
         self._build_components = build_components
-        self._files = files
-        self._offer_changes = offer_changes
         self._metrics = metrics
         self._require_agent = require_agent
         self._tool_names = tool_names
         self._now = now
-        self._reload_lock = asyncio.Lock()
         self._config = ActiveConfig()
         self._view = View()
         self._unmatched_exclusions: tuple[Problem, ...] = ()
         self._reporter = ChangeReporter()
         self._built = False
         self._reloaded_at: datetime | None = None
-        self.version = 0
-        """How many registries were published."""
 
     def __repr__(self) -> str:
         return (
-            f"<Reloader preset={self.active.preset_id!r} version={self.version} "
+            f"<RegistryPublisher preset={self.active_preset.preset_id!r} version={self.version} "
             f"missing={len(self.missing)} problems={len(self.problems)}>"
         )
 
     @property
-    def active(self) -> Preset:
+    def config(self) -> ActiveConfig:
+        """The active configuration."""
+        return self._config
+
+    @property
+    def active_preset(self) -> Preset:
         """The active preset."""
         return self._config.preset
 
@@ -164,7 +152,7 @@ class Reloader:
     @property
     def pending(self) -> Sequence[str]:
         """The servers of the active preset whose first connection attempt is not over."""
-        servers = PresetScope.of(self.active).servers
+        servers = PresetScope.of(self.active_preset).servers
         return [server_id for server_id in self._pool.pending if server_id in servers]
 
     @property
@@ -189,65 +177,17 @@ class Reloader:
             return None
         return Reload(ok=self._is_good, at=self._reloaded_at)
 
-    async def presets(self) -> tuple[PresetSummary, ...]:
-        """List the presets that can be chosen, oldest first."""
-        return await asyncio.to_thread(self._files.presets)
-
-    async def load(self) -> None:
-        """Load the files and publish what they say. Invalid files are logged, never raised."""
-        async with self._reload_lock:
-            found = await asyncio.to_thread(self._files.load_active, self._config)
-            self._reporter.report_config(found, self._config)
-            if found != self._config or not self._built:
-                self._pool.apply(found.servers)
-                self._publish(found)
-            self._count_reload()
-
-    async def run(self) -> None:
-        """Publish what changes until cancelled: offers at once, files within a second (P-21).
-
-        Two loops, since a slow disk must not delay what servers offer.
-        """
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._load_changes())
-            tasks.create_task(self.publish_offers())
-
-    async def publish_offers(self) -> None:
-        """Publish a registry for each batch of changed offers, until cancelled."""
-        async with aclosing(self._offer_changes.batches()) as batches:
-            async for _ in batches:
-                try:
-                    self._publish(self._config)
-                except Exception:  # the odd offer of one server must not end the updates of all
-                    log.exception("registry.rebuild_crashed")
-
-    async def _load_changes(self) -> None:
-        async with aclosing(folder_changes(self._files.path)) as batches:
-            async for _ in batches:
-                try:
-                    await self.load()
-                except Exception:  # the next edit is loaded whatever this one led to
-                    log.exception("config.reload_crashed")
-                    self._count_reload()
-
-    async def switch(self, preset_id: str, *, persist: bool) -> None:
-        """Activate another preset, and with ``persist`` make it the default (P-17, P-20).
-
-        Every call that begins after the return uses the preset. Raises PresetPinned,
-        PresetNotFound, ConfigReadOnly; then nothing has changed.
-        """
-        async with self._reload_lock:
-            loaded = await asyncio.to_thread(self._files.choose, preset_id, persist=persist)
-            self._publish(self._config.with_preset(loaded, persisted=persist))
-            self._count_reload()
-        log.info("preset.switched", preset=preset_id, persisted=persist)
+    @property
+    def is_built(self) -> bool:
+        """Whether the last ``publish`` succeeded."""
+        return self._built
 
     @property
     def _is_good(self) -> bool:
         """Whether the last build succeeded and the files have no problems."""
         return self._built and not self.problems
 
-    def _publish(self, wanted: ActiveConfig) -> None:
+    def publish(self, wanted: ActiveConfig) -> None:
         """Filter, build and replace the registry, without an ``await``: no call sees half (P-16).
 
         An exception before the replacement leaves the previous registry and configuration active.
@@ -295,9 +235,15 @@ class Reloader:
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
-        self._reporter.report_registry(
+        self._reporter.report(
             findings, self._unmatched_exclusions, access_rules, wanted.preset.preset_id
         )
+
+    def count_reload(self) -> None:
+        """Count a change of the configuration that was loaded, or that failed."""
+        self._reloaded_at = self._now()
+        self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
+        self._metrics.config_problems.set(len(self.problems))
 
     def _agent_required(self, wanted: ActiveConfig) -> bool:
         """Return whether a call must name an agent: the setting, else whether profiles exist.
@@ -305,8 +251,3 @@ class Reloader:
         So no caller gets more than its profile allows by leaving the agent out.
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
-
-    def _count_reload(self) -> None:
-        self._reloaded_at = self._now()
-        self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
-        self._metrics.config_problems.set(len(self.problems))

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Problem

@@ -88,6 +88,6 @@ def test_a_preset_whose_layout_alone_changed_stays_the_same_object(tmp_path: Pat
 
 def test_a_switch_of_the_active_preset_keeps_the_agents(tmp_path: Path) -> None:
     it = LoadedFolder(tmp_path, make_agent("a", preset="work"))
-    loaded = it.files.choose("play", persist=False)
+    loaded = it.files.load_preset("play")
     with_preset = it.now.with_preset(loaded, persisted=False)
     assert (with_preset.preset.preset_id, with_preset.visibilities) == ("play", it.now.visibilities)

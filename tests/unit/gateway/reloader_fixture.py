@@ -1,4 +1,4 @@
-"""A Reloader over real files in a folder and a fake pool."""
+"""A Reloader, a RegistryPublisher and a PresetSwitch over real files and a fake pool."""
 
 import asyncio
 import json
@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.config.active_config import ConfigFolder
+from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.gateway.registry_publisher import Reloader
+from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -29,7 +31,7 @@ LOCAL = FakeTool(name="local")
 
 
 class Reloading:
-    """The reloader of ``folder``; its local tool is ``local``, its servers offer OFFERS."""
+    """All that reloads ``folder``; its local tool is ``local``, its servers offer OFFERS."""
 
     def __init__(
         self,
@@ -45,29 +47,35 @@ class Reloading:
         self.holder = RegistryHolder(Registry.build([LOCAL]))
         self.metrics = Metrics()
         self.offer_changes = ChangeSignal()
-        self.reloader = Reloader(
+        files = ConfigFolder(
+            folder,
+            load_configuration=partial(
+                load_configuration, folder, {}, call_timeout_s=60, max_result_bytes=1_000_000
+            ),
+            pinned=pinned,
+            write_default=write_default,
+            naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
+        )
+        self.publisher = RegistryPublisher(
             holder=self.holder,
             local_tools=[LOCAL],
             pool=self.pool,
             build_components=build,
-            files=ConfigFolder(
-                folder,
-                load_configuration=partial(
-                    load_configuration, folder, {}, call_timeout_s=60, max_result_bytes=1_000_000
-                ),
-                pinned=pinned,
-                write_default=write_default,
-                naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
-            ),
-            offer_changes=self.offer_changes,
             metrics=self.metrics,
             tool_names=tool_names,
         )
+        self.reloader = Reloader(
+            files=files,
+            pool=self.pool,
+            publisher=self.publisher,
+            offer_changes=self.offer_changes,
+        )
+        self.preset_switch = PresetSwitch(files, self.publisher)
 
     @property
     def active(self) -> str:
         """The id of the preset in force."""
-        return self.reloader.active.preset_id
+        return self.publisher.active_preset.preset_id
 
     @property
     def tools(self) -> list[str]:

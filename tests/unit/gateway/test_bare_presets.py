@@ -43,7 +43,7 @@ async def test_at_the_start_the_empty_preset_is_in_force_instead(folder: Path) -
     it = bare(folder)
     await it.reloader.load()
     assert (it.active, await listed(it)) == ("__empty__", ["local"])
-    assert CLASH in places(it.reloader.problems)
+    assert CLASH in places(it.publisher.problems)
 
 
 async def test_while_running_the_last_good_version_stays_in_force(folder: Path) -> None:
@@ -52,28 +52,28 @@ async def test_while_running_the_last_good_version_stays_in_force(folder: Path) 
     write_preset(folder, "work", "alpha/search", "alpha/drop", "beta/drop")
     await it.reloader.load()
     assert await listed(it) == ["local", "search", "translate"]
-    assert ("preset_work.json", "$.tools[2].toolName") in places(it.reloader.problems)
+    assert ("preset_work.json", "$.tools[2].toolName") in places(it.publisher.problems)
 
 
 async def test_a_name_of_a_tool_of_ours_is_refused(folder: Path) -> None:
     write_preset(folder, "work", "alpha/local")
     it = bare(folder)
     await it.reloader.load()
-    assert ("preset_work.json", "$.tools[0].toolName") in places(it.reloader.problems)
+    assert ("preset_work.json", "$.tools[0].toolName") in places(it.publisher.problems)
 
 
 async def test_switching_to_it_fails_with_its_problems(folder: Path) -> None:
     it = bare(folder)
     await it.reloader.load()
     with pytest.raises(PresetNotFound) as refused:
-        await it.reloader.switch("twice", persist=False)
+        await it.preset_switch.switch_to("twice", persist=False)
     details = refused.value.details or {}
     assert 'preset_twice.json: $.tools[1].toolName: "search" is also' in str(details["problems"])
     assert it.active == "work"
 
 
 async def test_it_is_not_among_the_presets_that_can_be_chosen(folder: Path) -> None:
-    presets = await bare(folder).reloader.presets()
+    presets = await bare(folder).preset_switch.list_presets()
     assert [preset.preset_id for preset in presets] == ["work"]
 
 
@@ -84,12 +84,12 @@ async def test_an_agent_whose_preset_it_is_sees_nothing_of_any_server(folder: Pa
     await it.reloader.load()
     assert await listed(it, "of_twice") == ["local"]
     assert await listed(it, "of_work") == ["local", "search", "translate"]
-    assert CLASH in places(it.reloader.problems)
+    assert CLASH in places(it.publisher.problems)
 
 
 @pytest.mark.parametrize("style", [ToolNameStyle.SERVER, ToolNameStyle.ALIAS])
 async def test_in_other_styles_it_is_as_good_as_any(folder: Path, style: ToolNameStyle) -> None:
     it = Reloading(folder, tool_names=style)
     await it.reloader.load()
-    await it.reloader.switch("twice", persist=False)
-    assert (it.active, it.reloader.problems) == ("twice", ())
+    await it.preset_switch.switch_to("twice", persist=False)
+    assert (it.active, it.publisher.problems) == ("twice", ())

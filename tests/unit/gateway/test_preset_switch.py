@@ -10,6 +10,8 @@ import pytest
 from mcp_tools_proxy.config.loader import set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
+from mcp_tools_proxy.domain.view import View
+from tests.support.fakes import FakeComponents, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
 
 
@@ -35,7 +37,7 @@ def refuse(_path: Path, _content: bytes) -> None:
 async def test_a_switch_is_in_force_and_saved_when_it_returns(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("play", persist=True)
+    await it.preset_switch.switch_to("play", persist=True)
     assert (it.active, it.tools, default_of(folder)) == ("play", ["beta:translate"], "play")
 
 
@@ -43,7 +45,7 @@ async def test_a_switch_is_in_force_and_saved_when_it_returns(folder: Path) -> N
 async def test_what_the_old_preset_allowed_is_refused_after_a_switch(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("play", persist=False)
+    await it.preset_switch.switch_to("play", persist=False)
     assert [
         it.code("alpha:search"),
         it.code("alpha__search"),
@@ -55,7 +57,7 @@ async def test_what_the_old_preset_allowed_is_refused_after_a_switch(folder: Pat
 async def test_a_switch_that_is_not_saved_leaves_the_file(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("play", persist=False)
+    await it.preset_switch.switch_to("play", persist=False)
     assert (it.active, default_of(folder)) == ("play", "work")
 
 
@@ -63,10 +65,10 @@ async def test_a_switch_that_is_not_saved_leaves_the_file(folder: Path) -> None:
 async def test_a_switch_outlives_later_looks_at_the_files(folder: Path, *, persist: bool) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("play", persist=persist)
-    version = it.reloader.version
+    await it.preset_switch.switch_to("play", persist=persist)
+    version = it.publisher.version
     await it.reloader.load()
-    assert (it.active, it.reloader.version) == ("play", version)
+    assert (it.active, it.publisher.version) == ("play", version)
 
 
 async def test_a_switch_outlives_an_edit_of_something_else_in_the_configuration(
@@ -74,7 +76,7 @@ async def test_a_switch_outlives_an_edit_of_something_else_in_the_configuration(
 ) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("play", persist=False)
+    await it.preset_switch.switch_to("play", persist=False)
     write_servers(folder, "beta", default="work")
     await it.reloader.load()
     assert (it.active, it.tools) == ("play", ["beta:translate"])
@@ -84,14 +86,14 @@ async def test_a_switch_mends_a_choice_that_could_not_be_loaded(folder: Path) ->
     write_servers(folder, "alpha", "beta", default="nope")
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("work", persist=False)
-    assert (it.active, it.reloader.problems) == ("work", ())
+    await it.preset_switch.switch_to("work", persist=False)
+    assert (it.active, it.publisher.problems) == ("work", ())
 
 
 async def test_the_empty_preset_can_be_chosen(folder: Path) -> None:
     it = Reloading(folder)
     await it.reloader.load()
-    await it.reloader.switch("__empty__", persist=True)
+    await it.preset_switch.switch_to("__empty__", persist=True)
     assert (it.tools, default_of(folder)) == ([], "__empty__")
 
 
@@ -99,7 +101,7 @@ async def test_a_pinned_preset_cannot_be_switched(folder: Path) -> None:
     it = Reloading(folder, pinned="work")
     await it.reloader.load()
     with pytest.raises(PresetPinned):
-        await it.reloader.switch("play", persist=False)
+        await it.preset_switch.switch_to("play", persist=False)
     assert it.active == "work"
 
 
@@ -108,7 +110,7 @@ async def test_a_preset_that_is_not_there_cannot_be_chosen(folder: Path, preset_
     it = Reloading(folder)
     await it.reloader.load()
     with pytest.raises(PresetNotFound):
-        await it.reloader.switch(preset_id, persist=True)
+        await it.preset_switch.switch_to(preset_id, persist=True)
     assert (it.active, default_of(folder)) == ("work", "work")
 
 
@@ -117,7 +119,7 @@ async def test_a_broken_preset_cannot_be_chosen_and_says_why(folder: Path) -> No
     it = Reloading(folder)
     await it.reloader.load()
     with pytest.raises(PresetNotFound) as caught:
-        await it.reloader.switch("bad", persist=True)
+        await it.preset_switch.switch_to("bad", persist=True)
     problems = (caught.value.details or {})["problems"]
     assert isinstance(problems, list)
     assert (it.active, [problem.partition(":")[0] for problem in problems]) == (
@@ -130,14 +132,14 @@ async def test_a_choice_that_cannot_be_written_changes_nothing(folder: Path) -> 
     it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
     await it.reloader.load()
     with pytest.raises(ConfigReadOnly):
-        await it.reloader.switch("play", persist=True)
+        await it.preset_switch.switch_to("play", persist=True)
     assert (it.active, it.tools, default_of(folder)) == ("work", ["alpha:search"], "work")
 
 
 async def test_a_read_only_folder_allows_a_choice_until_the_next_start(folder: Path) -> None:
     it = Reloading(folder, write_default=partial(set_default_preset, write=refuse))
     await it.reloader.load()
-    await it.reloader.switch("play", persist=False)
+    await it.preset_switch.switch_to("play", persist=False)
     assert it.active == "play"
 
 
@@ -146,7 +148,7 @@ async def test_a_broken_configuration_is_not_written_to(folder: Path) -> None:
     await it.reloader.load()
     (folder / "mcp.json").write_text("{ broken", encoding="utf-8")
     with pytest.raises(ConfigReadOnly) as caught:
-        await it.reloader.switch("play", persist=True)
+        await it.preset_switch.switch_to("play", persist=True)
     assert (list(caught.value.details or {}), it.active) == (["problems"], "work")
 
 
@@ -158,7 +160,7 @@ async def test_parallel_switches_leave_what_is_in_force_and_what_is_saved_equal(
         async with asyncio.TaskGroup() as group:
             for count in range(20):
                 preset_id = "play" if count % 3 else "work"
-                group.create_task(it.reloader.switch(preset_id, persist=True))
+                group.create_task(it.preset_switch.switch_to(preset_id, persist=True))
         await it.reloader.load()
     tools = {"work": ["alpha:search"], "play": ["beta:translate"]}
     assert (it.active, it.tools) == (default_of(folder), tools[default_of(folder)])
@@ -166,5 +168,18 @@ async def test_parallel_switches_leave_what_is_in_force_and_what_is_saved_equal(
 
 async def test_the_presets_to_choose_from_are_listed(folder: Path) -> None:
     (folder / "preset_bad.json").write_text("{", encoding="utf-8")
-    presets = await Reloading(folder).reloader.presets()
+    presets = await Reloading(folder).preset_switch.list_presets()
     assert {preset.preset_id for preset in presets} == {"work", "play"}
+
+
+async def test_a_switch_that_crashes_changes_nothing(folder: Path) -> None:
+    def build(view: View) -> FakeComponents:
+        if "beta:translate" in view.tools:
+            raise RuntimeError("a defect")
+        return fake_components(view)
+
+    it = Reloading(folder, build=build)
+    await it.reloader.load()
+    with pytest.raises(RuntimeError):
+        await it.preset_switch.switch_to("play", persist=False)
+    assert (it.active, it.tools, it.publisher.missing) == ("work", ["alpha:search"], ())

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.component_table import ComponentTable, drop_name_conflicts
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.fakes import FakeTool
 
@@ -19,3 +19,14 @@ def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
     only_b = Permissions("reader", Visibility(server_ids=frozenset({"b"})))
     assert (TABLE.find("a:x", WITHOUT_AGENT), TABLE.find("a:x", only_b)) == ((OWN,), ())
     assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)
+
+
+@pytest.mark.parametrize(
+    ("name", "alias"),
+    [("local", "x"), ("x", "local"), ("a:one", "x"), ("x", "a__one"), ("a__one", "x")],
+)
+def test_a_remote_tool_never_takes_a_name_or_an_alias_that_is_taken(name: str, alias: str) -> None:
+    local = FakeTool(name="local")
+    one = FakeTool(name="a:one", alias="a__one", server_id="a")
+    twin = FakeTool(name=name, alias=alias, server_id="a")
+    assert drop_name_conflicts([local], [one, twin]) == ((one,), (twin,))

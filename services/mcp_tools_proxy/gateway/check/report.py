@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.config.active_config import ActiveConfig, ConfigFolder, unique_problems
+from mcp_tools_proxy.config.active_config import ActiveConfig, unique_problems
+from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_AGENTS,
@@ -114,7 +115,7 @@ class Findings:
 def read_files(folder: ConfigFolder) -> Files:
     """Read a configuration folder as a start would, without raising for invalid files. Blocks."""
     found = folder.load_active(ActiveConfig())
-    listing = folder.listing()
+    listing = folder.list_presets()
     loaded = [folder.load_preset(summary.preset_id) for summary in listing.presets]
     warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
     if found.configuration is NO_FILE:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_tools_proxy.config.folder_watch import folder_changes
+from mcp_tools_proxy.config.config_folder import folder_changes
 from mcp_tools_proxy.filesystem.watch import MAX_POLLS, POLL_S, QUIET_POLLS, SETTLE_S
 from tests.support.bounds import BOUND_S
 from tests.unit.config.load_files import write_json

@@ -1,0 +1,151 @@
+"""The configuration folder: its files are read, watched, and written to when a default is saved.
+
+A preset is first chosen (``preset_choice``), then active once its file can be loaded. Each load
+reads the chosen preset again. While that fails, the previous preset stays active (at the start: the
+empty one) and follows its own file; as soon as the chosen preset can be loaded, it is active. In
+the same way the last good mcp.json and agents.json outlive their files, and the last good entry of
+a server an invalid one.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mcp_tools_proxy.config.active_agents import load_agent_policies
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.last_good import (
+    LAST_GOOD,
+    inactive_preset_problems,
+    load_or_keep_last_good,
+)
+from mcp_tools_proxy.config.loader import (
+    AGENTS_FILE,
+    CONFIGURATION_FILE,
+    NO_FILE,
+    PRESET_FILES,
+    LoadedPreset,
+    PresetListing,
+    PresetMissing,
+    list_presets,
+    load_preset,
+    set_default_preset,
+)
+from mcp_tools_proxy.config.preset_choice import choose_preset
+from mcp_tools_proxy.domain.configuration import (
+    Configuration,
+    InvalidConfig,
+    Preset,
+)
+from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
+from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
+from mcp_tools_proxy.wire.text import quote
+
+
+class ConfigFolder:
+    """Reads and writes the configuration folder. Every method blocks: call it in a thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        load_configuration: Callable[[], Configuration],
+        pinned: str | None = None,
+        write_default: Callable[[Path, str], None] = set_default_preset,
+        naming: ToolNaming = ANY_NAMES,
+    ) -> None:
+        """Create a folder; a preset whose tools ``naming`` cannot name is invalid.
+
+        ``pinned`` is the preset of the environment, which no caller can switch.
+        """
+        self.path = path
+        self.pinned = pinned
+        self._naming = naming
+        self._load_configuration = load_configuration
+        self._write_default = write_default
+
+    def list_presets(self) -> PresetListing:
+        """List the presets that can be chosen, and the problems of the other files."""
+        return list_presets(self.path, naming=self._naming)
+
+    def load_preset(self, preset_id: str) -> LoadedPreset:
+        """Load a preset. Raises PresetMissing, InvalidConfig."""
+        return load_preset(self.path, preset_id, naming=self._naming)
+
+    def save_default(self, preset_id: str) -> None:
+        """Write a preset as default into mcp.json. Raises InvalidConfig if that has problems."""
+        self._write_default(self.path, preset_id)
+
+    def load_active(self, before: ActiveConfig) -> ActiveConfig:
+        """Load all files, and return the state that follows ``before`` even if some are invalid."""
+        configuration, config_problems = load_or_keep_last_good(
+            self._load_configuration,
+            before.configuration,
+            absent=NO_FILE,
+            file=CONFIGURATION_FILE,
+        )
+        if configuration is not None and before.configuration is not None:
+            configuration = configuration.with_last_good(before.configuration)
+        chosen = choose_preset(
+            configuration,
+            before.configuration,
+            before.chosen,
+            pinned=self.pinned,
+            list_presets=self.list_presets,
+        )
+        loaded = replace(
+            before,
+            configuration=configuration,
+            config_problems=config_problems,
+            chosen=chosen,
+            agent_policies=load_agent_policies(
+                self.path, before.agent_policies, configuration, self._naming
+            ),
+        )
+        return loaded if chosen is None else self._with_chosen(loaded, chosen)
+
+    def _with_chosen(self, current: ActiveConfig, chosen: str) -> ActiveConfig:
+        try:
+            loaded = self.load_preset(chosen)
+        except (PresetMissing, InvalidConfig) as error:
+            active = current.preset.preset_id
+            return replace(
+                current,
+                preset=self._reload(current.preset),
+                preset_problems=inactive_preset_problems(
+                    chosen, error, LAST_GOOD if active == chosen else quote(active)
+                ),
+            )
+        return replace(
+            current, preset=loaded.preset, preset_problems=(), preset_warnings=loaded.warnings
+        )
+
+    def _reload(self, preset: Preset) -> Preset:
+        """Return the present version of a preset, or the given one if it cannot be loaded."""
+        try:
+            return self.load_preset(preset.preset_id).preset
+        except (PresetMissing, InvalidConfig):
+            return preset
+
+
+def folder_changes(folder: Path, *, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[None, None]:
+    """Yield when one of the configuration files may have changed; see ``filesystem.watch.changes``.
+
+    The folder need not exist. No error ends the iteration.
+    """
+    return changes(lambda: _snapshot(folder), sleep=sleep)
+
+
+def _snapshot(folder: Path) -> object:
+    """Return a value that differs whenever a file does; an error is a state as well."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if _is_watched(name))
+    except OSError as error:
+        return error.errno
+    return tuple((name, state_of(folder / name)) for name in names)
+
+
+def _is_watched(name: str) -> bool:
+    return name in (CONFIGURATION_FILE, AGENTS_FILE) or fnmatchcase(name, PRESET_FILES)

@@ -1,0 +1,72 @@
+"""Keeps the registry in step with the configuration files and the servers' offers."""
+
+import asyncio
+from contextlib import aclosing
+
+import structlog
+
+from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
+from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
+from mcp_tools_proxy.gateway.change_reporter import log_config_changes
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher, ServerPool
+
+log = structlog.get_logger()
+
+
+class Reloader:
+    """Watches files and offers; loads the files, updates the pool, and publishes the registry.
+
+    A failure keeps the last good state. Call ``load`` once, then keep ``run`` running; servers
+    report to ``offer_changes`` that their offers changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        files: ConfigFolder,
+        pool: ServerPool,
+        publisher: RegistryPublisher,
+        offer_changes: ChangeSignal,
+    ) -> None:
+        self._files = files
+        self._pool = pool
+        self._publisher = publisher
+        self._offer_changes = offer_changes
+
+    async def load(self) -> None:
+        """Load the files and publish what they say. Invalid files are logged, never raised."""
+        async with self._publisher.lock:
+            before = self._publisher.config
+            found = await asyncio.to_thread(self._files.load_active, before)
+            log_config_changes(found, before)
+            if found != before or not self._publisher.is_built:
+                self._pool.apply(found.servers)
+                self._publisher.publish(found)
+            self._publisher.count_reload()
+
+    async def run(self) -> None:
+        """Publish what changes until cancelled: offers at once, files within a second (P-21).
+
+        Two loops, since a slow disk must not delay what servers offer.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._load_changes())
+            tasks.create_task(self.publish_offers())
+
+    async def publish_offers(self) -> None:
+        """Publish a registry for each batch of changed offers, until cancelled."""
+        async with aclosing(self._offer_changes.batches()) as batches:
+            async for _ in batches:
+                try:
+                    self._publisher.publish(self._publisher.config)
+                except Exception:  # the odd offer of one server must not end the updates of all
+                    log.exception("registry.rebuild_crashed")
+
+    async def _load_changes(self) -> None:
+        async with aclosing(folder_changes(self._files.path)) as batches:
+            async for _ in batches:
+                try:
+                    await self.load()
+                except Exception:  # the next edit is loaded whatever this one led to
+                    log.exception("config.reload_crashed")
+                    self._publisher.count_reload()

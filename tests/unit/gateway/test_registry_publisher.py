@@ -1,0 +1,167 @@
+"""What a published registry has, what is logged of it, and what a crash leaves (P-16)."""
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from mcp_tools_proxy.domain.view import View
+from tests.support.builders import make_snapshot
+from tests.support.fakes import FakeComponents, FakeTool, fake_components
+from tests.unit.gateway.reloader_fixture import Reloading, write, write_preset, write_servers
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two servers, and the presets work (alpha, the default) and play (beta)."""
+    write_servers(tmp_path, "alpha", "beta", default="work")
+    write_preset(tmp_path, "work", "alpha/search")
+    write_preset(tmp_path, "play", "beta/translate")
+    return tmp_path
+
+
+@pytest.mark.requirement("P-16")
+async def test_tools_prompts_and_resources_change_together(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    before = it.holder.current
+    await it.preset_switch.switch_to("play", persist=False)
+    names = [
+        [
+            [tool.spec.alias for tool in registry.tools.items],
+            [prompt.spec.name for prompt in registry.prompts.items],
+            [resource.spec.name for resource in registry.resources.items],
+        ]
+        for registry in (before, it.holder.current)
+    ]
+    assert names == [
+        [["local", "alpha__search"], ["p1"], ["u1"]],
+        [["local", "beta__translate"], ["p2"], ["u2"]],
+    ]
+
+
+@pytest.mark.requirement("P-18")
+async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    taken = it.holder.current
+    await it.preset_switch.switch_to("play", persist=False)
+    assert ([tool.spec.name for tool in taken.tools.items], taken is it.holder.current) == (
+        ["local", "alpha:search"],
+        False,
+    )
+
+
+async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder: Path) -> None:
+    failing = False
+
+    def build(view: View) -> FakeComponents:
+        if failing:
+            raise RuntimeError("a defect")
+        return fake_components(view)
+
+    it = Reloading(folder, build=build)
+    await it.reloader.load()
+    failing = True
+    with capture_logs() as lines:
+        await it.rebuild()
+    last = it.publisher.last_reload
+    assert (it.tools, last and last.ok, [line["event"] for line in lines]) == (
+        ["alpha:search"],
+        False,
+        ["registry.rebuild_crashed"],
+    )
+
+
+async def test_before_the_first_look_there_is_no_last_reload(folder: Path) -> None:
+    assert Reloading(folder).publisher.last_reload is None
+
+
+@pytest.mark.requirement("P-07", "P-16")
+async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> None:
+    write_preset(folder, "work", "alpha/search", "alpha/no", "alpha/nor", "typo/x", "beta/y")
+    it = Reloading(folder)
+    del it.pool.offers["beta"]
+    with capture_logs() as lines:
+        await it.reloader.load()
+        await it.rebuild()
+    logged = [line for line in lines if line["event"] == "preset.missing"]
+    assert [
+        (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in logged
+    ] == [
+        ("warning", "alpha", ["no", "nor"], "the server does not offer it"),
+        ("warning", "typo", ["x"], "mcp.json has no enabled server of this id"),
+        ("info", "beta", ["y"], "the server was not discovered yet"),
+    ]
+
+
+@pytest.mark.requirement("P-13")
+async def test_shadowed_items_are_logged(folder: Path) -> None:
+    write_preset(folder, "work", "beta/translate", "alpha/search")
+    it = Reloading(folder)
+    it.pool.offers["alpha"] = make_snapshot(tools=["search"], prompts=["p2"])
+    with capture_logs() as lines:
+        await it.reloader.load()
+    (line,) = (line for line in lines if line["event"] == "preset.shadowed")
+    assert (line["server_id"], line["names"], it.publisher.shadowed[0].winner) == (
+        "alpha",
+        ["p2"],
+        "beta",
+    )
+
+
+@pytest.mark.requirement("A-15")
+async def test_an_excluded_name_that_names_nothing_is_warned_of_once_all_servers_are_known(
+    folder: Path,
+) -> None:
+    agent = {"name": "reader", "exclude_components": ["seerch", "alpha:drop", "local"]}
+    write(folder / "agents.json", {"agents": [agent]})
+    it = Reloading(folder)
+    beta = it.pool.offers.pop("beta")
+    with capture_logs() as lines:
+        await it.reloader.load()
+        before = len(it.publisher.warnings)
+        it.pool.offers["beta"] = beta
+        await it.rebuild()
+        await it.rebuild()
+    logged = [(line["path"], line["reason"]) for line in lines if line["event"] == "config.warning"]
+    offered = 'nothing offered by the servers that were discovered: "alpha"; "beta"'
+    reason = f'"seerch" matches {offered}'
+    assert (before, logged) == (0, [("$.agents[0].exclude_components[0]", reason)])
+
+
+async def test_the_preset_is_logged_when_another_is_active(folder: Path) -> None:
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        for default in ("work", "work", "play", "work"):
+            write_servers(folder, "alpha", "beta", default=default)
+            await it.reloader.load()
+    logged = [line["preset"] for line in lines if line["event"] == "preset.active"]
+    assert logged == ["work", "play", "work"]
+
+
+async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        await it.reloader.load()
+        write(folder / "agents.json", {"agents": [{"name": "reader"}]})
+        await it.reloader.load()
+        await it.rebuild()
+        write(folder / "agents.json", {"agents": []})
+        await it.reloader.load()
+    logged = [line for line in lines if line["event"] == "agents.active"]
+    assert [(line["agents"], line["agent_required"]) for line in logged] == [(1, True), (0, False)]
+
+
+async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
+    twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
+
+    def build(view: View) -> FakeComponents:
+        made = fake_components(view)
+        return FakeComponents((twin, *made.tools), made.prompts, made.resources, made.templates)
+
+    it = Reloading(folder, build=build)
+    with capture_logs() as lines:
+        await it.reloader.load()
+    clashes = [line["names"] for line in lines if line["event"] == "preset.clash"]
+    assert (it.tools, it.code("local"), clashes) == (["alpha:search"], "OK", [["alpha:twin"]])
