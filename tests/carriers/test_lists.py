@@ -68,7 +68,7 @@ async def test_what_seed_002_lists_is_listed_with_each_field_in_mcp_s_spelling(
 
 
 @pytest.mark.requirement("W-10")
-async def test_a_resource_whose_server_lists_it_with_parameters_is_a_template(
+async def test_a_resource_that_is_listed_with_parameters_is_a_template(
     listed: Lists,
 ) -> None:
     assert {"uriTemplate": "odd/{id}", "name": "odd"} in listed["resourceTemplates"]

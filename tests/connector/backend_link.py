@@ -76,7 +76,7 @@ async def linked_to_one(
 
 
 async def begun(backend: Backend, era: str = MODERN, **capabilities: Any) -> Session:
-    """Make a session whose first request is over; ``capabilities`` are those of initialize."""
+    """Begin a session by its first request; ``capabilities`` are those of initialize."""
     session = backend.session(era=era)
     if era == LEGACY:
         await session.initialize(**capabilities)

@@ -47,13 +47,16 @@ OVERSIZED = {
     "a length of 2**62": writes(struct.pack("!BBQ", FINAL | TEXT, 127, 2**62)),
     "a length of 2**63": writes(struct.pack("!BBQ", FINAL | TEXT, 127, 2**63)),
     "a length of a byte over the limit": writes(struct.pack("!BBQ", FINAL | TEXT, 127, LIMIT + 1)),
-    "a frame of a byte over the limit": sends_at_length(padded(LIMIT + 1)),
-    "a frame of ten megabytes": sends_at_length("x" * 10 * MEGABYTE),
     "fragments that are over the limit together": writes(
-        frame(TEXT, "x", flags=NOT_FINAL)
-        + frame(CONTINUATION, "x" * (LIMIT // 4), flags=NOT_FINAL) * 4
+        frame(TEXT, "x" * LIMIT, flags=NOT_FINAL) + frame(CONTINUATION, "x", flags=NOT_FINAL)
     ),
 }
+NOT_READ_WHOLE = {
+    "a frame of a byte over the limit": padded(LIMIT + 1),
+    "a frame of ten megabytes": "x" * 10 * MEGABYTE,
+}
+"""The system resets the connection over what was not read, and the close frame may be lost."""
+OVER_THE_LIMIT = Failure(reason=f"a frame of the backend was over {LIMIT} bytes")
 ACCIDENTS = (1000, 1001, 1011, 1012, 1014)
 """Close codes that no backend sends to keep a gateway away."""
 DELIBERATE = (1008, 1013, 3000, 4409)
@@ -74,13 +77,12 @@ LOST = [
         for name, (data, code) in BROKEN.items()
     ),
     *(
-        Fault(
-            id=name,
-            commit=commit,
-            loss=Failure(reason=f"a frame of the backend was over {LIMIT} bytes"),
-            close_code=TOO_BIG,
-        )
+        Fault(id=name, commit=commit, loss=OVER_THE_LIMIT, close_code=TOO_BIG)
         for name, commit in OVERSIZED.items()
+    ),
+    *(
+        Fault(id=name, commit=sends_at_length(text), loss=OVER_THE_LIMIT)
+        for name, text in NOT_READ_WHOLE.items()
     ),
     *(
         Fault(id=f"closed with {code}", commit=closes(code), loss=closed(code, "lost"))

@@ -1,4 +1,4 @@
-"""A listener that is no backend: it says exactly what a test has it say."""
+"""A listener that is no backend: it sends exactly the bytes that a test chooses."""
 
 import asyncio
 import ssl
@@ -11,19 +11,17 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 class Listener:
-    """What a test holds of it."""
+    """Its address, and how many connections there were."""
 
     def __init__(self) -> None:
         self.port = 0
         self.connections = 0
-        self.heard: list[bytes] = []
-        """What came over each connection, up to the end of an HTTP head."""
         self._changes = Changes()
 
     def url(self, scheme: str = "ws") -> str:
         return f"{scheme}://127.0.0.1:{self.port}/ws/gw"
 
-    def came(self) -> None:
+    def on_connection(self) -> None:
         self.connections += 1
         self._changes.notify()
 
@@ -35,22 +33,22 @@ class Listener:
 
 @asynccontextmanager
 async def listening(
-    says: bytes | Handler, tls: ssl.SSLContext | None = None
+    answer: bytes | Handler, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Listener]:
-    """Answer each connection's first words with bytes, and close it; or do what a handler does."""
+    """Answer the request of each connection with bytes, and close it; or run a handler for it."""
     listener = Listener()
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        listener.heard.append(await reader.readuntil(b"\r\n\r\n"))
-        assert isinstance(says, bytes)
-        writer.write(says)
+    async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        assert isinstance(answer, bytes)
+        writer.write(answer)
         await writer.drain()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        listener.came()
+        listener.on_connection()
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                await (answer if isinstance(says, bytes) else says)(reader, writer)
+                await (write if isinstance(answer, bytes) else answer)(reader, writer)
         finally:
             writer.close()
 

@@ -38,7 +38,7 @@ PLACES = ("envelope", "message", "params", "_meta", "meta")
 
 
 def code(result: Json) -> str:
-    """Give the code of a failed call, or "OK"."""
+    """Return the code of a failed call, or "OK"."""
     error = result["_meta"].get(f"{PREFIX}error", {"code": "OK"})
     return str(error["code"])
 
@@ -48,7 +48,7 @@ async def read(session: Session, doc_id: str) -> str:
 
 
 def forged(session: Session, place: str, params: Json) -> Json:
-    """Make a frame that calls a tool, with FORGED in one of PLACES."""
+    """Build a frame that calls a tool, with FORGED in one of PLACES."""
     message: Json = {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params}
     envelope: Json = {"session_identifier": session.identifier, "message": message}
     match place:
@@ -128,10 +128,10 @@ async def test_no_field_of_a_frame_gives_another_agent(place: str) -> None:
         assert code((await session.receive())["result"]) == "TOOL_NOT_ALLOWED"
 
 
-@pytest.mark.parametrize("said", ["tenant_id", "user", "agent", "X-Tenant-Id"])
-async def test_no_argument_gives_another_tenant(said: str) -> None:
+@pytest.mark.parametrize("argument", ["tenant_id", "user", "agent", "X-Tenant-Id"])
+async def test_no_argument_gives_another_tenant(argument: str) -> None:
     async with linked(MINE, THEIRS) as (_, backend):
-        arguments = {"doc_id": "theirs", said: FORGED[said]}
+        arguments = {"doc_id": "theirs", argument: FORGED[argument]}
         result = await backend.session().call("read_doc_metadata", arguments)
     assert code(result) == "INVALID_ARGUMENTS"
 
@@ -141,7 +141,7 @@ async def test_a_session_s_name_gives_no_tenant() -> None:
         assert await read(backend.session("tenant_2"), "theirs") == "ACCESS_DENIED"
 
 
-async def test_what_a_client_says_of_itself_gives_no_tenant() -> None:
+async def test_the_client_info_gives_no_tenant() -> None:
     begin = {"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"x": FORGED}}}
     begin["clientInfo"] = {"name": "tenant_2", "version": "1", **FORGED}
     async with linked(MINE, THEIRS) as (_, backend):

@@ -67,7 +67,7 @@ async def test_a_request_over_the_limit_is_an_error_to_its_server() -> None:
 
 
 async def test_a_frame_that_no_link_survives_is_dropped_and_delays_no_session() -> None:
-    """The backend takes less than the gateway may send, and says so by closing the link."""
+    """The backend takes less than the gateway may send, and closes the link over it."""
     smaller = {"max_frame_bytes": MEGABYTE}
     large = {"name": "s1:big_image", "arguments": {"bytes": 4_100_000}}
     async with unharmed("big_image", backend_options=smaller, max_result_bytes=8 * MEGABYTE) as (

@@ -49,7 +49,7 @@ class Logged(NamedTuple):
         return [it["summary"] for it in self.lines if it.get("direction") == direction]
 
     async def of(self, method: str, params: Json) -> tuple[str, str]:
-        """Ask, and give what is logged of the request and of what answers it."""
+        """Send a request; return what is logged of it and of its response."""
         await self.session.request(method, params)
         return self.summaries("in")[-1], self.summaries("out")[-1]
 
@@ -60,7 +60,7 @@ async def logged(*tools: str, era: str = LEGACY, **raw: Any) -> AsyncIterator[Lo
     async with linked_to_one(*tools, raw=raw) as (_, backend, _):
         session = await begun(backend, era)
         if era == LEGACY:
-            await session.result("ping")  # all that was said before is logged
+            await session.result("ping")  # all that was sent before is logged
         with capture_logs() as lines:
             yield Logged(session, lines)  # type: ignore[arg-type]
 
@@ -99,8 +99,8 @@ async def test_the_handshake_of_the_older_eras_is_logged() -> None:
         with capture_logs() as lines:
             await begun(backend, LEGACY)
             await backend.session().result("tools/list")
-    told = [line["summary"] for line in lines if line["event"] == FRAME]
-    assert told[:3] == [
+    summaries = [line["summary"] for line in lines if line["event"] == FRAME]
+    assert summaries[:3] == [
         "type=request id=1 method=initialize params=protocolVersion,capabilities,clientInfo",
         "type=response id=1 has_result=true",
         "type=notification method=notifications/initialized",
@@ -111,8 +111,8 @@ async def test_the_handshake_of_the_older_eras_is_logged() -> None:
 async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() -> None:
     async with logged("echo", era=MODERN) as it:
         params = {"name": "s1:echo", "arguments": {"text": "x", "é": 1}, "_meta": {"a/b": 1}}
-        told, _ = await it.of("tools/call", params)
-    assert told == (
+        summary, _ = await it.of("tools/call", params)
+    assert summary == (
         "type=request id=2 method=tools/call params=name,arguments,_meta"
         f" params{{target=s1:echo, args=text,é, meta={THEIR_KEYS},a/b}}"
     )
@@ -134,8 +134,8 @@ LISTED = {
 @pytest.mark.parametrize("method", LISTED)
 async def test_a_list_s_reply_is_logged_with_its_count_names_and_fields(method: str) -> None:
     async with logged("search", extra=SEED) as it:
-        told = await it.of(method, {})
-    assert told == (
+        summaries = await it.of(method, {})
+    assert summaries == (
         f"type=request id=3 method={method}",
         f"type=response id=3 result{{{LISTED[method]}}} has_result=true",
     )
@@ -177,17 +177,17 @@ USED = {
 
 
 @pytest.mark.requirement("W-15", "W-17")
-@pytest.mark.parametrize(("asked", "request_", "reply"), USED.values(), ids=USED.keys())
+@pytest.mark.parametrize(("sent", "request_", "reply"), USED.values(), ids=USED.keys())
 async def test_a_use_and_its_reply_are_logged_with_target_and_keys(
-    asked: tuple[str, Json], request_: str, reply: str
+    sent: tuple[str, Json], request_: str, reply: str
 ) -> None:
     async with logged("echo", "is_error", "no_type") as it:
-        told = await it.of(*asked)
-    assert told == (f"type=request id=3 method={asked[0]} {request_}".rstrip(), reply)
+        summaries = await it.of(*sent)
+    assert summaries == (f"type=request id=3 method={sent[0]} {request_}".rstrip(), reply)
 
 
 @pytest.mark.requirement("W-15")
-async def test_what_a_session_is_told_of_its_own_accord_is_logged() -> None:
+async def test_notifications_of_a_call_are_logged() -> None:
     async with logged("progress", sse=True) as it:
         await it.session.call("s1:progress", _meta={"progressToken": "t"})
     assert (

@@ -1,4 +1,4 @@
-"""A preset that changes while the link is up: sessions are told, and list the new view (W-19)."""
+"""A preset that changes while the link is up: sessions are notified, and list its view (W-19)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def switch(service: Service, preset_id: str) -> None:
 
 
 async def subscribed(backend: Backend, era: str) -> Session:
-    """Make a session that has listed all there is, and hears of changes."""
+    """Begin a session, list all there is, and subscribe to changes."""
     session = await begun(backend, era)
     for method in LISTS:
         await session.result(method)
@@ -60,14 +60,14 @@ async def subscribed(backend: Backend, era: str) -> Session:
 
 
 async def changed_lists(session: Session, *kinds: str) -> list[str]:
-    """Give what it is told to have changed, sorted, once ``kinds`` are among it."""
-    heard: list[str] = []
-    while not set(kinds) <= set(heard):
+    """Return the lists it was notified of, sorted, once ``kinds`` are among them."""
+    received: list[str] = []
+    while not set(kinds) <= set(received):
         message = await session.receive()
         kind, _, changed = message["method"].removeprefix("notifications/").partition("/")
         assert changed == "list_changed", message
-        heard.append(kind)
-    return sorted(heard)
+        received.append(kind)
+    return sorted(received)
 
 
 async def downstream_tools(session: Session) -> list[str]:
@@ -95,7 +95,7 @@ async def test_the_backend_is_shown_the_active_preset_s_items_alone(era: str) ->
 
 @eras
 @pytest.mark.requirement("W-19")
-async def test_a_session_is_told_of_another_preset_and_lists_the_new_view(era: str) -> None:
+async def test_a_session_is_notified_of_another_preset_and_lists_the_new_view(era: str) -> None:
     async with in_front_of_two() as (service, backend):
         session = await subscribed(backend, era)
         await switch(service, "alpha")
@@ -105,12 +105,12 @@ async def test_a_session_is_told_of_another_preset_and_lists_the_new_view(era: s
 
 
 @pytest.mark.requirement("W-19")
-async def test_every_session_is_told_whichever_its_era() -> None:
+async def test_every_session_is_notified_whichever_its_era() -> None:
     async with in_front_of_two() as (service, backend):
         sessions = [await subscribed(backend, era) for era in (*ERAS, *ERAS)]
         await switch(service, "alpha")
-        heard = await asyncio.gather(*(changed_lists(session, *ALL) for session in sessions))
-    assert heard == [[*ALL]] * 4
+        received = await asyncio.gather(*(changed_lists(session, *ALL) for session in sessions))
+    assert received == [[*ALL]] * 4
 
 
 @pytest.mark.requirement("W-19")
@@ -125,8 +125,8 @@ async def test_a_stream_of_changes_marks_them_with_its_own_id() -> None:
 
 @eras
 @pytest.mark.requirement("W-19")
-async def test_a_session_whose_view_did_not_change_is_not_told(era: str) -> None:
-    """Were it told of the first two changes, that would be heard before what the last one is."""
+async def test_a_session_that_sees_no_change_is_not_notified(era: str) -> None:
+    """A notification of the first two changes would arrive before that of the last one."""
     async with in_front_of_two(remote_agent="only_b") as (service, backend):
         session = await subscribed(backend, era)
         await switch(service, "only_b")
@@ -136,7 +136,7 @@ async def test_a_session_whose_view_did_not_change_is_not_told(era: str) -> None
         assert await downstream_tools(session) == ["a-b:whoami"]
 
 
-async def test_a_stream_of_changes_tells_what_was_asked_for_alone() -> None:
+async def test_a_stream_of_changes_has_the_requested_kinds_alone() -> None:
     async with in_front_of_two() as (service, backend):
         session = await begun(backend)
         acknowledged = await listen(session, promptsListChanged=True)
@@ -147,7 +147,7 @@ async def test_a_stream_of_changes_tells_what_was_asked_for_alone() -> None:
     assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
 
 
-async def test_a_stream_of_changes_that_is_cancelled_tells_no_more() -> None:
+async def test_a_stream_of_changes_that_is_cancelled_sends_no_more() -> None:
     async with in_front_of_two() as (service, backend):
         leaving, staying = await subscribed(backend, MODERN), await subscribed(backend, MODERN)
         await leaving.notify("notifications/cancelled", {"requestId": LISTEN_ID})

@@ -16,7 +16,7 @@ from tests.support.service import READY, REMOTE
 
 SECRET = "hush-hush-7c1f"
 PROGRESS = {"progressToken": SECRET, "progress": 1, "message": SECRET}
-SAID = [
+NOTIFICATIONS = [
     {"method": "notifications/progress", "params": PROGRESS},
     {"method": "notifications/message", "params": {"level": "error", "data": SECRET}},
 ]
@@ -33,17 +33,17 @@ RESULT = {
 SEARCH = {"doc_id": "doc_1", "query": SECRET}
 REF = {"type": "ref/prompt", "name": "greet"}
 
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "a call": ("tools/call", {"name": "s1:echo", "arguments": {"text": SECRET}}),
     "a result": ("tools/call", {"name": "s1:undecodable", "arguments": {"result": RESULT}}),
     "no result": ("tools/call", {"name": "s1:undecodable", "arguments": {"result": {"a": SECRET}}}),
     "an error": ("tools/call", {"name": "s1:error", "arguments": {"message": SECRET}}),
     "a quoted error": ("tools/call", {"name": "s1:error", "arguments": {"message": f'"{SECRET}'}}),
-    "what is said": (
+    "notifications": (
         "tools/call",
         {
             "name": "s1:say",
-            "arguments": {"messages": SAID},
+            "arguments": {"messages": NOTIFICATIONS},
             "_meta": {"progressToken": SECRET, "io.modelcontextprotocol/logLevel": "debug"},
         },
     ),
@@ -64,7 +64,7 @@ Does = Callable[[LinkedToOne], Coroutine[Any, Any, object]]
 
 
 async def logged_of(does: Does, caplog: pytest.LogCaptureFixture, **options: Any) -> str:
-    """Give all that is logged of a service from its start to its end."""
+    """Return all that is logged of a service from its start to its end."""
     caplog.set_level(logging.DEBUG)
     with capture_logs() as lines:
         async with linked_to_one(*TOOLS, raw={"sse": True, "era": "legacy"}, **options) as linked:
@@ -75,7 +75,7 @@ async def logged_of(does: Does, caplog: pytest.LogCaptureFixture, **options: Any
 
 @pytest.mark.requirement("W-18")
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize(("method", "params"), ASKED.values(), ids=ASKED.keys())
+@pytest.mark.parametrize(("method", "params"), REQUESTS.values(), ids=REQUESTS.keys())
 async def test_no_value_of_a_request_or_of_its_answer_is_logged(
     era: str, method: str, params: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,31 +97,31 @@ async def test_the_line_of_a_frame_shows_no_query_or_password_of_a_uri(uri: str)
 
 @pytest.mark.requirement("W-18")
 @pytest.mark.parametrize(
-    ("question", "answer"),
+    ("sample", "answer"),
     [
         (FORM, {"action": "accept", "content": {"name": SECRET}}),
         (SAMPLE, {"role": "assistant", "content": TEXT, "model": SECRET}),
     ],
     ids=["elicitation", "sampling"],
 )
-async def test_no_question_and_no_answer_to_it_is_logged(
-    question: dict[str, Any], answer: dict[str, Any], caplog: pytest.LogCaptureFixture
+async def test_no_request_of_a_server_and_no_answer_to_it_is_logged(
+    sample: dict[str, Any], answer: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = json.loads(json.dumps(question).replace("Which name?", SECRET).replace("Hi", SECRET))
+    request = json.loads(json.dumps(sample).replace("Which name?", SECRET).replace("Hi", SECRET))
 
-    async def be_asked(linked: LinkedToOne) -> None:
+    async def answer_request(linked: LinkedToOne) -> None:
         session = await begun(linked.backend, LEGACY, elicitation={}, sampling={})
         async with asyncio.TaskGroup() as tasks:
-            calling = tasks.create_task(session.call("s1:ask", told))
-            asked = await session.receive()
-            await session.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+            calling = tasks.create_task(session.call("s1:ask", request))
+            received = await session.receive()
+            await session.send({"jsonrpc": "2.0", "id": received["id"], "result": answer})
         assert SECRET in str(calling.result())
 
-    assert SECRET not in await logged_of(be_asked, caplog)
+    assert SECRET not in await logged_of(answer_request, caplog)
 
 
 @pytest.mark.requirement("W-18")
-async def test_no_word_of_what_is_no_frame_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_part_of_what_is_no_frame_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def send(linked: LinkedToOne) -> None:
         link = linked.backend.link()
         for text in (

@@ -83,12 +83,12 @@ async def test_a_client_uses_tools_prompts_and_resources(mode: str) -> None:
 
 
 @modes
-async def test_a_client_hears_of_progress(mode: str) -> None:
-    heard: list[tuple[float, float | None]] = []
+async def test_a_client_receives_progress(mode: str) -> None:
+    received: list[tuple[float, float | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert message is None
-        heard.append((progress, total))
+        received.append((progress, total))
 
     raw = {"sse": True}
     async with (
@@ -96,15 +96,15 @@ async def test_a_client_hears_of_progress(mode: str) -> None:
         backend.client(mode) as client,
     ):
         await client.call_tool("s1:progress", progress_callback=on_progress)
-    assert heard == [(1, 2), (2, 2)]
+    assert received == [(1, 2), (2, 2)]
 
 
 @modes
-async def test_a_client_is_told_log_lines_from_its_level_on(mode: str) -> None:
-    heard: list[str] = []
+async def test_a_client_receives_log_lines_from_its_level_on(mode: str) -> None:
+    received: list[str] = []
 
     async def on_line(line: t.LoggingMessageNotificationParams) -> None:
-        heard.append(line.level)
+        received.append(line.level)
 
     options: dict[str, Any] = {"logging_callback": on_line}
     if mode == "auto":
@@ -117,11 +117,13 @@ async def test_a_client_is_told_log_lines_from_its_level_on(mode: str) -> None:
             with pytest.warns(MCPDeprecationWarning):
                 await client.set_logging_level("warning")
         await client.call_tool("s1:say", {"messages": LOG_LINES})
-    assert heard == ["warning", "critical"]
+    assert received == ["warning", "critical"]
 
 
 @modes
-async def test_a_client_is_told_of_updates_of_a_resource_that_it_follows(mode: str) -> None:
+async def test_a_client_is_notified_of_updates_of_a_resource_that_it_subscribed_to(
+    mode: str,
+) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def on_message(message: object) -> None:

@@ -48,20 +48,20 @@ async def test_fifty_sessions_with_random_delays_get_each_their_own_answers() ->
 
         async def request(session: Session) -> None:
             for number in range(CALLS):
-                said = {
+                arguments = {
                     "seconds": seed.uniform(0, LONGEST_S),
                     "by": session.identifier,
                     "n": number,
                 }
-                assert (await session.call("s1:sleep", said))["structuredContent"] == said
+                assert (await session.call("s1:sleep", arguments))["structuredContent"] == arguments
 
         await asyncio.gather(*map(request, sessions))
         assert {len(session.messages) for session in sessions} == {CALLS}
         assert not backend.strays
 
 
-async def test_messages_of_a_session_that_are_sent_at_once_are_heard_in_order() -> None:
-    """Were one of the levels heard after the last, the call's lines would be told."""
+async def test_messages_of_a_session_that_are_sent_at_once_are_taken_in_order() -> None:
+    """Were one of the levels taken after the last, the call's lines would arrive."""
     levels = [*(["debug", "critical"] * 20), "emergency"]
     line = {"method": "notifications/message", "params": {"level": "critical", "data": "x"}}
     async with linked_to_one("say", raw={"sse": True}) as (_, backend, _):

@@ -16,7 +16,7 @@ eras = pytest.mark.parametrize("era", ERAS)
 
 UNOPENED = -32600
 """What a request of the older eras is answered with before initialize."""
-UNHEARD: dict[str, Json] = {
+NO_REQUESTS: dict[str, Json] = {
     "a notification": {"jsonrpc": "2.0", "method": "notifications/initialized"},
     "cancelling": {
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
@@ -41,7 +41,7 @@ async def until_sessions_are(service: Service, count: int) -> None:
 
 
 async def is_open(session: Session) -> bool:
-    """Tell if a session of the older eras is still the one that was initialized."""
+    """Return whether a session of the older eras is still the one that was initialized."""
     answer = await session.request("tools/list")
     assert "result" in answer or answer["error"]["code"] == UNOPENED, answer
     return "result" in answer
@@ -61,7 +61,7 @@ async def test_a_session_begins_with_its_first_request(era: str) -> None:
 
 
 @pytest.mark.requirement("W-05")
-@pytest.mark.parametrize("message", UNHEARD.values(), ids=UNHEARD.keys())
+@pytest.mark.parametrize("message", NO_REQUESTS.values(), ids=NO_REQUESTS.keys())
 async def test_what_is_no_request_begins_no_session_and_is_logged(message: Json) -> None:
     async with linked() as (service, backend):
         with capture_logs() as lines:
@@ -85,13 +85,13 @@ async def test_each_session_has_its_own_log_level() -> None:
             await session.result("logging/setLevel", {"level": level})
         for session in sessions:
             await session.call("s1:say", {"messages": LOG_LINES})
-    told = [
+    levels = [
         [it["params"]["level"] for it in session.messages if "method" in it] for session in sessions
     ]
-    assert told == [["critical"], ["warning", "critical"]]
+    assert levels == [["critical"], ["warning", "critical"]]
 
 
-async def test_sessions_of_both_eras_live_beside_each_other() -> None:
+async def test_sessions_of_both_eras_list_the_same_tools() -> None:
     async with linked() as (_, backend):
         lists = [await (await begun(backend, era)).result("tools/list") for era in ERAS]
     assert lists[0]["tools"] == lists[1]["tools"]

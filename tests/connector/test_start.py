@@ -16,7 +16,9 @@ async def test_the_backend_is_dialled_when_the_servers_were_connected_to() -> No
 @pytest.mark.parametrize(
     ("agent", "problem"), [(None, "MCP_PROXY_REMOTE_AGENT"), ("stranger", '"stranger"')]
 )
-async def test_readiness_tells_that_an_agent_is_missing(agent: str | None, problem: str) -> None:
+async def test_readiness_has_the_problem_that_an_agent_is_missing(
+    agent: str | None, problem: str
+) -> None:
     config = Config(presets=[make_preset()], agents=[make_agent("reader")])
     async with linked(config=config, remote_agent=agent) as (service, _):
         line = (await service.get(READY))["checks"]["remote"]

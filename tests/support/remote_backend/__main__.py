@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 async def serve(chosen: argparse.Namespace) -> int:
-    """Listen, wait for a gateway, and run what is asked for."""
+    """Listen, wait for a gateway, and run the commands."""
     options = {"token": chosen.token, "host": chosen.host, "port": chosen.port}
     async with running_backend(**options, report=note) as backend:
         note("Listening. A gateway connects when it is started with")
@@ -92,7 +92,7 @@ async def obey(console: Console, line: str, wait_s: float | None) -> bool:
     except CommandError as error:
         note(str(error))
         return False
-    print(answer, flush=True)  # noqa: T201 - what was asked for
+    print(answer, flush=True)  # noqa: T201 - the answer to a command
     return True
 
 

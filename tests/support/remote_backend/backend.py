@@ -92,7 +92,7 @@ class Backend:
         return not self._listening.is_open
 
     async def shut(self) -> None:
-        """Be down: every connection is torn down, and nobody listens on the port."""
+        """Be down: every connection is torn down, and nothing listens on the port."""
         await self._listening.shut()
 
     async def reopen(self) -> None:

@@ -1,4 +1,4 @@
-"""A certificate authority that nobody trusts yet, and a server's certificate of it."""
+"""A certificate authority that no system trusts, and a server's certificate of it."""
 
 import ssl
 from datetime import UTC, datetime, timedelta

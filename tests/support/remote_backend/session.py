@@ -1,4 +1,4 @@
-"""One MCP session of the backend: it outlives links, and says exactly what it is told to say."""
+"""One MCP session of the backend: it outlives links, and sends exactly what a test chooses."""
 
 import asyncio
 import itertools

@@ -31,6 +31,6 @@ class Changes:
         self._next = asyncio.Event()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait without a bound; what ``holds`` reads has to be told when it changes."""
+        """Wait without a bound; whoever changes what ``holds`` reads has to ``notify``."""
         while not holds():
             await self._next.wait()
