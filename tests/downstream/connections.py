@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import Connection
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
@@ -110,7 +110,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 DIALING_PROGRAM = """
 import asyncio, json, sys
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.downstream.connections import config_of
 
 async def main():

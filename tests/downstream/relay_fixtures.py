@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.components import Component, Resource, Result
 from mcp_tools_proxy.domain.view import Route, View
 from mcp_tools_proxy.downstream.components.build_components import Components, build_components
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics

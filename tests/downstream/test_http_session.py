@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.downstream.connections import config_of, dialled, until
 from tests.downstream.stub_server import LEGACY, Json, answering, events, result_of
 from tests.support.bounds import BOUND_S

@@ -1,4 +1,4 @@
-"""Reconnects a stream for ever, with exponential back-off and jitter."""
+"""Keeps a stream open: opens it again whenever it ends, with back-off and jitter."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

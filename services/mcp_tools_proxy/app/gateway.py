@@ -24,7 +24,7 @@ from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
-from mcp_tools_proxy.downstream.mcp_client.dial import Dialer
+from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts

@@ -38,18 +38,10 @@ class _CachedIndex:
 class IndexCache:
     """Builds each index once and caches the most recently used ones; for one event loop.
 
-    Builds run in a thread for each of BUILDER_MAX_CHARS, one at a time in each; ``close`` does not
-    end builds that have begun. Quick searches run on the event loop, one in each of its iterations;
-    slower ones run one at a time in a thread: they hold the GIL, so more threads would only take it
-    from the loop.
-
-    Measured: a thread costs 0.07 to 0.2 ms more CPU for each search. With 16 callers searching on
-    the loop, other calls have a p50 of 1.1 ms, as with a thread; with several searches in an
-    iteration it was 29 ms.
-
-    All mutable state: ``_entries``, least recently used first; ``_bytes``, the size of the finished
-    ones; ``_turn`` and ``_searched``, by which quick searches take turns (``_searched``: one has
-    run in this iteration of the event loop); ``_closed``.
+    Each of BUILDER_MAX_CHARS has a thread that builds one index at a time. Quick searches run on
+    the event loop, where each saves 0.07 to 0.2 ms of CPU; one in each of its iterations, for with
+    several other calls took 29 ms instead of 1.1 (p50, 16 callers). Slower searches run in one
+    thread; more threads would only take the GIL from the loop.
     """
 
     def __init__(
@@ -67,9 +59,13 @@ class IndexCache:
         )
         self._searcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._turn = asyncio.Lock()
+        """Held by the quick search whose turn it is."""
         self._searched = False
+        """Whether a quick search has run in this iteration of the event loop."""
         self._entries: OrderedDict[_Key, _CachedIndex] = OrderedDict()
+        """The indexes, least recently used first."""
         self._bytes = 0
+        """Size of the finished indexes."""
         self._closed = False
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Tells JSON-RPC messages apart, and finds the id that a response to one needs.
+"""Recognises requests and notifications of JSON-RPC, and the id that a response needs.
 
 An id is a text or a whole number: ``True`` is an int in Python, and no id.
 """

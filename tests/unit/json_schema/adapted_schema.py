@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mcp_tools_proxy.json_schema.model_api.adapt import adapt_schema
-from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.adapted_schema import adapt_schema
+from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]
 

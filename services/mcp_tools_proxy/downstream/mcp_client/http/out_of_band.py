@@ -22,7 +22,7 @@ from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
-from mcp_tools_proxy.downstream.mcp_client.http.session import HttpEndpoint
+from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     CANCELLED,
     RELAYED_NOTIFICATIONS,

@@ -14,13 +14,13 @@ from yarl import URL
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
+from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     EVENT_STREAM,
     is_event_stream,
     read_events,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.session import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.wire.redaction import redact_url

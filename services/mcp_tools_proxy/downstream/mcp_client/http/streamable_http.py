@@ -26,6 +26,7 @@ from mcp_tools_proxy.downstream.connection import (
     ResponseTooLarge,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
+from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import VERSION_HEADER, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChannel
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     drain,
@@ -33,7 +34,6 @@ from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     read_events,
     read_response,
 )
-from mcp_tools_proxy.downstream.mcp_client.http.session import VERSION_HEADER, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.mcp_client.messages import (

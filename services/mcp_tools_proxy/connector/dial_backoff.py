@@ -20,7 +20,7 @@ RETRY_AFTER_LONGEST_S = 300.0
 """The longest ``Retry-After`` that is respected, in seconds."""
 
 
-def redial_delay(
+def pause_before_dial(
     fault: LinkFault,
     setbacks: int,
     random: Callable[[], float],

@@ -1,6 +1,6 @@
 """Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
 
-The top level has more rules, which ``flatten`` and ``adapt`` take care of.
+The top level has more rules, for ``top_level_flattener`` and ``adapted_schema``.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcp_tools_proxy.json_schema.keywords import (
     draft_of,
     upgrade_to_2020_12,
 )
-from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
+from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
 from mcp_tools_proxy.json_schema.references import References
 from mcp_tools_proxy.wire.text import quote
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.redial_delays import redial_delay
+from mcp_tools_proxy.connector.dial_backoff import pause_before_dial
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 
 LONGEST_S = 1.5
@@ -27,7 +27,9 @@ def pause(
     longest_s: float = LONGEST_S,
 ) -> float:
     fault = LinkFault(kind, "it broke", retry_after_s=retry_after_s)
-    return redial_delay(fault, setbacks, lambda: random, uptime_s=uptime_s, longest_s=longest_s)
+    return pause_before_dial(
+        fault, setbacks, lambda: random, uptime_s=uptime_s, longest_s=longest_s
+    )
 
 
 @pytest.mark.parametrize("kind", ACCIDENTS)

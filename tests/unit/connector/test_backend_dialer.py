@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.connector.dialer import BackendDialer
+from mcp_tools_proxy.connector.backend_dialer import BackendDialer
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from mcp_tools_proxy.connector.redial_delays import STEADY_S, redial_delay
+from mcp_tools_proxy.connector.dial_backoff import STEADY_S, pause_before_dial
 from mcp_tools_proxy.connector.token import Token
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
@@ -117,7 +117,7 @@ class BackendDialer:
 
     async def _pause(self, fault: LinkFault, uptime_s: float) -> None:
         is_new = self._record_failure(fault) or uptime_s > 0
-        pause_s = redial_delay(
+        pause_s = pause_before_dial(
             fault,
             self._setbacks,
             random.random,

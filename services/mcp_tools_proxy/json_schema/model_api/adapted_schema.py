@@ -23,9 +23,13 @@ from mcp_tools_proxy.json_schema.keywords import (
     Node,
     draft_of,
 )
-from mcp_tools_proxy.json_schema.model_api.convert import Schema, SchemaConverter, allows_arrays
-from mcp_tools_proxy.json_schema.model_api.flatten import TopLevelFlattener
-from mcp_tools_proxy.json_schema.model_api.rules import SchemaRules
+from mcp_tools_proxy.json_schema.model_api.schema_converter import (
+    Schema,
+    SchemaConverter,
+    allows_arrays,
+)
+from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
+from mcp_tools_proxy.json_schema.model_api.top_level_flattener import TopLevelFlattener
 from mcp_tools_proxy.wire.problem_texts import first_of
 from mcp_tools_proxy.wire.text import quote
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.json_schema.model_api.flatten import MAX_SIZE
-from mcp_tools_proxy.json_schema.model_api.rules import ANTHROPIC, OPENAI
+from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
+from mcp_tools_proxy.json_schema.model_api.top_level_flattener import MAX_SIZE
 from tests.unit.json_schema.adapted_schema import Schema, argument, relaxed, shown, with_argument
 
 
