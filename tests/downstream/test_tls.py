@@ -69,8 +69,8 @@ async def test_servers_of_an_authority_of_ones_own_are_served(tmp_path: Path) ->
 @pytest.mark.e2e
 async def test_an_unknown_authority_is_told_with_what_to_do(tmp_path: Path) -> None:
     code, out = await checked(tmp_path, OVER_EACH_TRANSPORT, trusted=False)
-    told = "TLS certificate was not accepted: unable to get local issuer certificate"
-    assert (code, out.count(told), out.count("SSL_CERT_FILE")) == (1, 3, 3)
+    reason = "TLS certificate was not accepted: unable to get local issuer certificate"
+    assert (code, out.count(reason), out.count("SSL_CERT_FILE")) == (1, 3, 3)
 
 
 @pytest.mark.e2e
