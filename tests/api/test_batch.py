@@ -1,19 +1,11 @@
 """POST /internal/mcp/execute/batch."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from tests.support.service import BATCH, Envelope, Service, running
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 METADATA = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running() as started:
-        yield started
 
 
 async def batch(service: Service, calls: object, **top_level: object) -> Envelope:

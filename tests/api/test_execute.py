@@ -1,18 +1,11 @@
 """POST /internal/mcp/execute: envelope, codes and statuses, input rules, order of checks."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.service import EXECUTE, Service, request_of, running
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running() as started:
-        yield started
 
 
 def section_request(**top_level: Any) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -16,12 +15,6 @@ from tests.support.bounds import BOUND_S
 from tests.support.fakes import FakeTool
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import EXECUTE, TOOLS, Service, request_of, running
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running() as started:
-        yield started
 
 
 async def test_health_is_exactly_ok(service: Service) -> None:

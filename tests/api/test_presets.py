@@ -8,17 +8,11 @@ import httpx
 import pytest
 
 from tests.support.configuration import Config, make_preset
-from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.service import ACTIVE, CONFIG_DIR, PRESETS, Service, running
 
 TOKEN = "correct-horse-battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[RawServer]:
-    async with running_raw() as started:
-        yield started
 
 
 def config_of(server: RawServer) -> Config:

@@ -1,6 +1,5 @@
 """How the downstream servers are: the servers route and the readiness lines."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from tests.support.service import CONFIG_DIR, READY, SERVERS, Envelope, Service,
 
 UNREACHABLE_SERVER: Json = {"transport": "streamable-http", "url": "http://127.0.0.1:9/mcp"}
 """An entry whose server is not there."""
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[RawServer]:
-    async with running_raw() as started:
-        yield started
 
 
 async def only_server(service: Service) -> Envelope:

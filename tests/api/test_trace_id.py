@@ -1,20 +1,13 @@
 """Which trace_id a request goes by: no spelling of one is worth a call."""
 
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.support.service import EXECUTE, Service, request_of, running
+from tests.support.service import EXECUTE, Service, request_of
 
 HEX32 = re.compile("[0-9a-f]{32}")
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running() as started:
-        yield started
 
 
 def section_request(**top_level: Any) -> dict[str, object]:

@@ -6,6 +6,7 @@ import pytest
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from tests.downstream.connections import SERVER_KINDS, SPOKEN, connection_to, until
+from tests.support import leak_checks
 from tests.support.bounds import BOUND_S
 
 DUPLEX = [kind for kind in SERVER_KINDS if not kind.startswith("http")]
@@ -146,7 +147,7 @@ async def test_leaving_does_not_wait_for_calls_that_hang(kind: str) -> None:
 async def test_a_thousand_cancelled_calls_leave_nothing_behind(kind: str) -> None:
     async with connection_to(kind) as line:
         await line.call("echo", text="x")
-        before = count_of_tasks()
+        before = leak_checks.tasks()
         for _ in range(10):
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(100)]
             await asyncio.sleep(0.01)
@@ -156,10 +157,5 @@ async def test_a_thousand_cancelled_calls_leave_nothing_behind(kind: str) -> Non
         server = line.server
         if server is not None:
             await until(lambda: server.script.running_count == 0, "no call runs at the server")
-        await until(lambda: count_of_tasks() <= before + 5, "the tasks are gone")
+        await until(lambda: leak_checks.tasks() <= before + 5, "the tasks are gone")
         await line.call("echo", text="x")
-
-
-def count_of_tasks() -> int:
-    """Count the tasks, but for those of the test's server, which has one a connection."""
-    return sum("RequestHandler" not in repr(task) for task in asyncio.all_tasks())

@@ -15,6 +15,7 @@ from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.redis_server import RedisServer, running_redis
+from tests.support.virtual_time import ManualClock
 
 WINDOW_S = 60
 BUDGETS = BudgetLimits(
@@ -67,16 +68,8 @@ async def retry_after_s(limiter: Limiter) -> float:
     return refused.value.retry_after_s
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 20_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window() -> None:
-    clock = Clock()
+    clock = ManualClock(20_000.0)
     memory = BudgetCounter(MemoryStorage(clock=clock))
     limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
     assert await passed(limiter, 5) == 2

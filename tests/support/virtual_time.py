@@ -1,7 +1,7 @@
 """An event loop whose clock jumps to the next timer when nothing else is to be done.
 
 What waits for seconds is over at once, in the right order; nothing is patched, and a test that
-hangs fails quickly.
+hangs fails quickly. ManualClock is for what reads a clock and waits for nothing.
 """
 
 import asyncio
@@ -34,6 +34,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual.now_s
+
+
+class ManualClock:
+    """A clock that a test moves, by ``now``."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def clock() -> float:

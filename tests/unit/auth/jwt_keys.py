@@ -14,6 +14,7 @@ from tests.support.signing import (
     key_set,
     make_key,
 )
+from tests.support.virtual_time import ManualClock
 
 KEY = make_key("RS256")
 OTHER = make_key("RS256", "other")
@@ -41,14 +42,8 @@ class Keys:
         return {}
 
 
-class Clock:
-    """Starts now and goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = time.time()  # noqa: TID251 - tokens are made by this clock
-
-    def __call__(self) -> float:
-        return self.now
+def clock_of_now() -> ManualClock:
+    return ManualClock(time.time())  # noqa: TID251 - tokens are made by this clock
 
 
 def keys_of(*keys: SigningKey) -> KeySet:
@@ -59,7 +54,7 @@ def checking(
     source: Keys | None = None,
     *,
     algorithms: tuple[str, ...] = ALGORITHMS,
-    clock: Clock | None = None,
+    clock: ManualClock | None = None,
 ) -> JwtVerifier:
     rules = JwtRules(
         issuer=ISSUER,
@@ -68,4 +63,4 @@ def checking(
         leeway_s=10,
         claims=ClaimNames(),
     )
-    return JwtVerifier(source or Keys(KEY), rules, clock=clock or Clock())
+    return JwtVerifier(source or Keys(KEY), rules, clock=clock or clock_of_now())

@@ -17,6 +17,7 @@ from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.bounds import BOUND_S
 from tests.support.file_descriptors import none_left
 from tests.support.signing import key_set, make_key
+from tests.support.virtual_time import ManualClock
 
 URL = "http://127.0.0.1/jwks?secret=hush"
 OLD, NEW = make_key("EdDSA", "old"), make_key("EdDSA", "new")
@@ -40,27 +41,19 @@ class Issuer:
         return self.answer
 
 
-class Clock:
-    """Goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def no_sleep(_seconds: float) -> None:
     await asyncio.Event().wait()
 
 
-def keys_from(issuer: Issuer, clock: Clock | None = None, *, timeout_s: float = 5.0) -> JwksUrl:
+def keys_from(
+    issuer: Issuer, clock: ManualClock | None = None, *, timeout_s: float = 5.0
+) -> JwksUrl:
     return JwksUrl(
         URL,
         ALGORITHMS,
         transport=httpx.MockTransport(issuer),
         timeout_s=timeout_s,
-        clock=clock or Clock(),
+        clock=clock or ManualClock(0.0),
         sleep=no_sleep,
     )
 
@@ -76,7 +69,7 @@ async def test_the_first_look_has_the_keys() -> None:
 
 
 async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> None:
-    issuer, clock = Issuer(good(OLD)), Clock()
+    issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
     clock.now = MIN_REFRESH_GAP_S - 1
@@ -85,7 +78,7 @@ async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> No
 
 
 async def test_a_new_key_is_found_when_time_has_passed() -> None:
-    issuer, clock = Issuer(good(OLD)), Clock()
+    issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
     issuer.answer, clock.now = good(NEW), MIN_REFRESH_GAP_S
@@ -127,7 +120,7 @@ BAD: dict[str, Answer] = {
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
 async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> None:
-    issuer, clock = Issuer(good(OLD)), Clock()
+    issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
     issuer.answer, clock.now = answer, MIN_REFRESH_GAP_S
@@ -145,7 +138,7 @@ async def test_a_url_that_does_not_answer_is_given_up() -> None:
 
 
 async def test_an_empty_key_set_takes_the_keys_away() -> None:
-    issuer, clock = Issuer(good(OLD)), Clock()
+    issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
     issuer.answer, clock.now = good(), MIN_REFRESH_GAP_S

@@ -21,7 +21,7 @@ from tests.support.signing import (
     make_key,
     spoilt,
 )
-from tests.unit.auth.jwt_keys import KEY, OTHER, Clock, Keys, checking, keys_of
+from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, checking, clock_of_now, keys_of
 
 
 async def refusal(tokens: JwtVerifier, token: str) -> Unauthenticated:
@@ -218,7 +218,7 @@ async def test_the_issuers_clock_may_differ_by_the_leeway(claim: str, seconds: i
 
 
 async def test_a_remembered_token_is_refused_once_it_has_expired() -> None:
-    clock = Clock()
+    clock = clock_of_now()
     tokens, token = checking(clock=clock), KEY.sign(exp=clock.now + 5)
     await tokens.verify(token)
     clock.now += 16

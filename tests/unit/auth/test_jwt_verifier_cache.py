@@ -4,11 +4,11 @@ import pytest
 
 from mcp_tools_proxy.auth.jwt_verifier import MAX_TOKEN_CHARS
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
-from tests.unit.auth.jwt_keys import KEY, OTHER, Clock, Keys, checking, keys_of
+from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, checking, clock_of_now, keys_of
 
 
 async def test_a_token_stays_known_while_its_key_is_the_issuers() -> None:
-    source, clock = Keys(KEY, OTHER), Clock()
+    source, clock = Keys(KEY, OTHER), clock_of_now()
     tokens, mine, others = checking(source, clock=clock), KEY.sign(), OTHER.sign()
     for token in (mine, others):
         assert not tokens.is_known(token)

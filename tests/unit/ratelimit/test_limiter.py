@@ -11,14 +11,7 @@ from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.virtual_time import ManualClock
 
 
 def budgets(
@@ -37,9 +30,9 @@ def budgets(
 
 
 def limiter(
-    of: BudgetLimits, *, clock: Clock | None = None, metrics: Metrics | None = None
+    of: BudgetLimits, *, clock: ManualClock | None = None, metrics: Metrics | None = None
 ) -> Limiter:
-    clock = clock or Clock()
+    clock = clock or ManualClock()
     memory = BudgetCounter(MemoryStorage(clock=clock))
     return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
 
@@ -129,7 +122,7 @@ async def test_no_tokens_charge_nothing() -> None:
 
 @pytest.mark.requirement("T-09")
 async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
-    clock = Clock()
+    clock = ManualClock()
     limit = limiter(budgets(document_calls=3), clock=clock)
     await passed(limit, [("a", "b")] * 3)
     clock.now += 60
@@ -138,7 +131,7 @@ async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
 
 @pytest.mark.requirement("T-09")
 async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
-    clock = Clock()
+    clock = ManualClock()
     limit = limiter(budgets(document_calls=1), clock=clock)
     await limit.admit("a", "b")
     clock.now += 19.5
@@ -149,7 +142,7 @@ async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
 
 @pytest.mark.requirement("T-09")
 async def test_retry_after_is_the_time_to_the_windows_end() -> None:
-    clock = Clock()
+    clock = ManualClock()
     limit = limiter(budgets(document_calls=1), clock=clock)
     await limit.admit("a", "b")
     clock.now += 19.5
@@ -162,7 +155,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
         async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
             return [0.0 for _ in keys]
 
-    memory = BudgetCounter(Ended(clock=Clock()))
+    memory = BudgetCounter(Ended(clock=ManualClock()))
     limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
     await limit.admit("a", None)
     assert (await refusal(limit, "a", None)).retry_after_s == 0.001
@@ -170,7 +163,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
 
 @pytest.mark.requirement("T-09")
 async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
-    clock = Clock()
+    clock = ManualClock()
     limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)
     admission = await limit.admit("a", "b")
     clock.now += 10
@@ -180,7 +173,7 @@ async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
 
 @pytest.mark.requirement("T-09")
 async def test_the_tenants_budget_is_named_before_the_documents() -> None:
-    clock = Clock()
+    clock = ManualClock()
     limit = limiter(budgets(document_calls=1, tenant_calls=2), clock=clock)
     await limit.admit("a", "first")
     clock.now += 10
@@ -192,7 +185,7 @@ async def test_the_tenants_budget_is_named_before_the_documents() -> None:
 async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_no_extra_call() -> (
     None
 ):
-    clock = Clock()
+    clock = ManualClock()
 
     class Late(MemoryStorage):
         add_many = CountingStorage.add_many

@@ -2,18 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.virtual_time import ManualClock
 
 
 async def test_a_window_ends_its_length_after_the_first_charge() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
     clock.now += 59
@@ -23,7 +16,7 @@ async def test_a_window_ends_its_length_after_the_first_charge() -> None:
 
 
 async def test_a_later_charge_does_not_move_the_end_of_the_window() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
     clock.now += 30
@@ -32,7 +25,7 @@ async def test_a_later_charge_does_not_move_the_end_of_the_window() -> None:
 
 
 async def test_a_charge_after_the_end_opens_a_new_window() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60, 7)
     clock.now += 60
@@ -40,7 +33,7 @@ async def test_a_charge_after_the_end_opens_a_new_window() -> None:
 
 
 async def test_a_key_without_a_window_ends_now() -> None:
-    assert await MemoryStorage(clock=Clock()).get_expiry("key") == 1000
+    assert await MemoryStorage(clock=ManualClock()).get_expiry("key") == 1000
 
 
 async def test_an_ended_window_has_no_seconds_left_however_long_ago_it_ended() -> None:
@@ -55,7 +48,7 @@ async def test_an_ended_window_has_no_seconds_left_however_long_ago_it_ended() -
 
 
 async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     for number in range(400):
         await storage.incr(f"old {number}", 60)
@@ -66,7 +59,7 @@ async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
 
 
 async def test_clearing_up_never_takes_more_than_four_windows_at_a_time() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     for number in range(1000):
         await storage.incr(f"old {number}", 60)
@@ -76,14 +69,14 @@ async def test_clearing_up_never_takes_more_than_four_windows_at_a_time() -> Non
 
 
 async def test_live_keys_are_bounded() -> None:
-    storage = MemoryStorage(clock=Clock(), max_keys=100)
+    storage = MemoryStorage(clock=ManualClock(), max_keys=100)
     for number in range(1000):
         await storage.incr(str(number), 60)
     assert len(storage) == 100
 
 
 async def test_a_full_storage_forgets_the_window_that_ends_soonest() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock, max_keys=2)
     for key in ("first", "second", "third"):
         clock.now += 1
@@ -92,7 +85,7 @@ async def test_a_full_storage_forgets_the_window_that_ends_soonest() -> None:
 
 
 async def test_a_full_storage_clears_ended_windows_before_it_forgets_a_live_one() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock, max_keys=2)
     await storage.incr("ended", 60)
     clock.now += 59
@@ -103,7 +96,7 @@ async def test_a_full_storage_clears_ended_windows_before_it_forgets_a_live_one(
 
 
 async def test_reset_says_how_many_windows_it_forgot() -> None:
-    storage = MemoryStorage(clock=Clock())
+    storage = MemoryStorage(clock=ManualClock())
     await storage.incr("a", 60)
     await storage.incr("b", 60)
     assert await storage.reset() == 2
@@ -119,7 +112,7 @@ def test_it_shows_how_full_it_is() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40)), max_size=60))
 async def test_it_counts_as_a_plain_table_of_windows_does(charges: list[tuple[str, int]]) -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     table: dict[str, tuple[int, float]] = {}
     for key, later in charges:

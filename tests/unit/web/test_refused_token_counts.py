@@ -7,17 +7,11 @@ from mcp_tools_proxy.web.refused_token_counts import (
     WINDOW_S,
     RefusedTokenCounts,
 )
+from tests.support.virtual_time import ManualClock
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def refused(times: int, address: str = "203.0.113.7") -> tuple[RefusedTokenCounts, Clock]:
-    clock = Clock()
+def refused(times: int, address: str = "203.0.113.7") -> tuple[RefusedTokenCounts, ManualClock]:
+    clock = ManualClock()
     tokens = RefusedTokenCounts(clock)
     for _ in range(times):
         tokens.count(address)
