@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.asgi import Message, post_to_app
 from tests.support.bounds import BOUND_S
-from tests.support.service import BATCH, EXECUTE, Service, request_of, running
+from tests.support.service import BATCH, EXECUTE, request_of, running
 
 WINDOW = request_of("read_chunk_window", {"doc_id": "doc_1", "anchor_chunk_id": "c"})
 BATCH_OF_THREE = {"calls": [WINDOW] * 3, "user": WINDOW["user"]}
-
-Message = dict[str, Any]
 
 
 class Hanging:
@@ -44,30 +41,6 @@ class Hanging:
             await self.changed.wait_for(lambda: self.came >= count)
 
 
-async def call(
-    service: Service, path: str, receive: Callable[[], Awaitable[Message]]
-) -> list[Message]:
-    """Call the application as a server does and give what it sent."""
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"localhost")],
-        "http_version": "1.1",
-        "scheme": "http",
-        "server": ("gateway", 80),
-    }
-    await service.app(scope, receive, send)  # type: ignore[arg-type]
-    return sent
-
-
 @pytest.mark.parametrize(
     ("path", "content", "count"),
     [(EXECUTE, WINDOW, 1), (BATCH, BATCH_OF_THREE, 3)],
@@ -90,7 +63,7 @@ async def test_a_call_whose_caller_leaves_is_cancelled(
         retrieval_window_url="http://retrieval/window",
     ) as service:
         async with asyncio.timeout(BOUND_S):
-            await call(service, path, receive)
+            await post_to_app(service, path, receive)
         assert (retrieval.cancelled, service.gateway.lifecycle.in_flight) == (count, 0)
 
 
@@ -104,7 +77,7 @@ async def test_a_caller_that_leaves_within_its_body_runs_nothing() -> None:
         return messages.pop()
 
     async with running() as service:
-        await call(service, EXECUTE, receive)
+        await post_to_app(service, EXECUTE, receive)
         assert "mcp_proxy_calls_total{" not in (await service.http.get("/metrics")).text
 
 
@@ -117,7 +90,7 @@ async def test_an_endless_body_is_answered_once_enough_of_it_was_discarded() -> 
         return {"type": "http.request", "body": b" " * 1024 * 1024, "more_body": True}
 
     async with running() as service:
-        sent = await call(service, EXECUTE, receive)
+        sent = await post_to_app(service, EXECUTE, receive)
         assert (sent[0]["status"], read <= 70 * 1024 * 1024) == (413, True)
 
 
@@ -129,5 +102,5 @@ async def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer() 
         return {"type": "http.request", "body": body, "more_body": bool(parts)}
 
     async with running() as service:
-        sent = await call(service, EXECUTE, receive)
+        sent = await post_to_app(service, EXECUTE, receive)
         assert (sent[0]["status"], parts) == (413, [])

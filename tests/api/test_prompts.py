@@ -1,31 +1,22 @@
 """Prompts of downstream servers: listed and got as the active preset says."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
-from tests.support.configuration import Config, Pair, make_preset
-from tests.support.mcp_servers.raw_web import running_raw
+from tests.api.one_and_two import one_and_two
+from tests.support.configuration import Pair
 from tests.support.service import PROMPTS, Envelope, Service, running
 
 USER = {"user_id": "u", "tenant_id": "t"}
 
 
-@asynccontextmanager
-async def two_servers(era: str = "both", **preset: Any) -> AsyncIterator[Service]:
+def two_servers(era: str = "both", **preset: Any) -> AbstractAsyncContextManager[Service]:
     """Serve servers one and two, which share the prompts greet and plain; two has mine as well."""
-    mine = {"prompts": [{"name": "mine", "arguments": [{"name": "name"}]}]}
-    async with (
-        running_raw(name="first", era=era) as one,
-        running_raw(name="second", era=era, extra=mine) as two,
-    ):
-        config = Config(
-            servers={"one": one.entry, "two": two.entry}, presets=[make_preset(**preset)]
-        )
-        async with running(config=config) as service:
-            yield service
+    mine = {"name": "mine", "arguments": [{"name": "name"}]}
+    return one_and_two({"prompts": [mine]}, era=era, **preset)
 
 
 async def names(service: Service) -> list[str]:

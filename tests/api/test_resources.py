@@ -1,13 +1,12 @@
 """Resources and templates of downstream servers: listed and read as the active preset says."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
-from tests.support.configuration import Config, Pair, make_preset
-from tests.support.mcp_servers.raw_web import running_raw
+from tests.api.one_and_two import one_and_two
+from tests.support.configuration import Pair
 from tests.support.service import RESOURCES, Envelope, Service, running
 
 USER = {"user_id": "u", "tenant_id": "t"}
@@ -16,19 +15,9 @@ TEXT = "raw://text"
 ITEM = "raw://item/{id}"
 
 
-@asynccontextmanager
-async def two_servers(era: str = "both", **preset: Any) -> AsyncIterator[Service]:
+def two_servers(era: str = "both", **preset: Any) -> AbstractAsyncContextManager[Service]:
     """Serve servers one and two, which share raw://text and a template; two has mine as well."""
-    mine = {"resources": [{"uri": MINE, "name": "mine"}]}
-    async with (
-        running_raw(name="first", era=era) as one,
-        running_raw(name="second", era=era, extra=mine) as two,
-    ):
-        config = Config(
-            servers={"one": one.entry, "two": two.entry}, presets=[make_preset(**preset)]
-        )
-        async with running(config=config) as service:
-            yield service
+    return one_and_two({"resources": [{"uri": MINE, "name": "mine"}]}, era=era, **preset)
 
 
 async def listed(service: Service) -> tuple[list[str], list[str]]:

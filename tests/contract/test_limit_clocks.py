@@ -1,7 +1,7 @@
 """What clocks and strangers do to the counters of budgets: bounded, and to one key only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from redis import Redis
@@ -14,7 +14,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.redis_server import RedisServer, running_redis
+from tests.support.redis_server import RedisServer
 from tests.support.virtual_time import ManualClock
 
 WINDOW_S = 60
@@ -24,17 +24,9 @@ BUDGETS = BudgetLimits(
 pytestmark = [pytest.mark.requirement("T-09"), pytest.mark.requirement("T-10")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
 @pytest.fixture
-def redis(server: RedisServer) -> Iterator[Redis]:
-    with Redis.from_url(server.url) as redis:
-        redis.flushall()
-        yield redis
+def server(shared_server: RedisServer) -> RedisServer:
+    return shared_server
 
 
 @pytest.fixture

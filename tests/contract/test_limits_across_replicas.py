@@ -7,7 +7,6 @@ attempt shows nothing, and is made again.
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,24 +18,12 @@ from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS
 from tests.contract import limit_replica
 from tests.contract.slow_network import slow_network
 from tests.support.bounds import BOUND_S
-from tests.support.redis_server import RedisServer, running_redis
+from tests.support.redis_server import RedisServer
 from tests.support.service import Service, running
 
 ATTEMPTS = 100
 DELAY_S = 0.04
 """Three answers of an admission wait 120 ms of 250; a cold connection would wait for more."""
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    with running_redis(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-def redis(server: RedisServer) -> Iterator[Redis]:
-    with Redis.from_url(server.url) as redis:
-        yield redis
 
 
 def replica_of(server: RedisServer) -> subprocess.Popen[str]:

@@ -1,15 +1,16 @@
 """Callers who leave, and a gateway that stops: the server is told, and nothing is left behind."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from tests.downstream.disconnects import call_until
 from tests.downstream.faulty_servers import SERVER_KINDS, FaultyProcess, FaultyWeb, Scene, scene
 from tests.support import leak_checks
+from tests.support.asgi import Message, post_to_app
 from tests.support.mcp_servers.raw_script import CANCELLED
-from tests.support.service import eventually
+from tests.support.service import EXECUTE, Service, eventually, request_of
 
 every_kind = pytest.mark.parametrize("kind", SERVER_KINDS)
 LONG: dict[str, Any] = {"requestTimeoutSeconds": 60, "maxCallsInFlight": 150}
@@ -82,6 +83,19 @@ async def test_a_process_that_ignores_every_request_to_end_is_gone_after_the_sto
         pid = it.bad.pid
         assert leak_checks.runs(pid)
     assert not leak_checks.runs(pid)
+
+
+async def call_until(leaves: asyncio.Event, service: Service, tool: str) -> list[Message]:
+    """Call a tool as a caller that disconnects when ``leaves`` is set; return what it was sent."""
+    messages = [{"type": "http.request", "body": json.dumps(request_of(tool)).encode()}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    return await post_to_app(service, EXECUTE, receive)
 
 
 async def _idle(it: Scene) -> bool:

@@ -7,6 +7,9 @@ import pytest
 
 from tests.interop.conformance_fixture import running_fixture
 from tests.interop.everything_server import running_everything, stdio_entry
+from tests.mcp_server.clients.gateway_program import entries
+
+__all__ = ["entries"]
 
 Json = dict[str, Any]
 

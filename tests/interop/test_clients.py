@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from tests.interop.conformance_suite import MODULES, node22
 from tests.mcp_server.clients.client_programs import by_program, output_of
 from tests.mcp_server.clients.client_report import ECHO, EXPECTED, SECTION, Json, report
-from tests.mcp_server.clients.gateway_program import TRANSPORTS, serving
+from tests.mcp_server.clients.gateway_program import TRANSPORTS
 from tests.support.configuration import write_json
 
 HERE = Path(__file__).parent
@@ -49,12 +49,6 @@ CLIENTS: dict[str, Client] = {
     "typescript 2": lambda entry: by_program([node22(), HERE / "client_v2.mjs"], entry),
     "inspector": by_inspector,
 }
-
-
-@pytest.fixture(scope="module")
-def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
-    with serving(tmp_path_factory.mktemp("gateway")) as found:
-        yield found
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

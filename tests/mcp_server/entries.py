@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from mcp import Client, MCPError
 
 from tests.support.configuration import Json
+from tests.support.http_api import Listed
 from tests.support.mcp_endpoint import Served, names
 from tests.support.program import UNLIMITED
 from tests.support.sdk_over_stdio import sdk_client_of_program
@@ -42,15 +43,6 @@ class Who(NamedTuple):
         return {name: value for name, value in headers.items() if value is not None}
 
 
-class Shown(NamedTuple):
-    """The names in the four lists."""
-
-    tools: list[str]
-    prompts: list[str]
-    resources: list[str]
-    templates: list[str]
-
-
 class Used(NamedTuple):
     """What came of a use: the result's content, or None, and all that was said, as JSON."""
 
@@ -73,7 +65,7 @@ class Used(NamedTuple):
 class Entry(Protocol):
     """One way in, for one caller."""
 
-    async def shown(self) -> Shown:
+    async def shown(self) -> Listed:
         """Return the names in the four lists."""
         ...
 
@@ -88,9 +80,9 @@ class ByMcp:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def shown(self) -> Shown:
+    async def shown(self) -> Listed:
         templates = await self._client.list_resource_templates()
-        return Shown(
+        return Listed(
             tools=names(await self._client.list_tools()),
             prompts=names(await self._client.list_prompts()),
             resources=names(await self._client.list_resources()),
@@ -121,12 +113,12 @@ class ByRest:
         self._agent: Json = {} if who.agent is None else {"agent": who.agent}
         self._user = {"user_id": "u", "tenant_id": who.tenant}
 
-    async def shown(self) -> Shown:
+    async def shown(self) -> Listed:
         tools, prompts, resources = [
             (await self._http.get(route, params=self._agent)).json()
             for route in (TOOLS, PROMPTS, RESOURCES)
         ]
-        return Shown(
+        return Listed(
             tools=[tool["name"] for tool in tools["tools"]],
             prompts=[prompt["name"] for prompt in prompts["prompts"]],
             resources=[it["uri"] for it in resources["resources"]],

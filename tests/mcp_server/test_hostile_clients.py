@@ -44,12 +44,6 @@ NO_JSON = {
 }
 
 
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
 def holding(body: Json, text: str) -> bytes:
     """Write a body with ``text`` in the place of the word HERE."""
     return json.dumps(body).replace('"HERE"', text).encode()

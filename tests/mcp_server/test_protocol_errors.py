@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -43,12 +42,6 @@ INNER = (
 
 SESSION = {**BOTH, **TENANT}
 MODERN_CALL = {**SESSION, "MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"}
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
 
 
 async def post(served: Served, content: bytes, headers: dict[str, str]) -> httpx.Response:

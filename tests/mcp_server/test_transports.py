@@ -28,12 +28,6 @@ FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSch
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
 
 
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
 @asynccontextmanager
 async def sse_stream(
     served: Served, path: str = "/mcp/sse"

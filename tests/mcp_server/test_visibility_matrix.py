@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.mcp_server.entries import WAYS, Entry, Shown, Used, Who, entered
+from tests.mcp_server.entries import WAYS, Entry, Used, Who, entered
 from tests.support.configuration import make_agent, make_preset, write_json
-from tests.support.http_api import EVERYTHING, ITEM, ITEM_7, TEXT
+from tests.support.http_api import EVERYTHING, ITEM, ITEM_7, TEXT, Listed
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.mcp_endpoint import Served, in_front_of_two
 
@@ -64,8 +64,8 @@ USABLE = {
     },
 }  # fmt: skip
 LISTED = {
-    "narrowed": Shown(["a:alpha", "a-b:whoami"], ["greet", "beta"], [TEXT, "raw://beta"], [ITEM]),
-    "of_b": Shown(["a-b:beta"], ["greet", "plain", "beta"], ["raw://beta"], [ITEM]),
+    "narrowed": Listed(["a:alpha", "a-b:whoami"], ["greet", "beta"], [TEXT, "raw://beta"], [ITEM]),
+    "of_b": Listed(["a-b:beta"], ["greet", "plain", "beta"], ["raw://beta"], [ITEM]),
 }
 
 

@@ -43,7 +43,7 @@ EVERYTHING = make_preset(
 
 
 class Listed(NamedTuple):
-    """The names in the three lists; of tools the downstream ones."""
+    """The names in the four lists."""
 
     tools: list[str]
     prompts: list[str]

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.mcp_server.clients.client_report import Json
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
@@ -37,3 +39,10 @@ def serving(folder: Path) -> Iterator[dict[str, Json]]:
                 "cwd": str(folder),
             },
         }
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
+    """Run one gateway for a module's clients; conftest files of their folders import this."""
+    with serving(tmp_path_factory.mktemp("gateway")) as found:
+        yield found

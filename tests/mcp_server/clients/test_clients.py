@@ -1,6 +1,6 @@
 """Clients that are not ours list and call through a started gateway, over each transport."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.mcp_server.clients.client_programs import MCP1_PYTHON, by_program
 from tests.mcp_server.clients.client_report import EXPECTED, Json
-from tests.mcp_server.clients.gateway_program import TRANSPORTS, serving
+from tests.mcp_server.clients.gateway_program import TRANSPORTS
 from tests.mcp_server.clients.mcp2_clients import by_fastmcp, by_mcp
 
 pytestmark = [pytest.mark.e2e]
@@ -23,12 +23,6 @@ CLIENTS: dict[str, Client] = {
     "mcp 1": lambda entry: by_program([MCP1_PYTHON, HERE / "mcp1_client.py"], entry),
     "pydantic-ai": lambda entry: by_program([MCP1_PYTHON, HERE / "mcp1_agent.py"], entry),
 }
-
-
-@pytest.fixture(scope="module")
-def entries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
-    with serving(tmp_path_factory.mktemp("gateway")) as found:
-        yield found
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

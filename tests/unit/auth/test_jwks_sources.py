@@ -96,7 +96,7 @@ async def test_who_asks_at_the_same_time_shares_one_look() -> None:
 
 
 async def test_keys_of_a_url_are_logged_when_they_are_others() -> None:
-    issuer, clock = Issuer(good(OLD)), Clock()
+    issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     with capture_logs() as lines:
         for answer in (good(OLD), good(OLD), good(NEW), good(NEW, OLD), good(NEW)):

@@ -13,6 +13,8 @@ from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscripti
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
+DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
+
 FIELDS = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -161,6 +163,14 @@ def failing_with(error: Exception) -> Answer:
 def answering(result: dict[str, Any]) -> Answer:
     async def answer(params: Mapping[str, Any]) -> dict[str, Any]:
         return result
+
+    return answer
+
+
+def after(seconds: float) -> Answer:
+    async def answer(params: Mapping[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(seconds)
+        return DONE
 
     return answer
 

@@ -1,5 +1,4 @@
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,9 @@ from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
-    Answer,
+    DONE,
     FakeServer,
+    after,
     answering,
     failing_with,
     hang,
@@ -21,8 +21,6 @@ from tests.unit.downstream.fake_server import (
     tool,
 )
 from tests.unit.downstream.observed_session import ObservedSession, call, running, until
-
-DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
 
 
 async def test_a_session_shows_what_it_found_once_it_is_ready() -> None:
@@ -154,7 +152,7 @@ async def test_reconnects_are_counted() -> None:
 
 async def test_a_timeout_on_a_live_link_harms_no_other_call() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = in_turn(hang, _after(12.0), answering(DONE))
+    server.answers["tools/call"] = in_turn(hang, after(12.0), answering(DONE))
     async with running(server, call_timeout_s=10) as watched, asyncio.TaskGroup() as tasks:
         late = tasks.create_task(_outcome(watched))
         await asyncio.sleep(5)
@@ -219,14 +217,6 @@ async def _outcome(watched: ObservedSession) -> str:
     except ToolTimeout as error:
         return error.code
     return "OK"
-
-
-def _after(seconds: float) -> Answer:
-    async def answer(params: object) -> dict[str, Any]:
-        await asyncio.sleep(seconds)
-        return DONE
-
-    return answer
 
 
 async def _another_link(server: FakeServer) -> None:

@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,9 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
-    Answer,
+    DONE,
     FakeServer,
+    after,
     answering,
     failing_with,
     hang,
@@ -22,8 +22,6 @@ from tests.unit.downstream.fake_server import (
     tool,
 )
 from tests.unit.downstream.observed_session import call, running, until
-
-DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
 
 
 async def test_a_call_gives_the_raw_result() -> None:
@@ -212,7 +210,7 @@ async def test_the_servers_own_error_comes_through_and_raises_no_suspicion() -> 
 
 async def test_draining_waits_for_calls_in_flight() -> None:
     server = FakeServer(tool("add"))
-    server.answers["tools/call"] = _after(3.0)
+    server.answers["tools/call"] = after(3.0)
     async with running(server) as watched, asyncio.TaskGroup() as tasks:
         answer = tasks.create_task(call(watched.session))
         await until(server.calls)
@@ -236,14 +234,6 @@ async def test_a_closed_session_fails_calls_at_once() -> None:
         pass
     with pytest.raises(ServerUnavailable, match="closed"):
         await call(watched.session)
-
-
-def _after(seconds: float) -> Answer:
-    async def answer(params: object) -> dict[str, Any]:
-        await asyncio.sleep(seconds)
-        return DONE
-
-    return answer
 
 
 def _pong_after(seconds: float) -> Callable[[], Awaitable[None]]:

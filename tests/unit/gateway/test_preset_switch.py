@@ -12,16 +12,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
 from mcp_tools_proxy.domain.view import View
 from tests.support.fakes import FakeComponents, fake_components
-from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two servers, and the presets work (alpha, the default) and play (beta)."""
-    write_servers(tmp_path, "alpha", "beta", default="work")
-    write_preset(tmp_path, "work", "alpha/search")
-    write_preset(tmp_path, "play", "beta/translate")
-    return tmp_path
+from tests.unit.gateway.reloader_fixture import Reloading, write_servers
 
 
 def default_of(folder: Path) -> str:

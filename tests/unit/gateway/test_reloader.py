@@ -15,15 +15,6 @@ from tests.support.fakes import FakeComponents, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two servers, and the presets work (alpha, the default) and play (beta)."""
-    write_servers(tmp_path, "alpha", "beta", default="work")
-    write_preset(tmp_path, "work", "alpha/search")
-    write_preset(tmp_path, "play", "beta/translate")
-    return tmp_path
-
-
 async def test_what_a_server_offers_later_is_there_after_a_rebuild(folder: Path) -> None:
     it = Reloading(folder)
     late = it.pool.offers.pop("alpha")

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities, without_excluded
 from tests.support.builders import make_preset, make_snapshot
+from tests.unit.policy.any_preset import presets_of, references_to, some_server_id
 
 S1 = make_snapshot(tools=["t1", "t2"], prompts=["p1"], resources=["u1", "u2"], by="s1")
 S2 = make_snapshot(tools=["t3"], prompts=["p2"], resources=["u3"], templates=["u/{x}"], by="s2")
@@ -214,23 +215,13 @@ def test_the_empty_preset_allows_no_tool() -> None:
 
 
 names = st.sampled_from(["x", "y", "z", "x:y", "t/{v}"])
-server_ids = st.sampled_from(["a", "a-b", "b"])
 lists = st.lists(names, unique=True)
 snapshots_of_servers = st.dictionaries(
-    server_ids,
+    some_server_id,
     st.builds(make_snapshot, tools=lists, prompts=lists, resources=lists, templates=lists),
 )
-references = st.lists(
-    st.builds(Reference, server_id=server_ids, name=names, enabled=st.booleans())
-).map(tuple)
-presets = st.builds(
-    Preset,
-    preset_id=st.just("p"),
-    name=st.just("P"),
-    tools=references,
-    prompts=st.none() | references,
-    resources=st.none() | references,
-)
+references = references_to(names)
+presets = presets_of(references)
 
 
 @pytest.mark.requirement("P-06", "P-08")

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
 from tests.support.builders import make_preset, make_snapshot
+from tests.unit.policy.any_preset import presets_of, references_to, some_server_id
 
 
 def visibility(
@@ -94,18 +95,7 @@ def test_an_agents_preset_means_what_an_active_one_does(preset: Preset, left: li
 
 
 names = st.sampled_from(["x", "y", "z:x"])
-some_server_id = st.sampled_from(["a", "a-b", "b"])
-references = st.lists(
-    st.builds(Reference, server_id=some_server_id, name=names, enabled=st.booleans()), max_size=4
-).map(tuple)
-presets = st.builds(
-    Preset,
-    preset_id=st.just("p"),
-    name=st.just("P"),
-    tools=references,
-    prompts=st.none() | references,
-    resources=st.none() | references,
-)
+presets = presets_of(references_to(names, at_most=4))
 
 
 @given(presets)

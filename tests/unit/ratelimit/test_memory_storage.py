@@ -37,7 +37,7 @@ async def test_a_key_without_a_window_ends_now() -> None:
 
 
 async def test_an_ended_window_has_no_seconds_left_however_long_ago_it_ended() -> None:
-    clock = Clock()
+    clock = ManualClock()
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
     left = []

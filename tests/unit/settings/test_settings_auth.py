@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
+from tests.unit.settings.environment import problem, put
 
 TOKEN = {"AUTH_MODE": "token", "TOKENS_FILE": "secret.jsonl"}
 JWT = {
@@ -13,11 +14,6 @@ JWT = {
     "JWT_AUDIENCE": "secret",
     "JWT_JWKS_URL": "https://secret.example/jwks",
 }
-
-
-def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
-    for name, value in settings.items():
-        monkeypatch.setenv(f"MCP_PROXY_{name}", value)
 
 
 @pytest.mark.parametrize(
@@ -40,10 +36,7 @@ def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
 def test_what_does_not_go_together_is_one_line_naming_a_variable(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str
 ) -> None:
-    put(monkeypatch, settings)
-    with pytest.raises(SettingsError) as caught:
-        load_settings()
-    message = str(caught.value)
+    message = problem(monkeypatch, settings)
     assert (message.startswith(f"MCP_PROXY_{named}: "), "\n" in message, "secret" in message) == (
         True,
         False,

@@ -4,22 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
+from mcp_tools_proxy.settings.settings import Settings, load_settings
+from tests.unit.settings.environment import problem, put
 
 ON = {"REMOTE_URL": "wss://secret.example/ws/{server_identifier}", "REMOTE_TOKEN": "secret"}
-
-
-def put(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
-    for name, value in settings.items():
-        monkeypatch.setenv(f"MCP_PROXY_{name}", value)
-
-
-def problem(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> str:
-    """Return the line that these settings stop the start with."""
-    put(monkeypatch, settings)
-    with pytest.raises(SettingsError) as caught:
-        load_settings()
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,3 @@
+from tests.mcp_server.clients.gateway_program import entries
+
+__all__ = ["entries"]

@@ -1,0 +1,32 @@
+"""The service called as an HTTP server calls it, for callers that go away."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.support.service import Service
+
+Message = dict[str, Any]
+
+
+async def post_to_app(
+    service: Service, path: str, receive: Callable[[], Awaitable[Message]]
+) -> list[Message]:
+    """POST what ``receive`` returns, message by message; return what was sent."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("gateway", 80),
+    }
+    await service.app(scope, receive, send)  # type: ignore[arg-type]
+    return sent
