@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
-from tests.downstream.connections import SERVER_KINDS, SPOKEN, connection_to, until
+from tests.downstream.connections import SERVER_KINDS, SPOKEN, connection_to
 from tests.support import leak_checks
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 
 DUPLEX = [kind for kind in SERVER_KINDS if not kind.startswith("http")]
 NOTIFYING = [kind for kind in SERVER_KINDS if kind != "http-legacy-stateless"]

@@ -1,8 +1,7 @@
 """Links for tests: dialled as the service dials, to servers that the test runs."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,14 +97,6 @@ async def connection_to(kind: str, **options: Any) -> AsyncIterator[OpenConnecti
             line = await stack.enter_async_context(dialled(server.entry))
             line.server = server
         yield line
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until the condition holds, within BOUND_S."""
-    ends = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < ends, f"never: {what}"
-        await asyncio.sleep(0.005)
 
 
 DIALING_PROGRAM = """

@@ -8,8 +8,8 @@ import pytest
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolTimeout
-from tests.downstream.connections import until
 from tests.downstream.relay_fixtures import DUPLEX, LEGACY, PUSHING, relaying
+from tests.support.bounds import until
 from tests.support.fakes import FakeClient
 
 FORM: dict[str, Any] = {

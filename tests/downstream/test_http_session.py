@@ -8,9 +8,9 @@ from aiohttp import web
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
-from tests.downstream.connections import config_of, dialled, until
+from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import LEGACY, Json, answering, events, result_of
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.mcp_servers.raw_web import running_raw
 
 PING = 'data: {"jsonrpc":"2.0","id":"p1","method":"ping"}\n\n'

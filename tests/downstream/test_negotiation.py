@@ -10,8 +10,9 @@ from aiohttp import web
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
-from tests.downstream.connections import config_of, dialled, until
+from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import Json, answering, result_of
+from tests.support.bounds import until
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.mcp_servers.threaded_server import running_server

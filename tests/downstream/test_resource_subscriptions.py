@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
-from tests.downstream.connections import SERVER_KINDS, config_of, until
+from tests.downstream.connections import SERVER_KINDS, config_of
 from tests.downstream.relay_fixtures import Relay, relaying
+from tests.support.bounds import until
 
 URI = "raw://text"
 ITEM = "raw://item/7"

@@ -19,7 +19,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
 from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.leak_checks import runs
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 
@@ -81,12 +81,6 @@ def program(script: str, *args: object) -> Json:
     """Return the entry of a server that begins with a script."""
     words = ["-c", script, *map(str, args)]
     return {"command": sys.executable, "args": words, "env": {"PYTHONPATH": str(ROOT)}}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - processes tell nobody
-            await asyncio.sleep(0.01)
 
 
 async def daemon_of(file: Path) -> tuple[int, int]:

@@ -8,8 +8,8 @@ import pytest
 from mcp_tools_proxy.domain.caller import InputResponses
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
-from tests.downstream.connections import until
 from tests.downstream.relay_fixtures import PUSHING, Relay, relaying
+from tests.support.bounds import until
 from tests.support.fakes import FakeClient
 
 FORM: dict[str, Any] = {"method": "elicitation/create", "params": {"message": "Which name?"}}

@@ -3,28 +3,17 @@
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.stdio_servers import writing_its_pid
-from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program import Program, started
+from tests.support.program import Program, started, wait_until
 from tests.support.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Ask until it is true, at most BOUND_S."""
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_ready(program: Program) -> bool:
@@ -51,7 +40,7 @@ def write_config(folder: Path) -> Path:
 def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
-        eventually(lambda: is_ready(program))
+        wait_until(lambda: is_ready(program))
         answer = program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hi"}))
         assert answer.json()["result"]["structured_content"] == {"text": "hi"}
 
@@ -60,17 +49,17 @@ def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
 def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) -> None:
     pid_file = write_config(tmp_path)
     with started(tmp_path) as program:
-        eventually(lambda: is_ready(program))
+        wait_until(lambda: is_ready(program))
         pid = int(pid_file.read_text())
         program.stop(number)
-        eventually(lambda: has_exited(pid))
+        wait_until(lambda: has_exited(pid))
 
 
 @pytest.mark.requirement("F-20", "F-23")
 def test_a_call_leaves_one_line_without_its_values(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
-        eventually(lambda: is_ready(program))
+        wait_until(lambda: is_ready(program))
         program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hush-hush"}))
         program.stop()
         lines = program.log_lines()

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.auth.jwks_file import JwksFile
 from mcp_tools_proxy.auth.jwks_url import MAX_BYTES, MIN_REFRESH_GAP_S, JwksUrl
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import until
 from tests.support.file_descriptors import none_left
 from tests.support.signing import key_set, make_key
 from tests.support.virtual_time import ManualClock
@@ -169,12 +169,6 @@ async def followed(path: Path) -> AsyncIterator[JwksFile]:
         group.start_soon(keys.run)
         yield keys
         group.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - a file is watched, nobody tells
-            await anyio.sleep(0.02)
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -15,7 +15,7 @@ from mcp_tools_proxy.auth.token_format import new_token, sha256_of
 from mcp_tools_proxy.auth.token_store import add_token, remove_entry
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import until
 from tests.support.file_descriptors import none_left
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -46,12 +46,6 @@ async def followed(path: Path) -> AsyncIterator[TokenFileVerifier]:
         group.start_soon(tokens.run)
         yield tokens
         group.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - a file is watched, nobody tells
-            await anyio.sleep(0.02)
 
 
 async def is_good(tokens: TokenFileVerifier, token: str) -> bool:

@@ -1,13 +1,12 @@
 """What holds for agents, as agents.json and the presets that its profiles name have it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import until
 from tests.support.builders import make_caller
 from tests.support.configuration import Config, make_agent, make_preset, write_json
 from tests.unit.config.config_folder import BROKEN, SERVERS, TOOLS, WORK, LoadedFolder, places
@@ -221,5 +220,4 @@ async def test_an_edit_is_in_force_by_itself(tmp_path: Path, edited: str) -> Non
     async with it.running():
         listed = len(it.holder.current.visible_to(caller))
         write_json(tmp_path / edited, now[edited])
-        async with asyncio.timeout(BOUND_S):
-            await it.until(lambda: len(it.holder.current.visible_to(caller)) == listed - 1)
+        await until(lambda: len(it.holder.current.visible_to(caller)) == listed - 1)

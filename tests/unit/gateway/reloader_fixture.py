@@ -19,7 +19,6 @@ from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.bounds import BOUND_S
 from tests.support.builders import make_call, make_caller, make_snapshot
 from tests.support.fakes import FakeComponents, FakePool, FakeTool, fake_components
 
@@ -108,12 +107,6 @@ class Reloading:
             writer = group.create_task(self.reloader.publish_offers())
             await self.offer_changes.report()
             writer.cancel()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so."""
-        async with asyncio.timeout(BOUND_S):
-            while not condition():  # noqa: ASYNC110 - the condition is about files, too
-                await asyncio.sleep(0.01)
 
 
 def write_servers(

@@ -11,15 +11,6 @@ from tests.support.fakes import FakeComponents, FakeTool, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write, write_preset, write_servers
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two servers, and the presets work (alpha, the default) and play (beta)."""
-    write_servers(tmp_path, "alpha", "beta", default="work")
-    write_preset(tmp_path, "work", "alpha/search")
-    write_preset(tmp_path, "play", "beta/translate")
-    return tmp_path
-
-
 @pytest.mark.requirement("P-16")
 async def test_tools_prompts_and_resources_change_together(folder: Path) -> None:
     it = Reloading(folder)

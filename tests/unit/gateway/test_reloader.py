@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.view import View
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_snapshot
 from tests.support.fakes import FakeComponents, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
@@ -72,7 +72,7 @@ async def test_an_edit_is_in_force_by_itself_without_touching_the_servers(
     async with it.running():
         write_preset(folder, "work", "alpha/drop")
         async with asyncio.timeout(BOUND_S):
-            await it.until(lambda: it.tools == ["alpha:drop"])
+            await until(lambda: it.tools == ["alpha:drop"])
     assert all(wanted == it.pool.applied[0] for wanted in it.pool.applied)
 
 
@@ -80,7 +80,7 @@ async def test_a_changed_configuration_is_applied_to_the_pool(folder: Path) -> N
     it = Reloading(folder)
     async with it.running():
         write_servers(folder, "alpha", default="work")
-        await it.until(lambda: list(it.pool.applied[-1]) == ["alpha"])
+        await until(lambda: list(it.pool.applied[-1]) == ["alpha"])
 
 
 async def test_a_look_that_finds_nothing_new_changes_nothing(folder: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> Non
         await it.until(lambda: bool((last := it.publisher.last_reload) and not last.ok))
         failing = False
         write_preset(folder, "work", "alpha/drop")
-        await it.until(lambda: it.tools == ["alpha:drop"])
+        await until(lambda: it.tools == ["alpha:drop"])
 
 
 async def test_a_problem_is_logged_once_and_counted(folder: Path) -> None:
