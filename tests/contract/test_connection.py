@@ -92,7 +92,10 @@ async def test_a_changed_list_is_told(kind: str) -> None:
 async def test_a_flood_of_changes_does_not_hold_up_calls(kind: str) -> None:
     async with connection_to(kind) as line:
         async with asyncio.timeout(BOUND_S):
-            await asyncio.gather(line.call("flood", count=2000), line.call("echo", text="x"))
+            flood, answer = await asyncio.gather(
+                line.call("flood", count=2000), line.call("echo", text="x")
+            )
+        assert [it["content"][0]["text"] for it in (flood, answer)] == ["flooded", '{"text": "x"}']
 
 
 @every_kind

@@ -170,6 +170,7 @@ async def test_each_server_gets_its_own_headers_only() -> None:
             link = await enter(dialer.dial(config, lambda: None))
             await link.request("tools/call", {"name": "any"}, timeout_s=5)
         for number, server in enumerate(servers):
+            assert server.messages("tools/call")
             for request, message in server.seen:
                 assert request.headers.getall("X-Key") == [f"key-{number}"]
                 assert request.headers["Accept"] == "application/json, text/event-stream"

@@ -159,7 +159,9 @@ def test_printed_python_is_python(text: str) -> None:
 
 @pytest.mark.parametrize("text", texts("yaml"))
 def test_printed_yaml_is_yaml(text: str) -> None:
-    assert all(yaml.safe_load_all(text))
+    documents = list(yaml.safe_load_all(text))
+    assert documents
+    assert all(documents)
 
 
 def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
