@@ -4,8 +4,6 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from tests.e2e.hanging_retrieval import HangingRetrieval
 from tests.support.bounds import BOUND_S
 from tests.support.program import UNLIMITED, Program, free_port, started, wait_until
+from tests.support.program_launch import run
 from tests.support.service import BATCH, EXECUTE, request_of
 
 pytestmark = [pytest.mark.e2e]
@@ -140,27 +139,19 @@ async def hang_and_read(port: int, retrieval: HangingRetrieval) -> tuple[list[st
 
 
 def test_a_bad_setting_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    ended = run(tmp_path, "serve", MCP_PROXY_MAX_TEXT_BYTES="many")
-    assert (
-        ended.returncode,
-        ended.stderr.count("\n"),
-        "MCP_PROXY_MAX_TEXT_BYTES" in ended.stderr,
-    ) == (
-        2,
-        1,
-        True,
-    )
+    code, _, stderr = run(tmp_path, "serve", MCP_PROXY_MAX_TEXT_BYTES="many")
+    assert (code, stderr.count("\n"), "MCP_PROXY_MAX_TEXT_BYTES" in stderr) == (2, 1, True)
 
 
 def test_a_port_in_use_stops_the_start_with_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = run(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
-    assert (ended.returncode, ended.stderr.count("\n"), "in use" in ended.stderr) == (2, 1, True)
+        code, _, stderr = run(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
+    assert (code, stderr.count("\n"), "in use" in stderr) == (2, 1, True)
 
 
 def test_options_before_the_command_are_refused(tmp_path: Path) -> None:
-    ended = run(tmp_path, "--port", "9", "serve")
-    assert (ended.returncode, ended.stderr.count("\n"), "--port" in ended.stderr) == (2, 1, True)
+    code, _, stderr = run(tmp_path, "--port", "9", "serve")
+    assert (code, stderr.count("\n"), "--port" in stderr) == (2, 1, True)
 
 
 def test_endless_headers_end_the_connection(tmp_path: Path) -> None:
@@ -245,18 +236,6 @@ def test_a_document_that_appears_is_read_without_a_restart(tmp_path: Path) -> No
         (folder / "new.json").write_text(json.dumps(document))
         body = request_of("read_doc_metadata", {"doc_id": "new"}, tenant_id="t")
         wait_until(lambda: program.http.post(EXECUTE, json=body).json()["status"] == "ok")
-
-
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "mcp_tools_proxy.cli.main", *arguments],
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
 
 
 def raw_request(path: str, body: object) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tests.support.configuration import Json
+from tests.support.relay_samples import FORM
 
 MODERN = "2026-07-28"
 TOOLS = ("echo", "undecodable", "error", "is_error", "sleep", "progress", "say", "input")
@@ -40,14 +41,6 @@ EXTRA: Mapping[str, list[Any]] = {
 }
 """Tools of the raw server with header parameters."""
 
-FORM: Json = {
-    "method": "elicitation/create",
-    "params": {
-        "mode": "form",
-        "message": "Which name? é",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-    },
-}
 QUESTION: Json = {"questions": {"q": FORM}}
 NULLS: Json = {
     "content": [{"type": "text", "text": "é", "new": None}],
