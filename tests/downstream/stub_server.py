@@ -87,6 +87,10 @@ def result_of(message: Json, result: Json, *, headers: Any = None) -> web.Respon
     return web.json_response(answer, headers=headers)
 
 
+async def fine(_: web.Request, message: Json) -> web.StreamResponse:
+    return result_of(message, {"n": 1})
+
+
 async def events(request: web.Request, *pieces: str) -> web.StreamResponse:
     """Answer with an event stream, each piece in a write of its own."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

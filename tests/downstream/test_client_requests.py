@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolTimeout
 from tests.downstream.relay_fixtures import DUPLEX, LEGACY, PUSHING, relaying
 from tests.support.bounds import until
-from tests.support.fakes import FakeClient
+from tests.support.fakes import FakeClient, forever
 
 FORM: dict[str, Any] = {
     "method": "elicitation/create",
@@ -33,11 +33,6 @@ ANSWER = {"action": "accept", "content": {"name": "Ö"}, "x-new": [1.5, None]}
 
 pushing = pytest.mark.parametrize("kind", PUSHING)
 shared = pytest.mark.parametrize("kind", [kind for kind in PUSHING if kind in DUPLEX])
-
-
-async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
-    await asyncio.Event().wait()
-    return {}
 
 
 @pushing

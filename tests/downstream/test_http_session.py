@@ -9,16 +9,12 @@ from aiohttp import web
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.downstream.connections import config_of, dialled
-from tests.downstream.stub_server import LEGACY, Json, answering, events, result_of
+from tests.downstream.stub_server import LEGACY, Json, answering, events, fine, result_of
 from tests.support.bounds import BOUND_S, until
 from tests.support.mcp_servers.raw_web import running_raw
 
 PING = 'data: {"jsonrpc":"2.0","id":"p1","method":"ping"}\n\n'
 CHANGED = 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
-
-
-async def fine(_: web.Request, message: Json) -> web.StreamResponse:
-    return result_of(message, {"n": 1})
 
 
 def entry_of(url: str, **headers: str) -> Json:

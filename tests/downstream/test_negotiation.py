@@ -11,17 +11,13 @@ from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
 from tests.downstream.connections import config_of, dialled
-from tests.downstream.stub_server import Json, answering, result_of
+from tests.downstream.stub_server import Json, answering, fine
 from tests.support.bounds import until
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.mcp_servers.threaded_server import running_server
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
-
-
-async def fine(_: web.Request, message: Json) -> web.StreamResponse:
-    return result_of(message, {"n": 1})
 
 
 AGREED = {"both": MODERN, "modern": MODERN, "legacy": LEGACY}

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.support.configuration import Json
+from tests.support.leak_checks import ResourcesInUse
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served
 from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.raw_mcp_client import ERAS, RawMcpClient, in_front_of_one, raw_client
@@ -115,3 +116,25 @@ async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() ->
         await eventually(has_no_stream)
         assert [line["event"] for line in lines if line["log_level"] == "error"] == []
         assert "isError" not in await other.call("echo")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_never_reads_holds_nobody_up_and_leaves_nothing(era: str) -> None:
+    """Its call says more than all buffers between hold, 10 MB; the call ends all the same."""
+    lines = [
+        {"method": "notifications/message", "params": {"level": "error", "data": "x" * 60_000}}
+    ]
+    meta = {"io.modelcontextprotocol/logLevel": "debug"}
+    arguments = {"messages": lines, "times": 160}
+    async with in_front_of_one(("say", "echo"), era="legacy", sse=True) as (served, server):
+        deaf, other = await raw_client(served, era), await raw_client(served, era)
+        await other.call("echo")
+        before = ResourcesInUse.now()
+        for _ in range(3):
+            params = {"name": "s1:say", "arguments": arguments, "_meta": meta}
+            body, headers = deaf.build("tools/call", params)
+            with unread(served, "POST", "/mcp", headers, body):
+                for _ in range(10):
+                    assert "structuredContent" in await other.call("echo", {"text": "x"})
+        await eventually(before.is_all)
+        assert server.script.running_count == 0

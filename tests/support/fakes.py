@@ -69,6 +69,12 @@ class FakeClient:
             raise
 
 
+async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
+    """Leave a request of the server without an answer: for ``answer`` of FakeClient."""
+    await asyncio.Event().wait()
+    return {}
+
+
 class FakeTool(NamesNoDocument):
     """A Tool that answers with ``answer``, or does what ``run`` does."""
 

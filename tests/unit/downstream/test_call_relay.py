@@ -18,16 +18,11 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     CallRelay,
     call_relay,
 )
-from tests.support.fakes import FakeClient
+from tests.support.fakes import FakeClient, forever
 from tests.support.virtual_time import clock
 
 FORM = ("elicitation/create", {"message": "Which name?"})
 LINE = {"level": "info", "data": "x"}
-
-
-async def forever(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
-    await asyncio.Event().wait()
-    return {}
 
 
 @asynccontextmanager
