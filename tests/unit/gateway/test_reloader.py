@@ -102,7 +102,7 @@ async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> Non
     it = Reloading(folder, build=build)
     async with it.running():
         write_preset(folder, "work", "alpha/search")
-        await it.until(lambda: bool((last := it.publisher.last_reload) and not last.ok))
+        await until(lambda: bool((last := it.publisher.last_reload) and not last.ok))
         failing = False
         write_preset(folder, "work", "alpha/drop")
         await until(lambda: it.tools == ["alpha:drop"])
