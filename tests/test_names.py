@@ -19,14 +19,6 @@ MODULES = {
     for path, tree in ALL_MODULES.items()
     if path.is_relative_to("services")
 }
-NOT_YET = ("tests/connector",)
-"""Folders whose names are still to be brought in line."""
-IN_LINE = {
-    path: tree
-    for path, tree in ALL_MODULES.items()
-    if not any(path.is_relative_to(folder) for folder in NOT_YET)
-}
-
 EVERYDAY_WORDS = frozenset(
     {
         *("aside", "ask", "asked", "asking", "asks", "beside", "gone", "hear", "heard", "hearing"),
@@ -81,7 +73,7 @@ def test_no_name_has_an_everyday_word_with_a_private_meaning() -> None:
     """Names of tests are sentences, written in everyday words."""
     found = {
         f"{path}:{line}: {name}"
-        for path, tree in IN_LINE.items()
+        for path, tree in ALL_MODULES.items()
         for name, line in names_of(tree)
         if words_of(name) & EVERYDAY_WORDS and not name.startswith("test_")
     }
@@ -96,7 +88,7 @@ def is_for_users(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def test_docstrings_of_functions_do_not_begin_with_a_vague_verb() -> None:
     found = [
         f"{path}:{node.lineno}: {docstring.partition(chr(10))[0]}"
-        for path, tree in IN_LINE.items()
+        for path, tree in ALL_MODULES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_for_users(node)
         if (docstring := ast.get_docstring(node)) and docstring.split()[0] in VAGUE_VERBS
