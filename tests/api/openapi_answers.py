@@ -1,12 +1,16 @@
-"""Every answer to what schemathesis makes of the document; run by test_openapi.py.
+"""Every answer to what schemathesis makes of the document; test_openapi.py runs it as a program.
 
 Its pytest plugin is loaded for this module alone: it looks at the whole chain of each failure in
-each test, and once ended a run after 3,087 tests when a time-out struck it there.
+each test, and once ended a run after 3,087 tests when a time-out struck it there. No test worker
+has to import schemathesis, either.
 """
 
-from typing import Any
+from typing import Any, cast
 
+import pytest
 import schemathesis
+from hypothesis import given
+from hypothesis import strategies as st
 from schemathesis.checks import (
     negative_data_rejection,
     not_a_server_error,
@@ -14,6 +18,8 @@ from schemathesis.checks import (
 )
 
 from tests.api.openapi_schema import quietly, schema
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.service import EXECUTE, request_of
 
 CALLER = {"user", "user.user_id", "user.tenant_id"}
 LIMITED_BY_SETTINGS = {"calls"}
@@ -44,3 +50,32 @@ def test_every_answer_is_described(case: schemathesis.Case[Any]) -> None:
         case.validate_response(response, excluded_checks=[not_a_server_error])
     else:
         case.validate_response(response, excluded_checks=beyond_openapi(case, response))
+
+
+PLAUSIBLE: st.SearchStrategy[object] = st.sampled_from(
+    ["doc_1", "sec_intro", "p1-c1", "no such thing", "", "leak", "7", 1, 2, 13, 0, -1, 10**20, 1.5,
+     True, None, [], {}, "LDAP certificate"]
+)  # fmt: skip
+NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query", "max_results",
+         "anchor_chunk_id", "window_before", "window_after", "radius", "other"]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+@quietly
+@given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
+def test_every_tools_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
+    case = schema[EXECUTE]["POST"].Case(body=cast("Any", request_of(tool_name, arguments)))
+    response = case.call()
+    code = response.json().get("error", {}).get("code")
+    assert response.status_code == (503 if code == "RETRIEVAL_NOT_CONFIGURED" else 200)
+    case.validate_response(response, excluded_checks=[not_a_server_error])
+
+
+@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+def test_every_example_runs(tool_name: str) -> None:
+    content = schema.raw_schema["paths"][EXECUTE]["post"]["requestBody"]["content"]
+    examples = content["application/json"]["examples"]
+    case = schema[EXECUTE]["POST"].Case(body=cast("Any", examples[tool_name]["value"]))
+    answer = case.call().json()
+    code = answer.get("error", {}).get("code", "OK")
+    assert code == ("RETRIEVAL_NOT_CONFIGURED" if tool_name == "read_chunk_window" else "OK")
