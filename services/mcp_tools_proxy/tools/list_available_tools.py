@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import JsonObject, Result, Tool, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.tools.binding import Arguments, bind
+from mcp_tools_proxy.tools.local_tool import Arguments, bind
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 

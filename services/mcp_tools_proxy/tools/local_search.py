@@ -11,8 +11,8 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
-from mcp_tools_proxy.tools.binding import bind
-from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.local_tool import bind
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
 MAX_QUERY_CHARS = 1000

@@ -13,8 +13,8 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.tools.arguments import Natural, Tokens
-from mcp_tools_proxy.tools.binding import bind
-from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.local_tool import bind
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 

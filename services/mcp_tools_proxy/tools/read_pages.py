@@ -17,8 +17,8 @@ from mcp_tools_proxy.tools.arguments import (
     Tokens,
     Truncated,
 )
-from mcp_tools_proxy.tools.binding import bind
-from mcp_tools_proxy.tools.document_arguments import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.local_tool import bind
 from mcp_tools_proxy.wire.text import cut_text, estimate_tokens
 
 

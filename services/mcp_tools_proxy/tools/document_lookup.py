@@ -6,7 +6,7 @@ from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.tools.arguments import DocId
-from mcp_tools_proxy.tools.binding import Arguments
+from mcp_tools_proxy.tools.local_tool import Arguments
 
 
 class DocumentArguments(Arguments):
