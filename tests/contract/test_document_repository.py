@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository, InMemoryRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -152,14 +152,14 @@ def _print_list(root: Path, tenant: str | None) -> None:
     selection = select_documents(root, scan_folder(root, {}))
     rows = [
         (
-            owner,
+            tenant_id,
             doc_id,
             one_line(document.title),
             str(len(document.pages)),
             str(len(document.sections)),
         )
-        for (owner, doc_id), document in sorted(selection.documents.items())
-        if tenant in (None, owner)
+        for (tenant_id, doc_id), document in sorted(selection.documents.items())
+        if tenant in (None, tenant_id)
     ]
     print_table(_COLUMNS, rows)
     for name, reason in sorted(selection.errors.items()):

@@ -173,14 +173,14 @@ def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
 
 
 def _conflict_problem(file_name: str, conflict: NameConflict) -> Problem:
-    owner = "a tool of the gateway"
+    taken_by = "a tool of the gateway"
     if conflict.other is not None:
-        owner = f"what $.tools[{conflict.other}] goes by"
+        taken_by = f"what $.tools[{conflict.other}] goes by"
     return Problem(
         file=file_name,
         path=json_path(("tools", conflict.place, "toolName")),
         message=(
-            f"{quote(conflict.name)} is also {owner}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
+            f"{quote(conflict.name)} is also {taken_by}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
             "disable one of the two, or choose another style"
         ),
     )

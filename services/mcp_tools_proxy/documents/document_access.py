@@ -7,29 +7,29 @@ from mcp_tools_proxy.wire.text import quote
 
 
 class DocumentAccess:
-    """Counts the owners of each doc_id, and builds the error for a tenant that is none of them.
+    """Counts the tenants that have a doc_id, and builds the error for a tenant that has not.
 
     With ``hide_foreign_documents`` other tenants' documents seem not to exist.
     """
 
     def __init__(self, *, hide_foreign_documents: bool) -> None:
         self._hide_foreign_documents = hide_foreign_documents
-        self._owners: Counter[str] = Counter()
+        self._tenants_with: Counter[str] = Counter()
         """How many tenants have a document of that id."""
 
-    def add_owner(self, doc_id: str) -> None:
+    def add_tenant(self, doc_id: str) -> None:
         """Count one more tenant that has a document of this id."""
-        self._owners[doc_id] += 1
+        self._tenants_with[doc_id] += 1
 
-    def remove_owner(self, doc_id: str) -> None:
+    def remove_tenant(self, doc_id: str) -> None:
         """Count one tenant less."""
-        self._owners[doc_id] -= 1
-        if not self._owners[doc_id]:
-            del self._owners[doc_id]
+        self._tenants_with[doc_id] -= 1
+        if not self._tenants_with[doc_id]:
+            del self._tenants_with[doc_id]
 
     def refusal(self, doc_id: str) -> DocumentRefused:
         """Build the error for a tenant without a document of this id."""
-        if doc_id in self._owners and not self._hide_foreign_documents:
+        if doc_id in self._tenants_with and not self._hide_foreign_documents:
             return AccessDenied(
                 f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
                 " that belongs to the user, or tell the user that access is missing."

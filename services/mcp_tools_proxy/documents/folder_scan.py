@@ -135,13 +135,13 @@ def _read(root: Path, path: Path, known: LoadedFile | None) -> LoadedFile | None
     except BrokenFile as error:
         is_there = not isinstance(error.__cause__, OSError)
         return _broken(stamp if is_there else (), known, error.reason)
-    owner = tenant_of_folder(root, path)
-    if owner is not None and owner != document.tenant_id:  # only that tenant may write here
+    tenant_id = tenant_of_folder(root, path)
+    if tenant_id is not None and tenant_id != document.tenant_id:  # only that tenant may write here
         return _broken(
             stamp,
             known,
             f"its tenant_id is {quote(document.tenant_id)}, but the folder is that of "
-            f"{quote(owner)}; put it into the folder of its own tenant",
+            f"{quote(tenant_id)}; put it into the folder of its own tenant",
         )
     return LoadedFile(stamp=stamp, document=document)
 

@@ -1,37 +1,11 @@
-"""The DocumentRepository protocol, and its implementation in memory."""
+"""Holds the documents in memory, with a search index of each that is searched."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from mcp_tools_proxy.documents.document_access import DocumentAccess
 from mcp_tools_proxy.documents.index_cache import IndexCache
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.telemetry.metrics import Metrics
-
-
-class DocumentRepository(Protocol):
-    """Documents by (tenant_id, doc_id); two tenants may use the same doc_id.
-
-    Implementers never return anything of another tenant, in results, errors or ranking (contract
-    §2), and never block the event loop.
-    """
-
-    async def get(self, tenant_id: str, doc_id: str) -> Document:
-        """Return the tenant's document.
-
-        Raises AccessDenied when only other tenants have a document of that id (DocumentNotFound
-        when the repository hides foreign documents), DocumentNotFound when no tenant has.
-        """
-        ...
-
-    async def search(
-        self, tenant_id: str, doc_id: str, query: str, *, max_results: int
-    ) -> tuple[Hit, ...]:
-        """Rank the places of one document that match ``query``, best first (T-07).
-
-        Accepts any query text; returns () without a match. Raises the errors of ``get``.
-        """
-        ...
 
 
 class InMemoryRepository:
@@ -68,7 +42,7 @@ class InMemoryRepository:
         if key in self._documents:
             self._indexes.drop(*key)
         else:
-            self._access.add_owner(document.doc_id)
+            self._access.add_tenant(document.doc_id)
         self._documents[key] = document
         self._metrics.documents.set(len(self._documents))
 
@@ -77,7 +51,7 @@ class InMemoryRepository:
         if self._documents.pop((tenant_id, doc_id), None) is None:
             return
         self._indexes.drop(tenant_id, doc_id)
-        self._access.remove_owner(doc_id)
+        self._access.remove_tenant(doc_id)
         self._metrics.documents.set(len(self._documents))
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:

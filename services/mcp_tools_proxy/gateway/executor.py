@@ -148,8 +148,8 @@ class Executor:
         and refused only after the tenant's budgets admit it: the error is found first, and raised
         last. So polling for an import does not drain the document's budget, and no response depends
         on the budget of a document that the caller may not read. The document is checked before any
-        budget because that costs one dictionary look-up, and then all budgets are read and charged
-        in one round trip.
+        budget because that costs one dictionary look-up. Then all budgets are read in one round
+        trip to a shared store, and each budget of calls is charged in another.
         """
         tenant_id, doc_id = call.caller.tenant_id, _budgeted_document(component.spec, call)
         if doc_id is not None:

@@ -55,11 +55,11 @@ class Exclusions:
             return False
         plain = _normalize_uri(uri)
         cuts = (plain.partition(end)[0].rstrip("/") for end in _URI_ENDS)
-        owner = None if server_id is None else server_id.casefold()
+        server = None if server_id is None else server_id.casefold()
         return any(
             spelling in self._uris
             for name in (plain, *cuts)
-            for spelling in name_variants(Kind.RESOURCE, owner, name)
+            for spelling in name_variants(Kind.RESOURCE, server, name)
         )
 
 

@@ -11,7 +11,7 @@ SessionT = TypeVar("SessionT")
 
 @dataclass(frozen=True, slots=True)
 class IdleSession(Generic[SessionT]):
-    """An open session that nothing uses; it times out at ``ends_at``, on its owner's clock."""
+    """An open session that nothing uses; it times out at ``ends_at``, on its manager's clock."""
 
     session: SessionT
     tenant_id: str

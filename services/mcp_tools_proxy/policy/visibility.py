@@ -94,7 +94,7 @@ class Visibility:
         if self.preset is None or server_id not in self.preset.servers:
             return self.preset is None
         named = self.preset.named(kind)
-        return named is None or any(owner == server_id for owner, _ in named)
+        return named is None or any(named_id == server_id for named_id, _ in named)
 
     def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
         """Return why a component is denied, None if allowed; the server is checked first (A-09).

@@ -37,8 +37,8 @@ class CountingStorage(Storage):
         """Add each charge (key, seconds of its window, amount), and return the sums after each."""
         return [await self.incr(*charge) for charge in charges]
 
-    async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget, or to none and return the exhausted budgets."""
+    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge one call to every call budget, or to none if some are exhausted; return those."""
         counts = await self.get_many([b.key for b in budgets])
         spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
         return spent or await self._count_calls(budgets)
@@ -75,16 +75,16 @@ class BudgetCounter:
     def __init__(self, storage: CountingStorage) -> None:
         self.storage = storage
 
-    async def consume_call(self, budgets: Sequence[Budget]) -> BudgetExceeded | None:
+    async def charge_call(self, budgets: Sequence[Budget]) -> BudgetExceeded | None:
         """Charge one call to every call budget, or to none and return the exhausted budget.
 
         The tenant's budgets come before the document's (contract §1, order of checks); of several
-        of one owner the one whose window ends last is returned (T-09).
+        of either the one whose window ends last is returned (T-09).
         """
-        spent = await self.storage.consume_call(budgets)
+        spent = await self.storage.charge_unless_exhausted(budgets)
         if not spent:
             return None
-        tenants = [budget for budget in spent if budget.owner == "tenant"]
+        tenants = [budget for budget in spent if budget.charged_to == "tenant"]
         return await self._refusal(tenants or spent)
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:

@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-Owner = Literal["document", "tenant"]
+ChargedTo = Literal["document", "tenant"]
 Unit = Literal["calls", "tokens"]
 
 
 class Budget(NamedTuple):
-    """One counter with its limit: ``limit`` of ``unit`` in each window of ``owner``.
+    """One counter with its limit: ``limit`` of ``unit`` in each window, for a document or tenant.
 
-    ``key`` contains all of these and the owner's id: no two settings or owners share a counter.
+    ``key`` has all of these and the id of what is charged: no two settings or ids share a counter.
     """
 
-    owner: Owner
+    charged_to: ChargedTo
     unit: Unit
     limit: int
     window_s: int
@@ -22,11 +22,11 @@ class Budget(NamedTuple):
     @property
     def name(self) -> str:
         """The budget's setting and metric label, e.g. ``document_calls``."""
-        return f"{self.owner}_{self.unit}"
+        return f"{self.charged_to}_{self.unit}"
 
 
-_KeyedLimit = tuple[Owner, Unit, int, str]
-"""Owner, unit, limit, and the prefix of its keys."""
+_KeyedLimit = tuple[ChargedTo, Unit, int, str]
+"""What is charged, unit, limit, and the prefix of its keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,14 @@ class BudgetLimits:
         object.__setattr__(self, "_document", document)
         object.__setattr__(self, "_tenant", tenant)
 
-    def _keyed_limits(self, owner: Owner, calls: int, tokens: int) -> tuple[_KeyedLimit, ...]:
+    def _keyed_limits(
+        self, charged_to: ChargedTo, calls: int, tokens: int
+    ) -> tuple[_KeyedLimit, ...]:
         if calls < 0 or tokens < 0:
-            raise ValueError(f"a {owner} budget is negative; 0 switches it off")
+            raise ValueError(f"a {charged_to} budget is negative; 0 switches it off")
         limits: tuple[tuple[Unit, int], ...] = (("calls", calls), ("tokens", tokens))
         return tuple(
-            (owner, unit, limit, f"{owner}_{unit}/{limit}/{self.window_s}/")
+            (charged_to, unit, limit, f"{charged_to}_{unit}/{limit}/{self.window_s}/")
             for unit, limit in limits
             if limit
         )
@@ -76,13 +78,13 @@ class BudgetLimits:
         window_s = self.window_s
         tenant = f"{len(tenant_id)}:{tenant_id}"
         budgets = [
-            Budget(owner, unit, limit, window_s, begin + tenant)
-            for owner, unit, limit, begin in self._tenant
+            Budget(charged_to, unit, limit, window_s, begin + tenant)
+            for charged_to, unit, limit, begin in self._tenant
         ]
         if doc_id is not None:
             document = f"{tenant}:{doc_id}"
             budgets[:0] = [
-                Budget(owner, unit, limit, window_s, begin + document)
-                for owner, unit, limit, begin in self._document
+                Budget(charged_to, unit, limit, window_s, begin + document)
+                for charged_to, unit, limit, begin in self._document
             ]
         return budgets

@@ -75,7 +75,7 @@ class Limiter:
         """
         budgets = self._budgets.applying_to(tenant_id, doc_id)
         started = idle_clock() if self._shared is not None else 0.0
-        refusal = await self._count(lambda counting: counting.consume_call(budgets), STORE_WAIT_S)
+        refusal = await self._count(lambda counting: counting.charge_call(budgets), STORE_WAIT_S)
         if refusal is not None:
             self._metrics.limit_refusals.labels(refusal.budget.name).inc()
             raise _exceeded(refusal)
@@ -147,7 +147,7 @@ def build_limiter(
 def _exceeded(refusal: BudgetExceeded) -> RateLimitExceeded:
     budget = refusal.budget
     return RateLimitExceeded(
-        f"this {budget.owner}'s budget of {budget.limit} {budget.unit} in {budget.window_s} s "
+        f"this {budget.charged_to}'s budget of {budget.limit} {budget.unit} in {budget.window_s} s "
         "is used up; "
         f"retry in {math.ceil(refusal.retry_after_s)} s",
         details={

@@ -33,8 +33,8 @@ class MemoryStorage(CountingStorage):
     window still ends within its length. Opening a window removes up to four ended ones, so a hit
     costs the same at any number of keys.
 
-    When all ``max_keys`` are live, the window that ends soonest is evicted. Its owner gains the
-    rest of one window and nothing more, and the attack is expensive: a tenant opens at most two
+    When all ``max_keys`` are live, the window that ends soonest is evicted. Who was charged gains
+    the rest of one window and nothing more, and the attack is expensive: a tenant opens at most two
     document windows with each call, and its own budget limits its calls. With the default limits
     over 200 tenants have to spend their whole budgets within one window to evict a single one;
     invented doc_ids of one tenant cannot. Document and tenant windows are treated alike.
@@ -79,8 +79,8 @@ class MemoryStorage(CountingStorage):
         now = self._clock()
         return [self._add(*charge, now) for charge in charges]
 
-    async def consume_call(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget, or to none and return the exhausted budgets."""
+    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge one call to every call budget, or to none if some are exhausted; return those."""
         now = self._clock()
         spent = [b for b in budgets if self._count(b.key, now) >= b.limit]
         if not spent:

@@ -46,8 +46,8 @@ class PendingOffers:
             )
         return any(
             self._allows(server_id, kind, name, permissions)
-            for owner, name in names
-            if owner == server_id
+            for named_id, name in names
+            if named_id == server_id
         )
 
     def _allows(self, server_id: str, kind: Kind, name: str, permissions: Permissions) -> bool:
@@ -70,7 +70,7 @@ class PendingOffers:
             bare_names.append(name[len(prefix) :])
         yield from bare_names
         if kind is Kind.TOOL:
-            tools = (tool for owner, tool in self.scope.tools if owner == server_id)
+            tools = (tool for named_id, tool in self.scope.tools if named_id == server_id)
             yield from (tool for tool in tools if alias_of(server_id, tool) == name)
         elif kind is Kind.RESOURCE:
             for uri in bare_names:
@@ -85,7 +85,7 @@ class PendingOffers:
 
     def _templates(self, server_id: str, uri: str) -> Iterator[str]:
         """Yield each template of the preset whose text before the first variable begins the URI."""
-        for owner, key in self.scope.resources or ():
+        for named_id, key in self.scope.resources or ():
             before, brace, _ = key.partition("{")
-            if owner == server_id and brace and uri.startswith(before):
+            if named_id == server_id and brace and uri.startswith(before):
                 yield key

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import bind
+from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
@@ -190,7 +190,7 @@ def window_tool(
         }
         return Result(value=result, tokens=tokens)
 
-    return bind(
+    return build_local_tool(
         name="read_chunk_window",
         description=(
             (

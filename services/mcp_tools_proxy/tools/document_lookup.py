@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.tools.arguments import DocId

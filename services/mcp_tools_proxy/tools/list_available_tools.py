@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import JsonObject, Result, Tool, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.tools.local_tool import Arguments, bind
+from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
@@ -102,7 +102,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
             )
         return Result(value=result, tokens=estimate_tokens(size))
 
-    return bind(
+    return build_local_tool(
         name="list_available_tools",
         description=(
             "List the tools that you may call, with their descriptions and schemas. When the whole "

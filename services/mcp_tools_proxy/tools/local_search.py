@@ -6,13 +6,13 @@ from typing import Annotated, NotRequired
 from pydantic import AfterValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import bind
+from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
 MAX_QUERY_CHARS = 1000
@@ -94,7 +94,7 @@ def search_tool(
         }
         return Result(value=result, tokens=tokens)
 
-    return bind(
+    return build_local_tool(
         name="doc_local_search",
         description=(
             "Search inside one document and get the best matching excerpts with their page, "

@@ -31,7 +31,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTool(Generic[ArgumentsT]):
-    """A Tool over an argument model and a function; see ``bind``."""
+    """A Tool over an argument model and a function; see ``build_local_tool``."""
 
     spec: ToolSpec
     model: type[ArgumentsT]
@@ -82,7 +82,7 @@ class LocalTool(Generic[ArgumentsT]):
         return [name for name in self.model.model_fields if name in self.spec.argument_names]
 
 
-def bind(
+def build_local_tool(
     *,
     name: str,
     description: str,

@@ -8,13 +8,13 @@ from pydantic import Field
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.tools.arguments import Natural, Tokens
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import bind
+from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
@@ -87,7 +87,7 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
         result["tokens"] = estimate_tokens(len(to_json(result)))
         return Result(value=result, tokens=result["tokens"])
 
-    return bind(
+    return build_local_tool(
         name="read_doc_metadata",
         description=(
             "Describe a document: title, number of pages, tags, and its sections with their ids "

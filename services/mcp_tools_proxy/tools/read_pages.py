@@ -5,8 +5,8 @@ from typing import Annotated, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.layout import page_parts
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
@@ -18,7 +18,7 @@ from mcp_tools_proxy.tools.arguments import (
     Truncated,
 )
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import bind
+from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.text import cut_text, estimate_tokens
 
 
@@ -89,7 +89,7 @@ def pages_tool(
             result["next_start_char"] = cut.next_start_char
         return Result(value=result, tokens=tokens)
 
-    return bind(
+    return build_local_tool(
         name="read_doc_pages",
         description=(
             "Read the text of consecutive pages of a document, joined by a blank line. One call "

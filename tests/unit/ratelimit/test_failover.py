@@ -26,7 +26,7 @@ class ScriptedStorage(MemoryStorage):
     """A shared store in memory that counts its attempts, and fails or hangs on demand."""
 
     add_many = CountingStorage.add_many
-    consume_call = CountingStorage.consume_call
+    charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
     def __init__(self) -> None:
         super().__init__()

@@ -189,7 +189,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
 
     class Late(MemoryStorage):
         add_many = CountingStorage.add_many
-        consume_call = CountingStorage.consume_call
+        charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
         async def get_many(self, keys: Sequence[str]) -> list[int]:
             return [0 for _ in keys]  # read before others took the last call

@@ -1,6 +1,6 @@
 """Chunk windows of the documents in this process: ``retrieval_window_url=local`` (T-03)."""
 
-from mcp_tools_proxy.documents.memory_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.retrieval.chunk_tables import ChunkTables
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
 from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk

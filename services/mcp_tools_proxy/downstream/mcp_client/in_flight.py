@@ -27,8 +27,8 @@ LATE_MESSAGE_S = 10.0
 CALL_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that callers make; all others are the gateway's own."""
 
-_ANONYMOUS_OWNER = object()
-"""Owner of a call without a relay: an unknown user. It blocks attribution to others."""
+_UNKNOWN_USER = object()
+"""The user of a call without a relay. It blocks attribution to others."""
 
 CANCELLED = "notifications/cancelled"
 UPDATED = "notifications/resources/updated"
@@ -48,10 +48,10 @@ class ClientRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A request in flight. Relay and owner are None for requests of the gateway itself."""
+    """A request in flight. Relay and user are None for requests of the gateway itself."""
 
     relay: CallRelay | None
-    owner: object
+    user: object
 
 
 SendResponse = Callable[[dict[str, Any]], Awaitable[None]]
@@ -75,7 +75,7 @@ class InFlight:
         self._last_id = FIRST_ID - 1
         self._running: dict[int, _Running] = {}
         self._ended: dict[object, float] = {}
-        """When the last call of each owner ended, the earliest first; kept for LATE_MESSAGE_S."""
+        """When the last call of each user ended, the earliest first; kept for LATE_MESSAGE_S."""
         self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
         self._can_attribute = True
@@ -91,11 +91,11 @@ class InFlight:
     def begin(self, relay: CallRelay | None, method: str) -> int:
         """Record a request; return its id."""
         self._last_id += 1
-        owner: object = _ANONYMOUS_OWNER if method in CALL_METHODS else None
+        user: object = _UNKNOWN_USER if method in CALL_METHODS else None
         if relay is not None:
-            owner = relay.owner
+            user = relay.user
             self._by_token[relay.token] = relay
-        self._running[self._last_id] = _Running(relay, owner)
+        self._running[self._last_id] = _Running(relay, user)
         return self._last_id
 
     def end(self, request_id: int) -> None:
@@ -103,13 +103,13 @@ class InFlight:
         running = self._running.pop(request_id)
         if running.relay is not None:
             self._by_token.pop(running.relay.token, None)
-        if running.owner is not None:
-            self._ended.pop(running.owner, None)
-            self._ended[running.owner] = self._clock()
-            self._expire_owners()
+        if running.user is not None:
+            self._ended.pop(running.user, None)
+            self._ended[running.user] = self._clock()
+            self._expire_users()
 
-    def _expire_owners(self) -> None:
-        """Remove the owners whose last call ended more than LATE_MESSAGE_S ago."""
+    def _expire_users(self) -> None:
+        """Remove the users whose last call ended more than LATE_MESSAGE_S ago."""
         long_ago = self._clock() - LATE_MESSAGE_S
         while self._ended and next(iter(self._ended.values())) < long_ago:
             del self._ended[next(iter(self._ended))]
@@ -131,8 +131,8 @@ class InFlight:
         if len(self._running) != 1 or self._abandoned or not self._can_attribute:
             return None
         (running,) = self._running.values()
-        self._expire_owners()
-        return running.relay if self._ended.keys() <= {running.owner} else None
+        self._expire_users()
+        return running.relay if self._ended.keys() <= {running.user} else None
 
     def dispatch_notification(
         self, method: str, params: Mapping[str, Any], size: int, relay: CallRelay | None

@@ -57,13 +57,13 @@ log = structlog.get_logger()
 
 
 class CallRelay:
-    """The client of one call, as the connection sees it; ``owner`` is the user who called.
+    """The client of one call, as the connection sees it; ``user`` is who called.
 
     Notifications are delivered in order, by one task of ``tasks`` as long as there are any.
     """
 
-    def __init__(self, client: Client, owner: object, tasks: asyncio.TaskGroup) -> None:
-        self.owner = owner
+    def __init__(self, client: Client, user: object, tasks: asyncio.TaskGroup) -> None:
+        self.user = user
         self.token = next(_tokens)
         """The progress token of the call's requests, unique in this process."""
         self.capabilities = relay_capabilities(client.capabilities)
@@ -233,11 +233,11 @@ class CallRelay:
 
 
 @asynccontextmanager
-async def call_relay(client: Client, owner: object) -> AsyncIterator[CallRelay]:
+async def call_relay(client: Client, user: object) -> AsyncIterator[CallRelay]:
     """Yield the relay of one call to ``client``; at the end flush it."""
     with first_cause():
         async with asyncio.TaskGroup() as tasks:
-            relay = CallRelay(client, owner, tasks)
+            relay = CallRelay(client, user, tasks)
             yield relay
             await relay.flush()
 
