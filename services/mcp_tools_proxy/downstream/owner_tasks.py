@@ -51,6 +51,11 @@ async def owner_tasks() -> AsyncIterator[OwnInTask]:
 async def _own(
     dialled: Dialled, opened: asyncio.Future[Connection], released: asyncio.Event
 ) -> None:
+    """Open a connection, hold it until ``released``, and close it, all in the present task.
+
+    ``opened`` gets the connection, or the fault of opening. A cancellation before ``released`` is a
+    library's, since ours come after it: it becomes an error.
+    """
     try:
         async with dialled as connection:
             if not opened.done():
