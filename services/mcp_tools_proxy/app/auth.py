@@ -1,4 +1,4 @@
-"""Builds what finds out who calls, as the settings select it."""
+"""Builds the authentication that the settings select: who calls, and how callers prove it."""
 
 from collections.abc import Mapping
 from typing import Protocol

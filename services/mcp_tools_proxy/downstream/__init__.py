@@ -1,4 +1,4 @@
-"""Downstream MCP servers: sessions with them, what they offer, and the calls of it.
+"""Downstream MCP servers: sessions with them, what they offer, and calls to it.
 
 Imports go one way, from ``components`` to the seam, ``connection``: components, pool, session,
 what a session uses. Behind the seam, ``mcp_client`` holds the transports, the only code that knows

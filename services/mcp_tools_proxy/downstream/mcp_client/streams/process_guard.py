@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 
 STAYS = sys.platform == "linux"
-"""Whether the guard is signalled and ends the others; else their process group is signalled."""
+"""Whether the guard stays and ends the others when signalled; else their group is signalled."""
 
 END_ALL = signal.SIGUSR1
 """Makes the guard kill everything at once.
