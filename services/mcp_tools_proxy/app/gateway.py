@@ -112,7 +112,7 @@ class Gateway:
             blocklist=Blocklist(settings.blocklist_keywords),
             lifecycle=self.lifecycle,
             max_result_bytes=settings.max_result_bytes,
-            on_finish=telemetry,
+            on_finish=telemetry.log_end,
             on_start=telemetry.log_start,
         )
         self.subscriptions = Subscriptions(

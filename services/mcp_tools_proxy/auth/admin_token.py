@@ -4,7 +4,7 @@ import hmac
 
 from mcp_tools_proxy.domain.identity import Principal, TokenVerifier
 
-OPERATOR = Principal(tenant_id=None, is_admin=True, proof={"token_id": "admin_token"})
+OPERATOR = Principal(tenant_id=None, is_admin=True, token_log_fields={"token_id": "admin_token"})
 
 
 class AdminToken:
@@ -37,10 +37,10 @@ class AdminTokenVerifier:
             return OPERATOR
         return await self._others.verify(token)
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         """Return whether the token is known to be good, by one look-up."""
-        return self._token.matches(token) or self._others.is_known(token)
+        return self._token.matches(token) or self._others.is_known_valid(token)
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         """Return whether an unknown token can be good, without checking a signature."""
-        return self._others.may_be_good(token)
+        return self._others.is_plausible(token)

@@ -45,19 +45,19 @@ class Authenticator:
         if self._verifier is not None:
             await self._verifier.verify(token)
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         """Return whether a token is known to be good, or none is needed."""
-        return self._verifier is None or self._verifier.is_known(token)
+        return self._verifier is None or self._verifier.is_known_valid(token)
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         """Return whether an unknown token can be good, without checking its signature."""
-        return self._verifier is not None and self._verifier.may_be_good(token)
+        return self._verifier is not None and self._verifier.is_plausible(token)
 
 
 def proven_of(principal: Principal) -> Mapping[str, str]:
     """Return the log fields of a caller whose token is good and whose request is refused."""
     tenant = {} if principal.tenant_id is None else {"tenant_id": principal.tenant_id}
-    return {**tenant, **principal.proof}
+    return {**tenant, **principal.token_log_fields}
 
 
 def bearer_token(authorization: str | None) -> str | None:

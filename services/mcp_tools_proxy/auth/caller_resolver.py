@@ -103,7 +103,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
         user_id=principal.user_id or asserted.user_id or "",
         roles=principal.roles,
         agent=_agent(principal.agents, asserted.agent),
-        proof=principal.proof,
+        token_log_fields=principal.token_log_fields,
     )
 
 

@@ -127,11 +127,11 @@ class JwtVerifier:
         self._remember(digest, found)
         return found.principal
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         """Return whether the token was verified before, and is still good."""
         return len(token) <= MAX_TOKEN_CHARS and self._find(_digest(token)) is not None
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         """Return whether the token names the issuer and has not expired; without the signature.
 
         This takes a tenth of the time of a full check, so throttling can sort out garbage.
@@ -164,7 +164,9 @@ class JwtVerifier:
         claims = _decode(token, key, self._rules)
         now = self._clock()
         good_until = check_times(claims, now, self._rules.leeway_s)
-        principal = replace(principal_of(claims, self._rules.claims), proof=_proof(claims))
+        principal = replace(
+            principal_of(claims, self._rules.claims), token_log_fields=_token_log_fields(claims)
+        )
         return _Verified(principal, good_until, kid, key)
 
     async def _key(self, token: str) -> tuple[str | None, jwt.PyJWK]:
@@ -229,7 +231,7 @@ def _has_key(keys: KeySet, known: _Verified) -> bool:
     return now is not None and bool(now.key == known.key.key)
 
 
-def _proof(claims: Mapping[str, object]) -> Mapping[str, str]:
+def _token_log_fields(claims: Mapping[str, object]) -> Mapping[str, str]:
     """Return the log fields of a token: its issuer and subject only."""
     named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
     return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}

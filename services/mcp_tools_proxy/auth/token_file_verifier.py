@@ -49,12 +49,12 @@ class TokenFileVerifier:
             raise Unauthenticated("the token has expired; ask for a new one", token_refused=True)
         return entry.principal
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         """Return whether the token is in the file and has not expired."""
         entry = self._find(token)
         return entry is not None and not entry.is_expired(self._clock())
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         """Return False: a token that is not in the file is not good."""
         return False
 

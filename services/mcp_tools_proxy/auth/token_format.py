@@ -197,7 +197,7 @@ class _Line(BaseModel):
                 user_id=self.user,
                 agents=None if self.agents is None else frozenset(self.agents),
                 is_admin=self.admin,
-                proof={"token_id": self.id},
+                token_log_fields={"token_id": self.id},
             ),
             created=self.created,
             expires=self.expires,

@@ -27,15 +27,15 @@ class Caller:
 
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
     A caller with ``NO_TENANT`` is not offered components that need one; an unknown ``user_id`` is
-    empty. ``proof`` identifies the verified token in the log, empty without one; equality and
-    hashes leave it out.
+    empty. ``token_log_fields`` identify the verified token in the log, empty without one; equality
+    and hashes leave them out.
     """
 
     tenant_id: str
     user_id: str
     roles: tuple[str, ...] = ()
     agent: str | None = None
-    proof: Mapping[str, str] = field(default_factory=dict, compare=False)
+    token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

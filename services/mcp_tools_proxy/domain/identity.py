@@ -27,8 +27,8 @@ class Principal:
     """The caller that a verified token proves.
 
     ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
-    ``tenant_id`` is None for an operator's token, which belongs to no tenant. ``proof`` identifies
-    the token in the log: its ``token_id``, or the ``issuer`` and ``subject`` of a JWT.
+    ``tenant_id`` is None for an operator's token, which belongs to no tenant. ``token_log_fields``
+    identify the token in the log: its ``token_id``, or the ``issuer`` and ``subject`` of a JWT.
     """
 
     tenant_id: str | None
@@ -36,7 +36,7 @@ class Principal:
     roles: tuple[str, ...] = ()
     agents: frozenset[str] | None = None
     is_admin: bool = False
-    proof: Mapping[str, str] = field(default_factory=dict, compare=False)
+    token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class TokenVerifier(Protocol):
@@ -46,11 +46,11 @@ class TokenVerifier(Protocol):
         """Return the principal of ``token``. Raises Unauthenticated, which quotes no token."""
         ...
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         """Return whether ``token`` is known to be valid; costs one dictionary look-up."""
         ...
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         """Return whether a token that is not known could be valid; checks no signature.
 
         Lets a flood of invalid tokens be refused cheaply.

@@ -98,7 +98,7 @@ class Executor:
 
         try:
             self._lifecycle.check_serving()
-            component = self._first_attempts.find_now(call, find)
+            component = self._first_attempts.find_unless_pending(call, find)
             work = wait_and_call() if component is None else self._check_and_call(component, call)
             outcome = await self._lifecycle.track(work)
         except ShuttingDown as error:

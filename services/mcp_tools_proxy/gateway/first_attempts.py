@@ -71,11 +71,11 @@ class FirstAttempts:
         return [it for it in pending if registry.pending_offers.may_list(it, kind, permissions)]
 
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
-        """Resolve the call now, or wait for its server: ``find_now``, then ``wait``."""
-        found = self.find_now(call, find)
+        """Resolve the call now, or wait for its server: ``find_unless_pending``, then ``wait``."""
+        found = self.find_unless_pending(call, find)
         return await self.wait(call, find) if found is None else (found, call)
 
-    def find_now(self, call: Call, find: Find[T]) -> T | None:
+    def find_unless_pending(self, call: Call, find: Find[T]) -> T | None:
         """Return what ``find`` finds for the call, or None if a server has to be waited for.
 
         Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises.

@@ -139,7 +139,7 @@ async def _send_raw(
     )
 
 
-class EnvelopeClient:
+class StatelessClient:
     """The client of one stateless request of MCP 2026-07-28, which declares its own capabilities.
 
     ``send`` sends it a message, None where the result is the only message of the response. Requests

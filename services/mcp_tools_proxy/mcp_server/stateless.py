@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InternalError
-from mcp_tools_proxy.mcp_server.clients import EnvelopeClient, SendMessage
+from mcp_tools_proxy.mcp_server.clients import SendMessage, StatelessClient
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
@@ -93,7 +93,7 @@ async def handle_stateless(
 
     ``send`` sends notifications before it; with None they are dropped.
     """
-    build_client = partial(EnvelopeClient, request.declared, send)
+    build_client = partial(StatelessClient, request.declared, send)
     mcp_request = McpRequest.from_params(
         request.method, request.params, caller, build_client, modern=True, headers=headers
     )

@@ -65,7 +65,7 @@ class CallTelemetry:
             arguments=declared_arguments(call, spec),
         )
 
-    def __call__(self, record: CallRecord) -> None:
+    def log_end(self, record: CallRecord) -> None:
         """Log the final line of a call and count it."""
         code = _code(record)
         label = _label(record)
@@ -186,7 +186,7 @@ def _caller(call: Call) -> dict[str, object]:
     }
     if caller.agent is not None:
         fields["agent"] = _cut(caller.agent)
-    return {**fields, **caller.proof} if caller.proof else fields
+    return {**fields, **caller.token_log_fields} if caller.token_log_fields else fields
 
 
 def _cut(text: str) -> str:

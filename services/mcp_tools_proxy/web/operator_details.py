@@ -39,6 +39,6 @@ class OperatorCheck:
     def _may_check(self, scope: Scope, token: str) -> bool:
         """Return False for unknown tokens of an address with many bad ones, see TokenThrottle."""
         tokens = self._refusals.tokens
-        if not tokens.any_over_limit or self._authenticator.is_known(token):
+        if not tokens.any_over_limit or self._authenticator.is_known_valid(token):
             return True
         return tokens.wait_s(self._refusals.peers.address_of(scope)) is None

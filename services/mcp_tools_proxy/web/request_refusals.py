@@ -63,6 +63,6 @@ class RequestRefusals:
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
     """Return log fields for the sender of a refused request, as far as a token proves them."""
     caller: Caller | None = scope.get(CALLER)
-    if error.proven or caller is None or not caller.proof:
+    if error.proven or caller is None or not caller.token_log_fields:
         return error.proven or {}
-    return {"tenant_id": caller.tenant_id[:QUOTE_CHARS], **caller.proof}
+    return {"tenant_id": caller.tenant_id[:QUOTE_CHARS], **caller.token_log_fields}

@@ -63,7 +63,7 @@ class TokenThrottle:
         wait_s = self._refusals.tokens.wait_s(peer)
         if (
             wait_s is None
-            or self._authenticator.is_known(token)
+            or self._authenticator.is_known_valid(token)
             or await self._is_good(token, peer)
         ):
             return None
@@ -78,7 +78,7 @@ class TokenThrottle:
     async def _is_good(self, token: str, peer: str) -> bool:
         """Verify a token that is unknown but plausible, as often as RefusedTokenCounts allows."""
         if not (
-            self._authenticator.may_be_good(token) and self._refusals.tokens.consume_check(peer)
+            self._authenticator.is_plausible(token) and self._refusals.tokens.consume_check(peer)
         ):
             return False
         try:

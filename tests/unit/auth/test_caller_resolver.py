@@ -41,10 +41,10 @@ class OneToken:
             raise Unauthenticated("the token is not known", token_refused=True)
         return self._principal
 
-    def is_known(self, token: str) -> bool:
+    def is_known_valid(self, token: str) -> bool:
         return token == "good"
 
-    def may_be_good(self, token: str) -> bool:
+    def is_plausible(self, token: str) -> bool:
         return False
 
 
@@ -58,7 +58,11 @@ def proving(
 ) -> CallerResolver:
     """Build a resolver for which the token ``good`` proves this."""
     principal = Principal(
-        tenant_id=tenant_id, user_id=user_id, roles=roles, agents=agents, proof={"token_id": "t-1"}
+        tenant_id=tenant_id,
+        user_id=user_id,
+        roles=roles,
+        agents=agents,
+        token_log_fields={"token_id": "t-1"},
     )
     return CallerResolver(
         Authenticator(OneToken(principal)),
@@ -201,7 +205,10 @@ async def test_the_caller_is_kept_in_the_scope_also_when_the_entry_refuses_it(
     scope = scope_of(GOOD)
     with suppress(Forbidden):
         await proving(tenant_id=tenant_id).resolve(scope)
-    assert (scope[CALLER].tenant_id, scope[CALLER].proof) == (tenant_id or "", {"token_id": "t-1"})
+    assert (scope[CALLER].tenant_id, scope[CALLER].token_log_fields) == (
+        tenant_id or "",
+        {"token_id": "t-1"},
+    )
 
 
 async def test_a_token_whose_request_is_refused_is_proven_all_the_same() -> None:

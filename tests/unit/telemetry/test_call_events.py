@@ -41,7 +41,7 @@ class LoggedCalls:
 
     def end(self, call: Call, spec: ComponentSpec | None, outcome: Outcome | None) -> None:
         """Record the end of a call."""
-        self.telemetry(CallRecord(call=call, spec=spec, outcome=outcome, duration_s=0.0015))
+        self.telemetry.log_end(CallRecord(call=call, spec=spec, outcome=outcome, duration_s=0.0015))
 
     @property
     def line(self) -> dict[str, Any]:

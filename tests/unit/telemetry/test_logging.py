@@ -90,7 +90,7 @@ def test_a_librarys_line_has_the_same_shape(stream: io.StringIO) -> None:
 
 
 def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> None:
-    CallTelemetry(Metrics())(record(OK, doc_id="d", query="secret query", other="x"))
+    CallTelemetry(Metrics()).log_end(record(OK, doc_id="d", query="secret query", other="x"))
     (line,) = lines(stream)
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
         "tool.call",
@@ -123,13 +123,13 @@ def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> Non
 def test_the_level_follows_the_outcome(
     stream: io.StringIO, outcome: Outcome | None, level: str, code: str
 ) -> None:
-    CallTelemetry(Metrics())(record(outcome))
+    CallTelemetry(Metrics()).log_end(record(outcome))
     (line,) = lines(stream)
     assert (line["level"], line["payload"]["code"]) == (level, code)
 
 
 def test_a_callers_string_is_cut_and_escaped(stream: io.StringIO) -> None:
-    CallTelemetry(Metrics())(record(OK, doc_id='"\n\u202e' + "x" * 500))
+    CallTelemetry(Metrics()).log_end(record(OK, doc_id='"\n\u202e' + "x" * 500))
     text = stream.getvalue()
     assert (text.isascii(), text.count("\n"), len(lines(stream)[0]["payload"]["doc_id"])) == (
         True,
