@@ -64,6 +64,7 @@ async def check_fault(linked: LinkedToOne, session: Session, fault: Fault) -> No
     if fault.is_deliberate:
         await have_an_accident(backend)
     await service.result("s1:whoami")
+    await session.result("ping")  # answered, so the link is up on the gateway's side, too
     before, resources = await Observed.now(linked), ResourcesInUse.now()
     link, received = backend.link(), len(session.messages)
     with capture_logs() as lines:
