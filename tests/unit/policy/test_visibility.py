@@ -114,6 +114,20 @@ def test_a_preset_as_a_predicate_agrees_with_the_filter(preset: Preset) -> None:
     assert {it for it in offered if scope.allows(*it)} == let_through
 
 
+@given(
+    st.none() | st.lists(some_server_id).map(tuple),
+    st.none() | presets,
+    st.sampled_from(Kind),
+    some_server_id,
+)
+def test_items_of_a_server_may_be_allowed_where_one_of_them_is(
+    server_ids: tuple[str, ...] | None, preset: Preset | None, kind: Kind, server_id: str
+) -> None:
+    of_agent = visibility(server_ids=server_ids, preset=preset)
+    allowed = [it for it in ("x", "y", "z:x") if of_agent.denial(kind, server_id, it) is None]
+    assert of_agent.may_allow(kind, server_id) is bool(allowed)
+
+
 @pytest.mark.requirement("A-14")
 @given(
     st.none() | st.lists(some_server_id).map(tuple),

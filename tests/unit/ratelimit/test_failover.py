@@ -230,7 +230,7 @@ async def test_the_probe_returns_to_a_store_that_answers_again(rig: Rig) -> None
             rig.sleeper.wake()
             await until_up(rig.limiter, up=True)
         watch.cancel()
-    assert [line["event"] for line in lines] == ["limits.store_up"]
+    assert ([line["event"] for line in lines], rig.metric("store_up")) == (["limits.store_up"], 1)
 
 
 async def test_calls_are_counted_in_the_store_again_after_it_returned(rig: Rig) -> None:
