@@ -77,11 +77,12 @@ async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> No
     assert issuer.requests == 1
 
 
-async def test_a_new_key_is_found_when_time_has_passed() -> None:
+@pytest.mark.parametrize("later", [MIN_REFRESH_GAP_S, MIN_REFRESH_GAP_S + 1])
+async def test_a_new_key_is_found_when_time_has_passed(later: float) -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
     await keys.refresh()
-    issuer.answer, clock.now = good(NEW), MIN_REFRESH_GAP_S
+    issuer.answer, clock.now = good(NEW), later
     await keys.refresh()
     assert [kid for kid, _ in keys.keys.by_kid] == ["new"]
 
@@ -135,6 +136,17 @@ async def test_a_url_that_does_not_answer_is_given_up() -> None:
     keys = keys_from(issuer, timeout_s=0.05)
     await keys.refresh()
     assert keys.state()["failure"] == "did not answer within 0.05 s"
+
+
+async def test_the_issuer_has_five_seconds_to_answer() -> None:
+    timeouts: list[object] = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        timeouts.append(request.extensions["timeout"]["read"])
+        return good(OLD)
+
+    await JwksUrl(URL, ALGORITHMS, transport=httpx.MockTransport(answer)).refresh()
+    assert timeouts == [5.0]
 
 
 async def test_an_empty_key_set_takes_the_keys_away() -> None:
