@@ -139,7 +139,9 @@ async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
     url = f"redis://clerk:pw@127.0.0.1:{server.port}/0"
     limiter = build_limiter(BUDGETS, storage_url=url, metrics=Metrics())
     redis.rpush(key_of("document_calls"), "x")
-    assert [await passed(limiter, 5), await passed(limiter, 5, "other")] == [2, 2]
+    with capture_logs() as lines:
+        assert [await passed(limiter, 5), await passed(limiter, 5, "other")] == [2, 2]
+    assert [line["event"] for line in lines] == ["limits.key_unusable"]
     assert 0 < await retry_after_s(limiter) <= WINDOW_S
     assert (limiter.state, int(redis.get(key_of("document_calls", "other")) or 0)) == ("redis", 2)
     redis.delete(key_of("document_calls"))
