@@ -150,6 +150,14 @@ async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
     await limiter.close()
 
 
+async def test_a_charge_runs_one_script_for_each_budget(limiter: Limiter, redis: Redis) -> None:
+    admission = await limiter.admit("t", "doc")
+    redis.config_resetstat()
+    await limiter.charge(admission, 70)
+    ran = redis.info("commandstats")["cmdstat_evalsha"]
+    assert (ran["calls"], ran["failed_calls"]) == (2, 0)
+
+
 async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
     admission = await limiter.admit("t", "doc")
     redis.script_flush()

@@ -5,6 +5,7 @@ from dataclasses import replace
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.gateway.check.report import Files, build_findings
 from mcp_tools_proxy.registry.registry import Registry
+from tests.support.builders import make_preset, make_snapshot
 from tests.support.fakes import FakeTool
 
 FILES = Files(
@@ -27,3 +28,13 @@ def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> No
         ("openai", "a:pay"),
         ("anthropic", "a:pay"),
     ]
+
+
+def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
+    files = replace(FILES, presets=(make_preset(tools=["a/plain", "a/x.y", "a/do it"]),))
+    snapshots = {"a": make_snapshot(tools=["plain", "x.y", "do it"])}
+    found = build_findings(files, (), snapshots, Registry.build([]), require_agent=None)
+    assert found.presets[0].refused_names == {
+        "a:x.y": "a_x_y_f8e8e8d6",
+        "a:do it": "a_do_it_ffec722b",
+    }

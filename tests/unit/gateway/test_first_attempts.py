@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
-from mcp_tools_proxy.domain.errors import ServerUnavailable, ToolNotAllowed
+from mcp_tools_proxy.domain.errors import PromptNotFound, ServerUnavailable, ToolNotAllowed
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -22,11 +23,14 @@ SCOPE = PresetScope.of(
 
 
 class Pending:
-    """Servers ``a`` and ``b``: ``outcomes`` says what comes of their attempts, after a second."""
+    """A tool ``local``, and servers ``a`` and ``b`` that are pending.
+
+    ``outcomes`` says what comes of their attempts, after a second.
+    """
 
     def __init__(self, **outcomes: Exception | None) -> None:
         self.outcomes = outcomes
-        self.holder = RegistryHolder(Registry.build([], scope=SCOPE))
+        self.holder = RegistryHolder(Registry.build([FakeTool(name="local")], scope=SCOPE))
         self.now = 0.0
         self.waits: list[tuple[str, float]] = []
 
@@ -73,3 +77,10 @@ async def test_another_servers_failure_is_no_answer() -> None:
     with pytest.raises(ToolNotAllowed):
         await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
     assert servers.waits == []
+
+
+async def test_a_prompt_that_is_named_like_a_tool_is_waited_for() -> None:
+    servers = Pending(a=None)
+    with pytest.raises(PromptNotFound):
+        await servers.first_attempts.find(make_call("local", kind=Kind.PROMPT), Registry.resolve)
+    assert servers.waits == [("a", 0.0)]

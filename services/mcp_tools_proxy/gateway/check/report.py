@@ -3,7 +3,6 @@
 What agents see is read from the registry that a gateway would build from the same files.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -35,9 +34,6 @@ from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
-
-_MCP_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-"""What the MCP specification recommends of a tool's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +233,6 @@ def _findings_of_preset(
             name: alias_of(route.server_id, route.name)
             for name, route in view.tools.items()
             if not has_plain_alias(route.server_id, route.name)
-            or not _MCP_NAME.fullmatch(route.name)
         },
         tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
     )
