@@ -35,7 +35,7 @@ async def test_a_legacy_client_receives_the_request_during_its_call_and_no_other
 ) -> None:
     """A message astray would arrive before the change of the list that ends the test."""
     raw: dict[str, Any] = {"era": server_era, "sse": True}
-    async with gateway_over(carrier, "ask", "input", "echo", **raw) as gateway:
+    async with gateway_over(carrier, "request_client", "input", "echo", **raw) as gateway:
         client, other = await gateway.connect(**DECLARED), await gateway.connect(**DECLARED)
         async with client.notifications() as messages, other.notifications() as other_messages:
             for request in REQUESTS:
@@ -57,7 +57,7 @@ async def test_a_modern_client_is_answered_that_input_is_required_and_calls_agai
     carrier: Carrier, server_era: str
 ) -> None:
     raw: dict[str, Any] = {"era": server_era, "sse": True}
-    async with gateway_over(carrier, "ask", "input", **raw) as gateway:
+    async with gateway_over(carrier, "request_client", "input", **raw) as gateway:
         client = await gateway.connect(**DECLARED)
         for request in REQUESTS:
             tool, arguments = requesting_tool(server_era, request)
@@ -72,17 +72,17 @@ async def test_a_modern_client_is_answered_that_input_is_required_and_calls_agai
 
 @modern_carriers
 async def test_answers_that_no_call_waits_for_are_the_client_s_error(carrier: Carrier) -> None:
-    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect(**DECLARED)
-        params = call_of("ask", FORM, inputResponses={"q": {}}, requestState="altered")
+        params = call_of("request_client", FORM, inputResponses={"q": {}}, requestState="altered")
         error = (await client.request("tools/call", params))["error"]
     assert (error["code"], "make the call again" in error["message"]) == (-32602, True)
 
 
 async def test_what_a_client_did_not_declare_is_refused_to_the_server(carrier: Carrier) -> None:
-    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect()
-        results = [await client.call("ask", request) for request in REQUESTS]
+        results = [await client.call("request_client", request) for request in REQUESTS]
     codes = [it["structuredContent"]["answers"][0]["error"]["code"] for it in results]
     assert codes == [-32601, -32601]
 
@@ -100,11 +100,14 @@ async def test_what_a_client_did_not_declare_fails_the_call_of_a_server_that_req
 
 @legacy_carriers
 async def test_two_clients_answer_each_the_request_of_their_own_call(carrier: Carrier) -> None:
-    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         clients = [await gateway.connect(elicitation={}) for _ in range(2)]
         answers = [{"action": "accept", "content": {"name": f"answer {n}"}} for n in range(2)]
         results = await asyncio.gather(
-            *(respond(client, "ask", FORM, it) for client, it in zip(clients, answers, strict=True))
+            *(
+                respond(client, "request_client", FORM, it)
+                for client, it in zip(clients, answers, strict=True)
+            )
         )
     received = [result["structuredContent"]["answers"] for _, result in results]
     assert received == [[{"result": answer}] for answer in answers]
@@ -113,9 +116,9 @@ async def test_two_clients_answer_each_the_request_of_their_own_call(carrier: Ca
 @legacy_carriers
 async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier) -> None:
     """It has the id of the request; only the client that received the request may answer."""
-    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client, other = [await gateway.connect(elicitation={}) for _ in range(2)]
-        async with client.exchange("tools/call", call_of("ask", FORM)) as call:
+        async with client.exchange("tools/call", call_of("request_client", FORM)) as call:
             request = await anext(call.messages)
             forged = {"action": "accept", "content": {"name": "forged"}}
             await other.send({"id": request["id"], "result": forged})
@@ -128,9 +131,9 @@ async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier)
 
 @legacy_duplex_carriers
 async def test_a_request_is_withdrawn_when_its_call_is_cancelled(carrier: Carrier) -> None:
-    async with gateway_over(carrier, "ask", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
         client = await gateway.connect(elicitation={})
-        async with client.exchange("tools/call", call_of("ask", FORM)) as call:
+        async with client.exchange("tools/call", call_of("request_client", FORM)) as call:
             request = await anext(call.messages)
             await call.cancel()
             withdrawn = await anext(call.messages)

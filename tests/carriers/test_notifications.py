@@ -22,7 +22,7 @@ async def levels_received(client: McpClient, level: str | None) -> list[str]:
         meta |= {LEVEL: level}  # type: ignore[dict-item] # JSON
     elif level is not None:
         await client.result("logging/setLevel", {"level": level})
-    *lines, _ = await client.all_messages("say", {"messages": LOG_LINES}, _meta=meta)
+    *lines, _ = await client.all_messages("notify", {"messages": LOG_LINES}, _meta=meta)
     assert [it["params"]["data"] for it in lines] == [{"é": it["params"]["level"]} for it in lines]
     return [it["params"]["level"] for it in lines]
 
@@ -48,7 +48,7 @@ async def test_a_legacy_client_receives_log_lines_from_its_level_on(
     carrier: Carrier, server_era: str
 ) -> None:
     """Without a level it receives all of them."""
-    async with gateway_over(carrier, "say", era=server_era, sse=True) as gateway:
+    async with gateway_over(carrier, "notify", era=server_era, sse=True) as gateway:
         client = await gateway.connect()
         received = {level: await levels_received(client, level) for level in LEVELS_LEGACY}
     assert received == LEVELS_LEGACY
@@ -60,7 +60,7 @@ async def test_a_modern_client_receives_log_lines_from_the_level_of_its_request_
     carrier: Carrier, server_era: str
 ) -> None:
     """Without a level it receives none."""
-    async with gateway_over(carrier, "say", era=server_era, sse=True) as gateway:
+    async with gateway_over(carrier, "notify", era=server_era, sse=True) as gateway:
         client = await gateway.connect()
         received = {level: await levels_received(client, level) for level in LEVELS_MODERN}
     assert received == LEVELS_MODERN
@@ -84,10 +84,10 @@ async def test_what_a_call_sends_arrives_in_order_and_before_its_result(carrier:
         {"method": "notifications/message", "params": {"level": "error", "data": number}}
         for number in range(count)
     ]
-    async with gateway_over(carrier, "say", era="legacy", sse=True) as gateway:
+    async with gateway_over(carrier, "notify", era="legacy", sse=True) as gateway:
         client = await gateway.connect()
         meta = {} if client.era == LEGACY else {"_meta": {LEVEL: "debug"}}
-        *notes, response = await client.all_messages("say", {"messages": lines}, **meta)
+        *notes, response = await client.all_messages("notify", {"messages": lines}, **meta)
     assert [it["params"]["data"] for it in notes] == list(range(count))
     assert "result" in response
 

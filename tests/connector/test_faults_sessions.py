@@ -65,12 +65,12 @@ async def test_a_session_of_the_older_eras_needs_no_other_handshake() -> None:
 
 async def test_a_request_that_is_open_when_the_link_breaks_is_answered_over_the_next() -> None:
     async with (
-        unharmed("ask", raw={"era": "legacy", "sse": True}) as (_, backend, _),
+        unharmed("request_client", raw={"era": "legacy", "sse": True}) as (_, backend, _),
         asyncio.TaskGroup() as tasks,
     ):
         session = backend.session()
         await session.initialize(elicitation={})
-        calling = tasks.create_task(session.call("s1:ask", ELICITATION))
+        calling = tasks.create_task(session.call("s1:request_client", ELICITATION))
         received = await session.receive()
         backend.link().drop()
         await backend.connected(count=2)

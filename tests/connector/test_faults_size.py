@@ -54,13 +54,13 @@ async def test_a_request_over_the_limit_is_an_error_to_its_server() -> None:
     """At once: it would never be answered."""
     raw = {"era": "legacy", "sse": True}
     elicitation = {"method": "elicitation/create", "bytes": LIMIT_OF_SESSIONS}
-    async with unharmed("ask", raw=raw, remote_max_frame_bytes=LIMIT_OF_SESSIONS) as (
+    async with unharmed("request_client", raw=raw, remote_max_frame_bytes=LIMIT_OF_SESSIONS) as (
         _,
         backend,
         _,
     ):
         session = await begun(backend, LEGACY, elicitation={})
-        result = await session.call("s1:ask", elicitation)
+        result = await session.call("s1:request_client", elicitation)
         (answer,) = result["structuredContent"]["answers"]
         assert str(LIMIT_OF_SESSIONS) in answer["error"]["message"]
         assert [it for it in session.messages if "method" in it] == []

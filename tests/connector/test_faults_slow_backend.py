@@ -76,20 +76,20 @@ async def test_when_it_reads_again_every_answer_arrives() -> None:
 
 async def test_when_it_reads_again_what_comes_is_in_order() -> None:
     """Of a call's notes some are left out while the backend does not read; its result never is."""
-    async with unharmed("say", raw={"sse": True}) as (service, backend, _):
+    async with unharmed("notify", raw={"sse": True}) as (service, backend, _):
         sessions = [await opened(backend, f"session {number}") for number in range(6)]
         backend.link().stop_reading()
         call = {
-            "name": "s1:say",
+            "name": "s1:notify",
             "arguments": {"messages": [*map(log_message, range(30))], "times": 4},
         }
         for session in sessions:
-            await session.send(request("tools/call", "say", **call))
+            await session.send(request("tools/call", "notify", **call))
         await until_full(service)
         backend.link().resume_reading()
         for session in sessions:
             numbers = []
-            while (message := await session.receive()).get("id") != "say":
+            while (message := await session.receive()).get("id") != "notify":
                 numbers.append(message["params"]["data"]["number"])
             assert numbers == sorted(numbers)
             assert numbers

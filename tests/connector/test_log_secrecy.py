@@ -42,7 +42,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "notifications": (
         "tools/call",
         {
-            "name": "s1:say",
+            "name": "s1:notify",
             "arguments": {"messages": NOTIFICATIONS},
             "_meta": {"progressToken": SECRET, "io.modelcontextprotocol/logLevel": "debug"},
         },
@@ -58,7 +58,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "a cursor": ("tools/list", {"cursor": SECRET}),
     "a malformed request": ("tools/call", {"name": 5, "arguments": SECRET}),
 }
-TOOLS = ("echo", "undecodable", "error", "say", "meta", "sleep", "ask")
+TOOLS = ("echo", "undecodable", "error", "notify", "meta", "sleep", "request_client")
 
 Does = Callable[[LinkedToOne], Coroutine[Any, Any, object]]
 
@@ -112,7 +112,7 @@ async def test_no_request_of_a_server_and_no_answer_to_it_is_logged(
     async def answer_request(linked: LinkedToOne) -> None:
         session = await begun(linked.backend, LEGACY, elicitation={}, sampling={})
         async with asyncio.TaskGroup() as tasks:
-            calling = tasks.create_task(session.call("s1:ask", request))
+            calling = tasks.create_task(session.call("s1:request_client", request))
             received = await session.receive()
             await session.send({"jsonrpc": "2.0", "id": received["id"], "result": answer})
         assert SECRET in str(calling.result())

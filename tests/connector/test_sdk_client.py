@@ -110,13 +110,13 @@ async def test_a_client_receives_log_lines_from_its_level_on(mode: str) -> None:
     if mode == "auto":
         options["log_level"] = "warning"
     async with (
-        linked_to_one("say", raw={"sse": True}) as (_, backend, _),
+        linked_to_one("notify", raw={"sse": True}) as (_, backend, _),
         backend.client(mode, **options) as client,
     ):
         if mode == "legacy":
             with pytest.warns(MCPDeprecationWarning):
                 await client.set_logging_level("warning")
-        await client.call_tool("s1:say", {"messages": LOG_LINES})
+        await client.call_tool("s1:notify", {"messages": LOG_LINES})
     assert received == ["warning", "critical"]
 
 

@@ -64,14 +64,14 @@ async def test_messages_of_a_session_that_are_sent_at_once_are_taken_in_order() 
     """Were one of the levels taken after the last, the call's lines would arrive."""
     levels = [*(["debug", "critical"] * 20), "emergency"]
     line = {"method": "notifications/message", "params": {"level": "critical", "data": "x"}}
-    async with linked_to_one("say", raw={"sse": True}) as (_, backend, _):
+    async with linked_to_one("notify", raw={"sse": True}) as (_, backend, _):
         session = backend.session()
         await session.initialize()
         for number, level in enumerate(levels, start=1000):
             params = {"level": level}
             request = {"jsonrpc": "2.0", "id": number, "method": "logging/setLevel"}
             await session.send(request | {"params": params})
-        await session.call("s1:say", {"messages": [line]})
+        await session.call("s1:notify", {"messages": [line]})
         assert [it["method"] for it in session.messages if "method" in it] == []
 
 

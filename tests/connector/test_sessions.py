@@ -79,12 +79,12 @@ async def test_initialize_opens_its_own_session_alone() -> None:
 
 
 async def test_each_session_has_its_own_log_level() -> None:
-    async with linked_to_one("say", raw={"sse": True}) as (_, backend, _):
+    async with linked_to_one("notify", raw={"sse": True}) as (_, backend, _):
         sessions = [await begun(backend, LEGACY) for _ in range(2)]
         for session, level in zip(sessions, ("critical", "warning"), strict=True):
             await session.result("logging/setLevel", {"level": level})
         for session in sessions:
-            await session.call("s1:say", {"messages": LOG_LINES})
+            await session.call("s1:notify", {"messages": LOG_LINES})
     levels = [
         [it["params"]["level"] for it in session.messages if "method" in it] for session in sessions
     ]

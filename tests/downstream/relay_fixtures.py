@@ -81,7 +81,7 @@ class Relay:
 
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
         """Call the tool that sends requests to its client, and return the answers."""
-        structured = await self.structured("ask", client, **arguments)
+        structured = await self.structured("request_client", client, **arguments)
         return cast("list[dict[str, Any]]", structured["answers"])
 
 

@@ -104,7 +104,7 @@ async def test_what_the_client_did_not_declare_is_refused_by_name(
 @pushing
 async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(kind: str) -> None:
     async with relaying(kind) as relay:
-        structured = await relay.structured("ask", **FORM)
+        structured = await relay.structured("request_client", **FORM)
         assert "nobody can be asked" in structured["answers"][0]["error"]["message"]
 
 
@@ -135,7 +135,7 @@ async def test_a_request_that_the_server_withdraws_is_cancelled_and_not_answered
 ) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
-        structured = await relay.structured("ask", client, **FORM, withdraw=True)
+        structured = await relay.structured("request_client", client, **FORM, withdraw=True)
         assert (structured["answered"], client.forgotten) == (False, 1)
 
 
@@ -143,7 +143,7 @@ async def test_a_request_that_the_server_withdraws_is_cancelled_and_not_answered
 async def test_a_question_is_asked_no_more_when_its_call_has_ended(kind: str) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
-        await relay.structured("ask", client, **FORM, leave=True)
+        await relay.structured("request_client", client, **FORM, leave=True)
         await until(lambda: client.forgotten == 1, "the question is forgotten")
 
 
@@ -151,7 +151,7 @@ async def test_a_question_is_asked_no_more_when_its_call_has_ended(kind: str) ->
 async def test_a_question_is_asked_no_more_when_its_call_is_cancelled(kind: str) -> None:
     client = FakeClient(forever)
     async with relaying(kind) as relay:
-        call = asyncio.ensure_future(relay.structured("ask", client, **FORM))
+        call = asyncio.ensure_future(relay.structured("request_client", client, **FORM))
         await until(lambda: bool(client.requests), "the client is asked")
         call.cancel()
         await until(lambda: client.forgotten == 1, "the question is forgotten")
@@ -165,7 +165,7 @@ async def test_a_server_that_dies_while_it_asks_fails_its_call_and_the_question_
     client = FakeClient(forever)
     async with relaying(kind) as relay:
         with pytest.raises(ProxyError) as caught:
-            await relay.structured("ask", client, **FORM, crash=True)
+            await relay.structured("request_client", client, **FORM, crash=True)
         assert caught.value.code == "SERVER_UNAVAILABLE"
         await until(lambda: client.forgotten == 1, "the question is forgotten")
 
@@ -199,7 +199,7 @@ async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: st
     async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
         await relay.structured("whoami")
-        result = await relay.result("ask", other, arguments=FORM, tenant_id="tenant_2")
+        result = await relay.result("request_client", other, arguments=FORM, tenant_id="tenant_2")
         await waiting
         (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
         assert "nobody can be asked" in answer["error"]["message"]
@@ -256,7 +256,7 @@ async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(k
 async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
     client = FakeClient(ANSWER)
     async with relaying(kind) as relay:
-        await relay.structured("ask_later", client, **FORM)
+        await relay.structured("request_client_later", client, **FORM)
         await until(lambda: not relay.script.later.empty(), "the server asks")
         await until(relay.script.requested["q1"].done, "it is answered")
         (answer,) = (await relay.structured("answers_later", client))["answers"]
@@ -268,8 +268,8 @@ async def test_what_comes_after_a_call_s_answer_reaches_nobody_else(kind: str) -
     note = {"method": "notifications/message", "params": {"level": "error", "data": "of tenant_1"}}
     other = FakeClient(ANSWER)
     async with relaying(kind) as relay:
-        await relay.structured("say_late", messages=[note])
+        await relay.structured("notify_late", messages=[note])
         await relay.result("sleep", other, tenant_id="tenant_2", arguments={"seconds": 0.1})
-        await relay.result("ask_later", FakeClient(ANSWER), arguments=FORM)
+        await relay.result("request_client_later", FakeClient(ANSWER), arguments=FORM)
         await relay.result("answers_later", other, tenant_id="tenant_2")
         assert (other.notes, other.requests) == ([], [])

@@ -32,7 +32,7 @@ async def test_progress_reaches_the_client_in_order_before_the_result(kind: str)
     client = FakeClient()
     messages = [progress(1, total=3, message="one"), progress(2.5, total=3), progress(3)]
     async with relaying(kind) as relay:
-        await relay.structured("say", client, messages=messages)
+        await relay.structured("notify", client, messages=messages)
         assert client.notes == [
             (PROGRESS, {"progress": 1, "total": 3, "message": "one"}),
             (PROGRESS, {"progress": 2.5, "total": 3}),
@@ -71,7 +71,7 @@ async def test_progress_that_is_garbage_is_dropped_and_the_call_goes_on(kind: st
         progress(7, total="all", message=3),
     ]
     async with relaying(kind) as relay:
-        await relay.structured("say", client, messages=garbage)
+        await relay.structured("notify", client, messages=garbage)
         assert client.notes == [(PROGRESS, {"progress": 7})]
 
 
@@ -84,9 +84,9 @@ async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(k
 
     client = Slow()
     async with relaying(kind) as relay:
-        flood = relay.structured("say", client, messages=[progress(1)], times=10_000)
+        flood = relay.structured("notify", client, messages=[progress(1)], times=10_000)
         await asyncio.gather(flood, relay.structured("echo", text="x"))
-        await relay.structured("say", client, messages=[progress(2)])
+        await relay.structured("notify", client, messages=[progress(2)])
         assert len(client.notes) < 9_000
         assert client.notes[-1] == (PROGRESS, {"progress": 2})
 
@@ -95,7 +95,7 @@ async def test_of_a_flood_of_progress_the_latest_reaches_a_client_that_is_slow(k
 async def test_progress_after_the_answer_reaches_nobody(kind: str) -> None:
     early, late = FakeClient(), FakeClient()
     async with relaying(kind) as relay:
-        await relay.structured("say_late", early, messages=[progress(1)])
+        await relay.structured("notify_late", early, messages=[progress(1)])
         await relay.result("sleep", late, arguments={"seconds": 0.1})
         assert (early.notes, late.notes) == ([], [])
 
@@ -105,7 +105,7 @@ async def test_progress_of_calls_at_once_reaches_each_client_its_own(kind: str) 
     clients = [FakeClient() for _ in range(10)]
     async with relaying(kind) as relay:
         calls = (
-            relay.structured("say", client, messages=[progress(number)])
+            relay.structured("notify", client, messages=[progress(number)])
             for number, client in enumerate(clients)
         )
         await asyncio.gather(*calls)
@@ -118,7 +118,7 @@ async def test_progress_of_calls_at_once_reaches_each_client_its_own(kind: str) 
 async def test_a_log_line_reaches_the_client_of_the_only_call(kind: str) -> None:
     client = FakeClient(log_level="info")
     async with relaying(kind) as relay:
-        await relay.structured("say", client, messages=[log_line()])
+        await relay.structured("notify", client, messages=[log_line()])
         assert client.notes == [(LOG_LINE, LINE)]
 
 
@@ -128,7 +128,7 @@ async def test_a_log_line_that_is_garbage_is_dropped(kind: str) -> None:
     garbage = [{"method": LOG_LINE}, log_line(level=7), log_line(data="x" * 100_000)]
     garbage.append({"method": LOG_LINE, "params": {"level": "info"}})
     async with relaying(kind) as relay:
-        await relay.structured("say", client, messages=garbage)
+        await relay.structured("notify", client, messages=garbage)
         assert client.notes == []
 
 
@@ -138,7 +138,7 @@ async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(kind: str)
     async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
         await relay.structured("whoami")
-        await relay.result("say", other, arguments={"messages": [log_line()]}, tenant_id="t2")
+        await relay.result("notify", other, arguments={"messages": [log_line()]}, tenant_id="t2")
         await waiting
         assert (one.notes, other.notes) == ([], [])
 
@@ -150,7 +150,7 @@ async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_alone(
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
     async with relaying(kind) as relay:
         waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await relay.result("say", other, arguments={"messages": [log_line()]}, tenant_id="t2")
+        await relay.result("notify", other, arguments={"messages": [log_line()]}, tenant_id="t2")
         await waiting
         assert (one.notes, other.notes) == ([], [(LOG_LINE, LINE)])
 
@@ -172,5 +172,5 @@ async def test_a_client_that_hears_nothing_holds_its_result_up_for_a_moment_only
             await asyncio.Event().wait()
 
     async with relaying(kind) as relay:
-        result = await relay.result("say", Deaf(), arguments={"messages": [progress(1)]})
+        result = await relay.result("notify", Deaf(), arguments={"messages": [progress(1)]})
         assert result.value["content"][0]["text"] == "said"  # type: ignore[index]

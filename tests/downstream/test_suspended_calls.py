@@ -25,7 +25,7 @@ def newer(**more: Any) -> FakeClient:
 async def call_with_question(relay: Relay, client: FakeClient | None = None, **more: Any) -> Result:
     """Call what asks; ``input_responses`` takes it up again, ``arguments`` are added."""
     arguments = {**FORM, **more.pop("arguments", {})}
-    return await relay.result("ask", client or newer(), arguments=arguments, **more)
+    return await relay.result("request_client", client or newer(), arguments=arguments, **more)
 
 
 def answering(result: Result, answer: dict[str, Any] = ANSWER) -> InputResponses:
@@ -106,7 +106,7 @@ async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> N
     async with relaying(kind) as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
             await call_with_question(relay, input_responses=input_responses)
-        assert relay.script.calls["ask"] == 0
+        assert relay.script.calls["request_client"] == 0
 
 
 async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
@@ -114,7 +114,7 @@ async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
     async with relaying("http-legacy") as relay:
         with pytest.raises(ToolFailed, match="nothing waits"):
             await call_with_question(relay, input_responses=input_responses)
-        assert relay.script.calls["ask"] == 0
+        assert relay.script.calls["request_client"] == 0
 
 
 @pushing
@@ -147,7 +147,7 @@ async def test_a_call_of_a_newer_client_that_asks_nothing_is_as_any_other(kind: 
     progress = {"method": "notifications/progress"}
     progress |= {"params": {"progressToken": "$token", "progress": 1}}  # type: ignore[dict-item]
     async with relaying(kind) as relay:
-        result = await relay.result("say", client, arguments={"messages": [progress]})
+        result = await relay.result("notify", client, arguments={"messages": [progress]})
         assert (result.input_required, len(client.notes)) == (False, 1)
         with pytest.raises(ToolFailed, match="It broke"):
             await relay.result("error", client)

@@ -8,7 +8,7 @@ from tests.support.configuration import Json
 from tests.support.relay_samples import FORM
 
 MODERN = "2026-07-28"
-TOOLS = ("echo", "undecodable", "error", "is_error", "sleep", "progress", "say", "input")
+TOOLS = ("echo", "undecodable", "error", "is_error", "sleep", "progress", "notify", "input")
 PREFIX = "io.modelcontextprotocol/"
 VERSION, CAPABILITIES, CLIENT, LEVEL = (
     f"{PREFIX}{key}" for key in ("protocolVersion", "clientCapabilities", "clientInfo", "logLevel")
@@ -116,12 +116,12 @@ REQUESTS: dict[str, Request] = {
     "progress": call("s1:progress", _meta=BOTH_WANTED),
     "progress under the token 0": call("s1:progress", _meta={"progressToken": 0}),
     "progress under no token": call("s1:progress", _meta={"progressToken": True}),
-    "a log message": call("s1:say", {"messages": [LINE]}, _meta=BOTH_WANTED),
-    "a log message that nobody wants": call("s1:say", {"messages": [LINE]}),
+    "a log message": call("s1:notify", {"messages": [LINE]}, _meta=BOTH_WANTED),
+    "a log message that nobody wants": call("s1:notify", {"messages": [LINE]}),
     "a log message of a level too low": call(
-        "s1:say", {"messages": [LINE]}, _meta={LEVEL: "warning"}
+        "s1:notify", {"messages": [LINE]}, _meta={LEVEL: "warning"}
     ),
-    "log messages of an unknown level": call("s1:say", {"messages": [LINE]}, _meta={LEVEL: [1]}),
+    "log messages of an unknown level": call("s1:notify", {"messages": [LINE]}, _meta={LEVEL: [1]}),
     "a result where progress was wanted": call("s1:echo", {"text": "é"}, _meta=BOTH_WANTED),
     "an error where progress was wanted": call(7, _meta=BOTH_WANTED),
     "a failed tool where progress was wanted": call("s1:is_error", _meta=BOTH_WANTED),

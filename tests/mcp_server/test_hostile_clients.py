@@ -197,9 +197,9 @@ async def test_a_session_that_subscribes_to_all_at_once_has_no_more_than_one_by_
 
 
 async def test_a_tenant_that_answers_no_question_leaves_the_server_to_others() -> None:
-    async with in_front_of_one(("ask", "echo"), era="legacy", sse=True) as (served, _):
+    async with in_front_of_one(("request_client", "echo"), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN, elicitation={})
-        calls = [client.call("ask", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
+        calls = [client.call("request_client", FORM) for _ in range(DEFAULT_CALLS_IN_FLIGHT)]
         waiting = sum("requestState" in result for result in await asyncio.gather(*calls))
         other = await served.request("tools/call", {"name": "s1:echo"}, headers=OTHER)
     assert (0 < waiting < DEFAULT_CALLS_IN_FLIGHT, "isError" in answer(other)["result"]) == (
@@ -237,12 +237,12 @@ async def pinged(served: Served, session_id: str) -> int:
 async def test_a_server_that_tells_of_a_change_without_end_does_not_end_who_listens() -> None:
     """Of a hundred updates a client hears less, and the last; then it hears of the next thing."""
     updated = {"method": "notifications/resources/updated", "params": {"uri": "raw://text"}}
-    async with in_front_of_one(("say",), era="legacy", sse=True) as (served, _):
+    async with in_front_of_one(("notify",), era="legacy", sse=True) as (served, _):
         client = await raw_client(served, MODERN)
         wanted = {"toolsListChanged": True, "resourceSubscriptions": ["raw://text"]}
         async with client.stream("subscriptions/listen", {"notifications": wanted}) as stream:
             assert (await anext(stream))["method"].endswith("acknowledged")
-            await client.call("say", {"messages": [updated], "times": 1000})
+            await client.call("notify", {"messages": [updated], "times": 1000})
             received = [(await anext(stream))["method"]]
             write_json(CONFIG_DIR / "preset_work.json", make_preset())
             while received[-1] == updated["method"]:

@@ -176,7 +176,7 @@ async def replied(case: Request, accept: str) -> list[str]:
     headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": params["name"]}
     body = json.dumps(message_of(case))
     escaped = body.replace("Token", "\\u0054oken").replace("logLevel", "log\\u004cevel")
-    async with in_front_of_one(("echo", "progress", "say"), sse=True) as (served, _):
+    async with in_front_of_one(("echo", "progress", "notify"), sse=True) as (served, _):
         replies = [
             await served.http.post("/mcp", content=content, headers=headers)
             for content in (body, escaped)
@@ -195,7 +195,7 @@ async def test_words_in_arguments_make_no_stream_of_the_response(case: Request) 
     "case",
     [
         call("s1:progress", _meta={"progressToken": 1}),
-        call("s1:say", {"messages": [LINE]}, _meta=DEBUG),
+        call("s1:notify", {"messages": [LINE]}, _meta=DEBUG),
     ],
 )
 async def test_progress_and_log_messages_come_before_the_result_as_events(case: Request) -> None:

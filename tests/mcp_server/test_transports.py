@@ -145,9 +145,12 @@ async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_on
 
 
 async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
-    async with in_front_of_one(("ask", "progress"), era="legacy", sse=True) as (served, _):
+    async with in_front_of_one(("request_client", "progress"), era="legacy", sse=True) as (
+        served,
+        _,
+    ):
         client = await raw_client(served, LEGACY, elicitation={})
-        for tool, arguments in (("progress", {}), ("ask", FORM)):
+        for tool, arguments in (("progress", {}), ("request_client", FORM)):
             call = {"name": f"s1:{tool}", "arguments": arguments, "_meta": {"progressToken": 1}}
             body, headers = client.build("tools/call", call)
             response = await served.http.post("/mcp", json=body, headers=headers | JSON_ONLY)

@@ -35,7 +35,7 @@ class ImpatientProtocol(BoundedProtocol):
 @asynccontextmanager
 async def in_front_of_talker() -> AsyncIterator[tuple[Served, RawServer]]:
     async with in_front_of_one(
-        ("say", "echo"), era="legacy", sse=True, settings={"protocol": ImpatientProtocol}
+        ("notify", "echo"), era="legacy", sse=True, settings={"protocol": ImpatientProtocol}
     ) as found:
         yield found
 
@@ -74,14 +74,14 @@ def calling(client: RawMcpClient, tool: str, arguments: Json) -> tuple[Json, dic
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_said_to_a_client_that_never_reads_is_dropped(era: str) -> None:
     async with in_front_of_talker() as (served, server):
-        body, headers = calling(await raw_client(served, era), "say", NOTIFICATIONS)
+        body, headers = calling(await raw_client(served, era), "notify", NOTIFICATIONS)
         other = await raw_client(served, MODERN)
         with unread(served, "POST", "/mcp", headers, body):
 
             async def is_over() -> bool:
                 return served.service.gateway.lifecycle.in_flight == 0
 
-            while not server.script.calls["say"]:
+            while not server.script.calls["notify"]:
                 assert "isError" not in await other.call("echo")
             await eventually(is_over)
         assert "isError" not in await other.call("echo")
@@ -126,12 +126,12 @@ async def test_a_client_that_never_reads_holds_nobody_up_and_leaves_nothing(era:
     ]
     meta = {"io.modelcontextprotocol/logLevel": "debug"}
     arguments = {"messages": lines, "times": 160}
-    async with in_front_of_one(("say", "echo"), era="legacy", sse=True) as (served, server):
+    async with in_front_of_one(("notify", "echo"), era="legacy", sse=True) as (served, server):
         deaf, other = await raw_client(served, era), await raw_client(served, era)
         await other.call("echo")
         before = ResourcesInUse.now()
         for _ in range(3):
-            params = {"name": "s1:say", "arguments": arguments, "_meta": meta}
+            params = {"name": "s1:notify", "arguments": arguments, "_meta": meta}
             body, headers = deaf.build("tools/call", params)
             with unread(served, "POST", "/mcp", headers, body):
                 for _ in range(10):

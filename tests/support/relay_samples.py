@@ -104,7 +104,9 @@ LOG_LINES = [
 def requesting_tool(server_era: str, question: Json) -> tuple[str, Json]:
     """Return the tool by which a server of an era sends a request, and its arguments."""
     return (
-        ("ask", question) if server_era == "legacy" else ("input", {"questions": {"q": question}})
+        ("request_client", question)
+        if server_era == "legacy"
+        else ("input", {"questions": {"q": question}})
     )
 
 

@@ -1,4 +1,4 @@
-"""The raw server's tools that say and ask something while they run. Standard library only."""
+"""The raw server's tools that send notifications and requests to clients. Standard library only."""
 
 import asyncio
 import json
@@ -35,10 +35,10 @@ def _send_all(run: Run) -> None:
 
 
 async def request_client(run: Run) -> Json | Fault:
-    """Ask the client ``times`` times at once, and give its answers; ``beside``: on another stream.
+    """Send ``times`` requests at once, and return the answers; ``beside``: on another stream.
 
-    With ``withdraw`` the question is cancelled, and no answer is waited for; with ``crash`` the
-    server dies while it is open, with ``leave`` the call ends.
+    With ``withdraw`` the request is cancelled, and no answer is waited for; with ``crash`` the
+    server dies while it is pending, with ``leave`` the call ends.
     """
     times = int(run.arguments.get("times", 1))
     size = int(run.arguments.get("bytes", 0))
@@ -63,7 +63,7 @@ async def request_client(run: Run) -> Json | Fault:
 
 
 async def request_client_later(run: Run) -> Json:
-    """Ask when the call is over; ``answers_later`` has what came."""
+    """Send a request when the call is over; ``answers_later`` returns the answer."""
     question: Json = {k: run.arguments[k] for k in ("method", "params")}
     loop = asyncio.get_running_loop()
     loop.call_later(
@@ -73,13 +73,13 @@ async def request_client_later(run: Run) -> Json:
 
 
 async def answers_later(run: Run) -> Json:
-    """Wait for what ``request_client_later`` asked, and give the answer."""
+    """Return the answer to the request of ``request_client_later``."""
     answer = await run.script.requested[await run.script.later.get()]
     return text_result("the answers", {"answers": [answer]})
 
 
 async def input_(run: Run) -> Json:
-    """Ask for input ``rounds`` times in the modern way, then tell what was answered."""
+    """Require input ``rounds`` times in the modern way, then return the answers."""
     state = run.params.get("requestState")
     seen = json.loads(state) if state else []
     responses = run.params.get("inputResponses")
@@ -96,7 +96,7 @@ async def input_(run: Run) -> Json:
 
 
 def completed(params: Json) -> Json:
-    """Complete by telling what was asked; ``many`` values for the value ``many``."""
+    """Complete with the request itself as JSON; ``many`` has 150 values, ``odd`` an invalid one."""
     if params["argument"]["value"] == "odd":
         return {"completion": {"values": [1]}}
     if params["argument"]["value"] == "many":
@@ -144,11 +144,11 @@ class Updates:
             send({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-TALKING: dict[str, Behaviour] = {
-    "say": notify,
-    "say_late": notify_late,
-    "ask": request_client,
-    "ask_later": request_client_later,
+RELAY_BEHAVIOURS: dict[str, Behaviour] = {
+    "notify": notify,
+    "notify_late": notify_late,
+    "request_client": request_client,
+    "request_client_later": request_client_later,
     "answers_later": answers_later,
     "input": input_,
     "touch": touch,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.mcp_servers.raw_relay_tools import TALKING, Updates, completed
+from tests.support.mcp_servers.raw_relay_tools import RELAY_BEHAVIOURS, Updates, completed
 from tests.support.mcp_servers.raw_tools import (
     BEHAVIOURS,
     OWN_ITEMS,
@@ -20,7 +20,7 @@ from tests.support.mcp_servers.raw_tools import (
     identify,
 )
 
-ALL = BEHAVIOURS | TALKING
+ALL = BEHAVIOURS | RELAY_BEHAVIOURS
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CANCELLED = "cancelled"
@@ -92,9 +92,9 @@ class Script:
         self.updates = Updates()
         self.listeners: dict[object, tuple[Send, Json]] = {}
         self.requested: dict[str, asyncio.Future[Json]] = {}
-        """What the client was asked, and answered: a message with result or error."""
+        """Requests to clients, by id; the answer is a message with result or error."""
         self.later: asyncio.Queue[str] = asyncio.Queue()
-        """The ids of what was asked after the call that asked for it."""
+        """The ids of requests that were sent after the call that caused them."""
         self.initialized: Json = {}
         """What the client said of itself in the legacy handshake."""
         self.tools: dict[str, Json] = {}
@@ -119,7 +119,7 @@ class Script:
             send({"jsonrpc": "2.0", **note, "params": {"_meta": meta} if meta else {}})
 
     def request_client(self, question: Json, send: Send) -> str:
-        """Send a request of the server's own, and give its id."""
+        """Send a request of the server's own; return its id."""
         id_ = f"q{len(self.requested) + 1}"
         self.requested[id_] = asyncio.get_running_loop().create_future()
         send({"jsonrpc": "2.0", "id": id_, **question})
