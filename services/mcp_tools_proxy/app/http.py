@@ -39,7 +39,7 @@ from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute, FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
-from mcp_tools_proxy.web.operator_details import OperatorCheck
+from mcp_tools_proxy.web.operator_check import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.token_throttle import TokenThrottle
 from mcp_tools_proxy.wire.identifiers import is_loopback

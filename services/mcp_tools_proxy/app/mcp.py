@@ -5,8 +5,8 @@ from functools import partial
 
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.connector.backend_token import FileToken, FixedToken, Token
 from mcp_tools_proxy.connector.connector import Connector, ConnectorRules
-from mcp_tools_proxy.connector.token import FileToken, FixedToken, Token
 from mcp_tools_proxy.connector.websocket_link import LinkRules
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity

@@ -24,6 +24,11 @@ from mcp_tools_proxy.config.build import (
     duplicate_names,
     preset_warnings,
 )
+from mcp_tools_proxy.config.checked_configuration import (
+    check_configuration,
+    drop_entries,
+    entry_ids,
+)
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
 from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.json_file import (
@@ -34,7 +39,6 @@ from mcp_tools_proxy.config.json_file import (
     read_text,
 )
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
-from mcp_tools_proxy.config.server_entries import check_configuration, drop_entries, entry_ids
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     PRESET,

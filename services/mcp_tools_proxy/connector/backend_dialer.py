@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import structlog
 
+from mcp_tools_proxy.connector.backend_token import Token
 from mcp_tools_proxy.connector.dial_backoff import STEADY_S, pause_before_dial
-from mcp_tools_proxy.connector.token import Token
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics

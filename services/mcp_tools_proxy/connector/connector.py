@@ -9,9 +9,9 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.connector.backend_dialer import BackendDialer
+from mcp_tools_proxy.connector.backend_token import Token
 from mcp_tools_proxy.connector.frame_router import FrameRouter
 from mcp_tools_proxy.connector.remote_sessions import McpSession, Send
-from mcp_tools_proxy.connector.token import Token
 from mcp_tools_proxy.connector.websocket_link import Link, LinkFault, LinkRules, open_link
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics

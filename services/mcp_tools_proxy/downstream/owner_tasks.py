@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from mcp_tools_proxy.downstream.connection import Connection
-from mcp_tools_proxy.downstream.errors import FAULTS
+from mcp_tools_proxy.downstream.faults import FAULTS
 
 Dialled = AbstractAsyncContextManager[Connection]
 OwnInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]

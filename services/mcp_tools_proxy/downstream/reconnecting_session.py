@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, Dial
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover
-from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
+from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
 from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls

@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.mcp_client.http.sse import LegacySseTransport
+from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import LegacySseTransport
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
 from tests.unit.downstream.neighbour_task import neighbour_task
 

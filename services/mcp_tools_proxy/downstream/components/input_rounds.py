@@ -14,7 +14,7 @@ from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
-from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay, call_relay
 from mcp_tools_proxy.downstream.relay.client_request_rules import (

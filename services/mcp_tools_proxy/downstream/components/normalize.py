@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
-from mcp_tools_proxy.downstream.errors import MESSAGE_CHARS
+from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.wire.content_blocks import (
     Block,
     TextBudget,

@@ -22,7 +22,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
     is_template,
     read_item,
 )
-from mcp_tools_proxy.downstream.errors import FAULTS, reason_of
+from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.wire.text import ascii_text
 
 MAX_PAGES = 1_000

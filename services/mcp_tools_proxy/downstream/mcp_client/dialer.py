@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
-from mcp_tools_proxy.downstream.mcp_client.http.sse import open_sse
+from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import open_sse
 from mcp_tools_proxy.downstream.mcp_client.http.streamable_http import open_http
 from mcp_tools_proxy.downstream.mcp_client.mcp_connection import ServerDispatcher, open_connection
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher, DuplexTransport

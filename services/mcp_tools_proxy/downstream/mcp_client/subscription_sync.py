@@ -12,7 +12,7 @@ from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
-from mcp_tools_proxy.downstream.errors import FAULTS
+from mcp_tools_proxy.downstream.faults import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.connector.token import MAX_BYTES, FileToken, FixedToken
+from mcp_tools_proxy.connector.backend_token import MAX_BYTES, FileToken, FixedToken
 from tests.support.file_descriptors import none_left
 from tests.support.remote_backend.waits import bounded
 
