@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from mcp_tools_proxy.connector.backend_dialer import BackendDialer
 from mcp_tools_proxy.connector.backend_token import Token
 from mcp_tools_proxy.connector.frame_router import FrameRouter
-from mcp_tools_proxy.connector.remote_sessions import McpSession, Send
+from mcp_tools_proxy.connector.remote_sessions import McpSession
 from mcp_tools_proxy.connector.websocket_link import Link, LinkFault, LinkRules, open_link
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.json_rpc import SendMessage
 
 LEFTOVER_S = 1.0
 """Seconds for pending responses to be sent when the service stops."""
@@ -29,7 +30,7 @@ Reading stops while the outbox is full, and a link that is not read reports no l
 class McpSessions(Protocol):
     """Opens MCP sessions; implemented by ``mcp_server.message_session``."""
 
-    def open(self, send: Send) -> McpSession:
+    def open(self, send: SendMessage) -> McpSession:
         """Open a session that sends its messages by ``send``."""
         ...
 

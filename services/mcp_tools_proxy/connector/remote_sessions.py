@@ -12,16 +12,13 @@ import structlog
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
-from mcp_tools_proxy.wire.json_rpc import is_request
+from mcp_tools_proxy.wire.json_rpc import SendMessage, is_request
 from mcp_tools_proxy.wire.redaction import redact_session_id
 
 POLL_S = 30.0
 """The longest pause between two checks for idle sessions, in seconds."""
 
 log = structlog.get_logger()
-
-Send = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one message of a session."""
 
 
 class McpSession(Protocol):
@@ -54,7 +51,7 @@ class McpSession(Protocol):
         ...
 
 
-SessionFactory = Callable[[Send], McpSession]
+SessionFactory = Callable[[SendMessage], McpSession]
 """Opens an MCP session that sends its messages by the argument."""
 
 

@@ -3,7 +3,7 @@
 Both implement ``domain.client.Client``: notifications, and requests of servers to the client.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import structlog
@@ -23,12 +23,10 @@ from mcp.types import (
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.wire.json_rpc import SendMessage
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Severities of log messages, lowest first (RFC 5424)."""
-
-SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
-"""Sends one JSON-RPC message to a client."""
 
 log = structlog.get_logger()
 

@@ -29,7 +29,6 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
-from mcp_tools_proxy.mcp_server.clients import SendMessage
 from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
 from mcp_tools_proxy.mcp_server.results import Json, refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -40,7 +39,7 @@ from mcp_tools_proxy.mcp_server.stateless import (
     parse_stateless,
 )
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
-from mcp_tools_proxy.wire.json_rpc import refusable_id, request_id_of
+from mcp_tools_proxy.wire.json_rpc import SendMessage, refusable_id, request_id_of
 
 MAX_OPEN_REQUESTS = 64
 """Pending requests of one session; one more is refused."""

@@ -33,7 +33,7 @@ from mcp.types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.clients import SendMessage, session_sender
+from mcp_tools_proxy.mcp_server.clients import session_sender
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
 from mcp_tools_proxy.mcp_server.request import CallerOf, Context, McpRequest, id_of
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
@@ -46,6 +46,7 @@ from mcp_tools_proxy.mcp_server.subscriptions.session_state import (
     set_log_level,
 )
 from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.wire.json_rpc import SendMessage
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER = "server/discover"

@@ -25,11 +25,12 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InternalError
-from mcp_tools_proxy.mcp_server.clients import SendMessage, StatelessClient
+from mcp_tools_proxy.mcp_server.clients import StatelessClient
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
+from mcp_tools_proxy.wire.json_rpc import SendMessage
 
 INITIALIZE = "initialize"
 """The method by which a session of the older eras begins."""

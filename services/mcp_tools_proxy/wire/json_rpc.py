@@ -3,6 +3,11 @@
 An id is a text or a whole number: ``True`` is an int in Python, and no id.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
+
+SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
+"""Sends one JSON-RPC message to a client."""
+
 
 def request_id_of(content: object) -> int | str | None:
     """Return the id of a JSON-RPC request; None if ``content`` is no such request."""

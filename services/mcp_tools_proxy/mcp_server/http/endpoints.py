@@ -27,7 +27,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 )
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
-from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
+from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.session_manager import replay_body
 from mcp_tools_proxy.mcp_server.http.stateful_http import StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
@@ -43,8 +43,8 @@ VERSION_HEADER = b"mcp-protocol-version"
 HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
-Handle = Callable[[Scope, Caller, Check, Receive, Send], Awaitable[None]]
-"""Serves an authenticated request; its ``Check`` is repeated while the response is a stream."""
+Handle = Callable[[Scope, Caller, CallerCheck, Receive, Send], Awaitable[None]]
+"""Serves an authenticated request, whose check is repeated while the response is a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +152,14 @@ class HttpEndpoints:
             await self._refuse(error, scope)(scope, receive, send)
 
     async def _streamable(
-        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
         """Serve streamable HTTP."""
         serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
         await serve(scope, caller, check, receive, send)
 
     async def _legacy(
-        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
         """Serve legacy HTTP+SSE."""
         scope = authenticated_scope(scope, caller)

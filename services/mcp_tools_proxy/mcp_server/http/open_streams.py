@@ -20,7 +20,7 @@ CHECK_S = 15.0
 LAST_RESPONSE_GRACE_S = 1.0
 """Seconds that a stream may take to send its last response when the service stops."""
 
-Check = Callable[[], Awaitable[None]]
+CallerCheck = Callable[[], Awaitable[None]]
 """Raises ProxyError if the caller may no longer have the stream."""
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 @dataclass(frozen=True, slots=True, eq=False)
 class _OpenStream:
     scope: anyio.CancelScope
-    check: Check
+    check: CallerCheck
     is_session: bool
     sends_last_message: bool
 
@@ -67,7 +67,7 @@ class OpenStreams:
         receive: Receive,
         send: Send,
         *,
-        check: Check,
+        check: CallerCheck,
         is_session: bool = False,
         session_tenant: str | None = None,
         sends_last_message: bool = False,

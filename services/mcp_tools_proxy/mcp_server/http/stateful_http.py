@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.http.authentication import authenticated_scope
 from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
-from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
+from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
     InFlightIds,
@@ -68,7 +68,7 @@ class StatefulHttp:
             yield
 
     async def serve(
-        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
         """Serve one HTTP request. Raises ProxyError."""
         scope = authenticated_scope(scope, caller)

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
-from mcp_tools_proxy.mcp_server.http.open_streams import Check, OpenStreams
+from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -35,7 +35,7 @@ from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.wire.json_rpc import is_notification, request_id_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
-Handle = Callable[..., Awaitable[Json]]
+BuildResponse = Callable[..., Awaitable[Json]]
 """Returns the response to one request; ``send``, if given, sends notifications before it."""
 
 
@@ -55,7 +55,7 @@ class StatelessHttp:
         self._limits = limits
 
     async def serve(
-        self, scope: Scope, caller: Caller, check: Check, receive: Receive, send: Send
+        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
         """Serve one HTTP request. Raises ProxyError for its body, ClientDisconnect."""
         if scope["method"] != "POST":
@@ -100,7 +100,9 @@ class StatelessHttp:
         return request
 
 
-async def _respond_as_events(handle: Handle, _scope: Scope, receive: Receive, send: Send) -> None:
+async def _respond_as_events(
+    handle: BuildResponse, _scope: Scope, receive: Receive, send: Send
+) -> None:
     """Send the response to a request, and before it the notifications. Raises ClientDisconnect."""
     stream = EventStream(send)
 

@@ -13,12 +13,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
-from mcp_tools_proxy.mcp_server.clients import SendMessage
 from mcp_tools_proxy.mcp_server.http.open_streams import check_tenant_streams
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
+from mcp_tools_proxy.wire.json_rpc import SendMessage
 
 LISTEN = "subscriptions/listen"
 """The method that opens a stream of change notifications."""
