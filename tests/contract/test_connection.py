@@ -147,11 +147,11 @@ async def test_leaving_does_not_wait_for_calls_that_hang(kind: str) -> None:
 
 
 @every_kind
-async def test_a_thousand_cancelled_calls_leave_nothing_behind(kind: str) -> None:
+async def test_hundreds_of_cancelled_calls_leave_nothing_behind(kind: str) -> None:
     async with connection_to(kind) as line:
         await line.call("echo", text="x")
         before = leak_checks.tasks()
-        for _ in range(10):
+        for _ in range(2):
             calls = [asyncio.ensure_future(line.call("hang")) for _ in range(100)]
             await asyncio.sleep(0.01)
             for call in calls:

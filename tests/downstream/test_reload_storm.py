@@ -12,7 +12,7 @@ from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.service import ACTIVE, CONFIG_DIR, SERVERS, Service, eventually, running
 
-RELOADS, SWITCHES = 100, 30
+RELOADS, SWITCHES = 30, 10
 CALLS_BETWEEN = 15
 TOOLS = [f"{server}:{tool}" for server in ("s1", "s2", "s3", "s4") for tool in ("t1", "t2")]
 FIRST = {"s1:t1", "s2:t1", "s4:t1"}
@@ -51,7 +51,7 @@ def entries_of(servers: dict[str, RawServer], number: int) -> dict[str, Json]:
     s4 = entry_of_s4()
     entries = {"s1": servers["s1"].entry, "s2": servers["s2"].entry}
     entries["s2"] |= {"headers": {"X-Number": str(number)}}
-    entries["s4"] = s4 | {"env": s4["env"] | {"NUMBER": str(number // 25)}}
+    entries["s4"] = s4 | {"env": s4["env"] | {"NUMBER": str(number // 10)}}
     return entries | ({"s3": servers["s3"].entry} if number % 3 else {})
 
 
@@ -71,7 +71,7 @@ def rewrite(servers: dict[str, RawServer], number: int) -> set[str] | None:
 
 
 @pytest.mark.requirement("P-08", "P-16", "P-18", "P-21")
-async def test_a_hundred_reloads_under_load_give_no_wrong_answer_and_leave_nothing() -> None:
+async def test_many_reloads_under_load_give_no_wrong_answer_and_leave_nothing() -> None:
     async with three_servers() as servers:
         last = Config(servers=entries_of(servers, 0), presets=[preset_of(FIRST)])
         async with running(config=last) as service:

@@ -17,8 +17,8 @@ from tests.support.service import eventually
 
 ONLY_ALPHA = make_preset("alpha", tools=[("a", "alpha")], prompts=[], resources=[])
 PRESETS = (EVERYTHING, ONLY_ALPHA)
-SWITCHES = 100
-CLIENTS = 50
+SWITCHES = 20
+CLIENTS = 20
 
 
 async def downstream_tools(listener: Listener) -> list[str]:
@@ -26,9 +26,7 @@ async def downstream_tools(listener: Listener) -> list[str]:
 
 
 @pytest.mark.requirement("P-20", "P-22", "F-12")
-async def test_after_a_hundred_switches_fifty_clients_see_the_last_preset_and_nothing_stays() -> (
-    None
-):
+async def test_after_many_switches_all_clients_see_the_last_preset_and_nothing_stays() -> None:
     async with in_front_of_two(presets=PRESETS) as served:
         async with listening(served):
             pass  # what is made once is made
