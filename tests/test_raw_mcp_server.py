@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from mcp import Client, MCPError
 
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.sdk_client import connected
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry, running_program
@@ -218,9 +218,7 @@ async def test_it_stops_in_the_middle_of_a_call() -> None:
         headers = {"Mcp-Session-Id": session}
         async with asyncio.TaskGroup() as tasks:
             hanging = tasks.create_task(refused(http, server.url, body, headers))
-            async with asyncio.timeout(BOUND_S):
-                while server.script.running_count == 0:  # noqa: ASYNC110 - a plain counter
-                    await asyncio.sleep(0.005)
+            await until(lambda: server.script.running_count)
             await server.stop()
         assert (hanging.result(), server.script.running_count) == (True, 0)
 

@@ -13,7 +13,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.redis_server import RedisServer
 
 
@@ -88,9 +88,7 @@ async def passed(limiter: Limiter, calls: int, doc_id: str | None = "b") -> int:
 
 
 async def until_up(limiter: Limiter, *, up: bool) -> None:
-    async with asyncio.timeout(BOUND_S):
-        while limiter.up is not up:  # noqa: ASYNC110 - the limiter announces it to nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: limiter.up is up)
 
 
 async def test_charges_add_up(storage: CountingStorage) -> None:

@@ -15,7 +15,7 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
 from tests.downstream.connections import SERVER_KINDS
 from tests.downstream.faulty_servers import Scene, scene
 from tests.downstream.relay_fixtures import Relay, relaying
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import until
 from tests.support.builders import make_call
 
 LONG = {"requestTimeoutSeconds": 600, "connectTimeoutSeconds": 60}
@@ -82,9 +82,7 @@ async def test_calls_without_a_tenant_count_as_those_of_one(kind: str) -> None:
     async with relaying(kind, config={"max_calls_in_flight": 2, "call_timeout_s": 600}) as relay:
         task = asyncio.ensure_future(call(relay, "hang", NO_TENANT))
         try:
-            async with asyncio.timeout(BOUND_S):
-                while not relay.script.running_count:  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(0.01)
+            await until(lambda: relay.script.running_count)
             with pytest.raises(ServerBusy):
                 await call(relay, "echo", NO_TENANT)
             await call(relay, "echo", "tenant_1")

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.backend_token import MAX_BYTES, FileToken, FixedToken
+from tests.support.bounds import until
 from tests.support.file_descriptors import none_left
 from tests.support.remote_backend.waits import bounded
 
@@ -151,8 +152,7 @@ async def test_a_token_that_could_not_be_read_for_a_moment_is_read_again(file: P
     async with asyncio.TaskGroup() as tasks:
         with none_left():
             waiting = tasks.create_task(wait_for_change(token, "old"))
-            while token.problem is None:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+            await until(lambda: token.problem)
         await waiting
     assert token.problem is None
 

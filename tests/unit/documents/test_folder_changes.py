@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import until
 from tests.support.file_descriptors import none_left
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
@@ -42,9 +42,7 @@ async def watching(root: Path, folder: DocumentFolder, shelf: Shelf) -> AsyncIte
 
 async def error_named(folder: DocumentFolder, name: str, *, there: bool = True) -> None:
     """Wait until the file is among the errors (or no longer)."""
-    with anyio.fail_after(BOUND_S):
-        while (name in folder.errors) is not there:  # noqa: ASYNC110 - nothing tells of it
-            await anyio.sleep(0.01)
+    await until(lambda: (name in folder.errors) is there)
 
 
 def _add(root: Path) -> None:
@@ -138,11 +136,7 @@ async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shel
     root = tmp_path / "later"
     with capture_logs() as lines:
         async with watched(DocumentFolder(root, shelf, Metrics())):
-            with anyio.fail_after(BOUND_S):
-                while not any(  # noqa: ASYNC110 - nothing tells of a log line
-                    line["event"] == "documents.loaded" for line in lines
-                ):
-                    await anyio.sleep(0.01)
+            await until(lambda: "documents.loaded" in [line["event"] for line in lines])
             rewrite(root, document())
             await shelf.until({("t", "d"): "one"})
 
@@ -152,9 +146,7 @@ async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_i
     root: Path, folder: DocumentFolder, shelf: Shelf
 ) -> None:
     shutil.rmtree(root)
-    with anyio.fail_after(BOUND_S):
-        while not folder.vanished:  # noqa: ASYNC110 - nothing tells of it
-            await anyio.sleep(0.01)
+    await until(lambda: folder.vanished)
     await folder.load()
     assert shelf.titles == {("t", "d"): "one"}
     rewrite(root, document(title="back"))

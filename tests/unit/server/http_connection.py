@@ -9,7 +9,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -117,8 +117,7 @@ async def connected(
     server = uvicorn.Server(config)
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         group.create_task(server._serve())
-        while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
-            await asyncio.sleep(0.01)
+        await until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.server.http_protocol import (
     MAX_PENDING_REQUESTS,
     BoundedProtocol,
 )
+from tests.support.bounds import until
 from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 
@@ -58,8 +59,7 @@ async def test_one_request_too_many_ends_the_connection_after_those_before_it() 
     async with connected() as it:
         it.service.gate.clear()
         it.writer.write(GET * (MAX_PENDING_REQUESTS + 1))
-        while not it.service.bodies:  # noqa: ASYNC110 - the first is being served
-            await asyncio.sleep(0.01)
+        await until(lambda: it.service.bodies, "the first is being served")
         it.service.gate.set()
         answered = await it.rest()
     assert (answered.count(OK), answered.count(b"connection: close")) == (MAX_PENDING_REQUESTS, 1)
@@ -78,8 +78,7 @@ async def test_what_is_no_request_does_not_take_the_answer_before_it() -> None:
     async with connected() as it:
         it.service.gate.clear()
         it.writer.write(GET + b"\x00\x01 what is that?\r\n\r\n")
-        while not it.service.bodies:  # noqa: ASYNC110 - the first is being served
-            await asyncio.sleep(0.01)
+        await until(lambda: it.service.bodies, "the first is being served")
         it.service.gate.set()
         answered = await it.rest()
     assert (answered.count(b"HTTP/1.1"), answered.count(OK)) == (1, 1)
@@ -195,8 +194,8 @@ async def test_a_client_that_reads_nothing_is_let_go() -> None:
     async with connected(ImpatientProtocol) as it:
         it.service.size = 50_000_000
         it.writer.write(GET)
-        while it.server.server_state.connections or not it.service.bodies:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: it.service.bodies)
+        await until(lambda: not it.server.server_state.connections)
 
 
 async def test_a_client_that_reads_slowly_is_not_let_go() -> None:

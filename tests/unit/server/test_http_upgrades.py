@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.server.http_protocol import MAX_HEADERS, BoundedProtocol
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.unit.server.http_connection import CHUNKED, GET, OK, Connected, connected
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n"
@@ -55,8 +55,7 @@ async def test_the_body_behind_an_upgrade_is_no_request_of_its_own() -> None:
     async with connected() as it:
         head, body = upgrading(post(GET)).split(b"\r\n\r\n", 1)
         it.writer.write(head + b"\r\n\r\n")
-        while not it.server.server_state.tasks:  # noqa: ASYNC110 - it is served, and waits
-            await asyncio.sleep(0.01)
+        await until(lambda: it.server.server_state.tasks, "it is served, and waits")
         it.writer.write(body)
         await it.answers(1)
     assert it.service.bodies == [GET]
@@ -130,8 +129,7 @@ async def test_a_client_that_leaves_is_missed_whatever_it_sent_ahead(
         getattr(it.writer.transport, how)()
         async with asyncio.timeout(BOUND_S):
             await it.service.disconnected.wait()
-            while it.server.server_state.connections:  # noqa: ASYNC110 - uvicorn tells nobody
-                await asyncio.sleep(0.01)
+        await until(lambda: not it.server.server_state.connections)
     assert it.service.disconnects == 1
 
 
