@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
 from mcp_tools_proxy.gateway.check.report import Files, build_findings
+from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.fakes import FakeTool
@@ -38,3 +41,12 @@ def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
         "a:x.y": "a_x_y_f8e8e8d6",
         "a:do it": "a_do_it_ffec722b",
     }
+
+
+def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
+    reader = AgentProfile(name="reader", exclude_components=("local", "locall"))
+    files = replace(FILES, agents=Agents(profiles={"reader": reader}))
+    access_rules = AccessRules(agents={"reader": Visibility.of(reader, None)})
+    registry = Registry.build([FakeTool(name="local")], access_rules=access_rules)
+    found = build_findings(files, (), {}, registry, require_agent=None)
+    assert [it.path for it in found.warnings] == ["$.agents[0].exclude_components[1]"]
