@@ -71,6 +71,11 @@ def test_every_unusable_key_is_counted() -> None:
     assert parse_key_set(data, ALGORITHMS).unusable == 3
 
 
+def test_a_key_set_may_have_a_hundred_keys() -> None:
+    data = json.dumps({"keys": [{}] * 100}).encode()
+    assert parse_key_set(data, ALGORITHMS).unusable == 100
+
+
 def test_of_a_private_key_only_the_public_part_is_taken() -> None:
     keys = parse_key_set(key_set(RSA.jwk(d="AAAA", p="AAAA")), ALGORITHMS)
     assert keys.count == 1

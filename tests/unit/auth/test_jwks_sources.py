@@ -130,6 +130,13 @@ async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> No
     assert (keys.state()["status"], kept, issuer.requests) == ("degraded", True, 2)
 
 
+async def test_a_url_may_answer_with_a_megabyte() -> None:
+    content = key_set(OLD).ljust(1024 * 1024)
+    keys = keys_from(Issuer(httpx.Response(200, content=content)))
+    await keys.refresh()
+    assert keys.keys.count == 1
+
+
 async def test_a_url_that_does_not_answer_is_given_up() -> None:
     issuer = Issuer(good(OLD))
     issuer.hangs = True
