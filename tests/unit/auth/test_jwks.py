@@ -48,6 +48,7 @@ UNUSABLE: dict[str, Json | str] = {
     "no algorithm": RSA.jwk(alg="none"),
     "another kind's algorithm": RSA.jwk(alg="ES256"),
     "for encryption": RSA.jwk(use="enc"),
+    "for something else": RSA.jwk(use="wrap"),
     "for encrypting": RSA.jwk(key_ops=["encrypt"]),
     "a kid that is no text": RSA.jwk(kid=5),
     "no modulus": RSA.jwk(n=...),

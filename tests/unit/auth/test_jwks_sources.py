@@ -1,6 +1,7 @@
 """Where keys come from: a file that is followed, a URL that may be down."""
 
 import asyncio
+import gzip
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -115,7 +116,10 @@ BAD: dict[str, Answer] = {
     "redirect": httpx.Response(302, headers={"Location": "http://127.0.0.1/evil"}),
     "garbage": httpx.Response(200, content=b"<html>"),
     "huge": httpx.Response(200, content=b" " * (MAX_BYTES + 1)),
-    "compressed": httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b""),
+    "compressed": httpx.Response(
+        200, headers={"Content-Encoding": "gzip"}, content=gzip.compress(key_set(NEW))
+    ),
+    "encoded": httpx.Response(200, headers={"Content-Encoding": "other"}, content=key_set(NEW)),
 }
 
 

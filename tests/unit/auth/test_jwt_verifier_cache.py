@@ -4,6 +4,7 @@ import pytest
 
 from mcp_tools_proxy.auth.jwt_verifier import MAX_TOKEN_CHARS
 from tests.support.signing import ISSUER, SigningKey, forged, make_key
+from tests.support.virtual_time import ManualClock
 from tests.unit.auth.jwt_keys import KEY, OTHER, Keys, checking, clock_of_now, keys_of
 
 
@@ -18,6 +19,16 @@ async def test_a_token_stays_known_while_its_key_is_the_issuers() -> None:
     assert (tokens.is_known_valid(mine), tokens.is_known_valid(others)) == (True, False)
     clock.now += 311
     assert not tokens.is_known_valid(mine)
+
+
+async def test_a_token_is_known_until_the_leeway_is_over() -> None:
+    clock = ManualClock(2_000_000_000.0)
+    tokens, token = checking(clock=clock), KEY.sign(exp=2_000_000_005)
+    await tokens.verify(token)
+    clock.now = 2_000_000_014.9
+    assert tokens.is_known_valid(token)
+    clock.now = 2_000_000_015.0
+    assert not tokens.is_known_valid(token)
 
 
 async def test_a_token_is_forgotten_whose_key_id_names_another_key_now() -> None:

@@ -174,3 +174,10 @@ async def test_the_log_has_what_changed_and_no_more(path: Path) -> None:
         await tokens.load()
     events = [line["event"] for line in lines]
     assert events == ["tokens.loaded", "tokens.unreadable", "tokens.loaded"]
+
+
+async def test_the_state_has_the_first_twenty_problems(path: Path) -> None:
+    make_token(path)
+    rewrite(path, lambda _: b"{\n" * 25)
+    problems = (await loaded(path)).state()["problems"]
+    assert problems == [f"line {number}: is not JSON" for number in range(1, 21)]

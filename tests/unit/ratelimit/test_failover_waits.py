@@ -33,3 +33,10 @@ async def test_work_on_the_same_thread_is_not_waiting() -> None:
 def test_the_idle_clock_never_goes_back() -> None:
     readings = [idle_clock() for _ in range(1000)]
     assert readings[0] - readings[-1] < 0.001
+
+
+def test_the_idle_clock_stands_still_while_the_thread_works() -> None:
+    before, started = time.monotonic(), idle_clock()
+    work_for(0.05)
+    stopped, after = idle_clock(), time.monotonic()
+    assert stopped - started <= after - before - 0.05

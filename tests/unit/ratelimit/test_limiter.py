@@ -114,6 +114,13 @@ async def test_an_overdraft_of_tokens_counts() -> None:
     assert await passed(limit, [("a", "other document")]) == 0
 
 
+@pytest.mark.requirement("T-09")
+async def test_a_single_token_is_charged() -> None:
+    limit = limiter(budgets(document_tokens=1))
+    await limit.charge(await limit.admit("a", "b"), 1)
+    assert await passed(limit, [("a", "b")]) == 0
+
+
 async def test_no_tokens_charge_nothing() -> None:
     limit = limiter(budgets(document_tokens=1))
     await limit.charge(await limit.admit("a", "b"), 0)
