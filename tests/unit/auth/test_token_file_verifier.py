@@ -88,7 +88,10 @@ async def test_the_hash_is_no_token(path: Path) -> None:
     assert not await is_good(await loaded(path), sha256_of(token))
 
 
-@pytest.mark.parametrize(("expires", "good"), [(NOW, False), (NOW.replace(year=2028), True)])
+@pytest.mark.parametrize(
+    ("expires", "good"),
+    [(NOW.replace(year=2026), False), (NOW, False), (NOW.replace(year=2028), True)],
+)
 async def test_a_token_is_good_until_it_expires(
     path: Path, expires: datetime, *, good: bool
 ) -> None:

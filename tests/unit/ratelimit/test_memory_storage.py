@@ -36,15 +36,15 @@ async def test_a_key_without_a_window_ends_now() -> None:
     assert await MemoryStorage(clock=ManualClock()).get_expiry("key") == 1000
 
 
-async def test_an_ended_window_has_no_seconds_left_however_long_ago_it_ended() -> None:
-    clock = ManualClock()
+async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> None:
+    clock = ManualClock(7.0)
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
     left = []
-    for later in (59, 1, 1, 600):
+    for later in (29, 30, 1, 1, 600):
         clock.now += later
         left += await storage.seconds_left(["key"], 60)
-    assert left == [1, 0, 0, 0]
+    assert left == [31, 1, 0, 0, 0]
 
 
 async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
