@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ from tests.downstream.connections import dialled
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.program import free_port, wait_until
+from tests.support.program_launch import launch
 
 LONG = "[0:0:0:0:0:0:0:1]"
 
@@ -54,13 +54,11 @@ async def test_a_redirect_to_another_ipv6_address_is_refused() -> None:
 @pytest.mark.e2e
 def test_the_gateway_serves_on_an_ipv6_address(tmp_path: Path) -> None:
     port, allowed = free_port(), "[2001:db8::5]:8082"
-    command = [sys.executable, "-m", "mcp_tools_proxy.cli.main", "serve"]
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [*command, "--host", "::1", "--port", str(port)],
-        env={"PATH": "/usr/bin:/bin", "MCP_PROXY_ALLOWED_HOSTS": allowed},
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    process = launch(
+        ["serve", "--host", "::1", "--port", str(port)],
+        tmp_path,
+        {"MCP_PROXY_ALLOWED_HOSTS": allowed},
+        streams=(None, subprocess.DEVNULL, subprocess.DEVNULL),
     )
     try:
         with httpx.Client(base_url=f"http://[::1]:{port}", timeout=BOUND_S) as http:

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,7 +12,6 @@ from queue import Empty, Queue
 from typing import Any
 
 from tests.support.bounds import BOUND_S
-from tests.support.fork_server import PROGRAM
 from tests.support.program import UNLIMITED
 from tests.support.program_launch import Process, launch
 
@@ -21,7 +19,6 @@ Json = dict[str, Any]
 
 
 ARGUMENTS = ["stdio", "--tenant", "tenant_1"]
-COMMAND = [sys.executable, "-m", PROGRAM, *ARGUMENTS]
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

@@ -3,15 +3,13 @@
 import os
 import pty
 import re
-import subprocess
-import sys
 import termios
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.bounds import BOUND_S
-from tests.support.program_launch import CLEAN
+from tests.support.program_launch import launch
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -40,14 +38,8 @@ def run_on_terminal(
     try:
         termios.tcsetwinsize(its, (25, columns))
         os.write(ours, typed.encode())
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "mcp_tools_proxy.cli.main", *arguments],
-            cwd=folder,
-            env={**CLEAN, "TERM": "xterm", **(environment or {})},
-            stdin=its,
-            stdout=its,
-            stderr=its,
-        )
+        settings = {"TERM": "xterm", **(environment or {})}
+        process = launch(arguments, folder, settings, streams=(its, its, its))
     finally:
         os.close(its)
     try:

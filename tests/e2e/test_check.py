@@ -198,7 +198,7 @@ def test_no_secret_and_no_control_character_is_printed(tmp_path: Path) -> None:
 def test_bad_usage_and_bad_settings_exit_2_in_one_line(
     options: list[str], environment: dict[str, str]
 ) -> None:
-    code, out, err = check(*options, environment=environment, fresh=True)
+    code, out, err = check(*options, environment=environment)
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
@@ -209,7 +209,7 @@ def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
     with (tmp_path / "stderr.txt").open("w+b") as err:
         streams = (None, subprocess.DEVNULL, err.fileno())
-        process = launch(["check"], tmp_path, streams=streams, fresh=True)
+        process = launch(["check"], tmp_path, streams=streams)
         try:
             wait_for(pid_file)
             process.send_signal(number)

@@ -1,9 +1,9 @@
 """The programs' commands that serve nothing: which settings they need, help, version, tables."""
 
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -11,8 +11,11 @@ import pytest
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.domain.document import Document
 from tests.e2e.terminal import run_on_terminal
+from tests.support import program_launch
 from tests.support.bounds import BOUND_S
+from tests.support.fork_server import PROGRAM, RETRIEVAL_SERVICE
 from tests.support.program import free_port, wait_until
+from tests.support.program_launch import launch
 
 SETTINGS_OF_SERVING = {
     "MCP_PROXY_PORT": "http",
@@ -24,28 +27,25 @@ SETTINGS_OF_SERVING = {
 }
 """Values that stop ``serve``, each by itself."""
 
-PROGRAMS = {
-    "mcp-tools-proxy": "mcp_tools_proxy.cli.main",
-    "retrieval-service": "retrieval_service.main",
-}
+PROGRAMS = {"mcp-tools-proxy": PROGRAM, "retrieval-service": RETRIEVAL_SERVICE}
+
+
+class Ended(NamedTuple):
+    """A program that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 def run(
-    folder: Path, module: str, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", module, *arguments],
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    folder: Path, module: str, *arguments: str, fresh: bool = False, **environment: str
+) -> Ended:
+    return Ended(*program_launch.run(folder, *arguments, fresh=fresh, module=module, **environment))
 
 
-def gateway(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "mcp_tools_proxy.cli.main", *arguments, **environment)
+def gateway(folder: Path, *arguments: str, **environment: str) -> Ended:
+    return run(folder, PROGRAM, *arguments, fresh=False, **environment)
 
 
 def document(tenant_id: str, doc_id: str) -> Document:
@@ -92,8 +92,8 @@ def test_a_setting_of_the_command_itself_is_read_from_the_env_file(
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_help_and_version_serve_nothing_and_read_no_setting(tmp_path: Path, program: str) -> None:
     bad = {"MCP_PROXY_PORT": "http", "RETRIEVAL_PORT": "http"}
-    helped = run(tmp_path, PROGRAMS[program], "--help", **bad)
-    versioned = run(tmp_path, PROGRAMS[program], "--version", **bad)
+    helped = run(tmp_path, PROGRAMS[program], "--help", fresh=True, **bad)
+    versioned = run(tmp_path, PROGRAMS[program], "--version", fresh=False, **bad)
     assert (helped.returncode, "--host" in helped.stdout, helped.stderr) == (0, True, "")
     assert (versioned.returncode, versioned.stdout) == (
         0,
@@ -104,14 +104,14 @@ def test_help_and_version_serve_nothing_and_read_no_setting(tmp_path: Path, prog
 @pytest.mark.e2e
 @pytest.mark.parametrize("option", ["--port=http", "--port=70000", "--nonsense"])
 def test_bad_usage_of_the_retrieval_service_is_one_line(tmp_path: Path, option: str) -> None:
-    result = run(tmp_path, "retrieval_service.main", option)
+    result = run(tmp_path, RETRIEVAL_SERVICE, option)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.startswith("retrieval-service: ")
 
 
 @pytest.mark.e2e
 def test_a_bad_setting_of_the_retrieval_service_is_one_line(tmp_path: Path) -> None:
-    result = run(tmp_path, "retrieval_service.main", RETRIEVAL_MAX_WINDOW="0")
+    result = run(tmp_path, RETRIEVAL_SERVICE, RETRIEVAL_MAX_WINDOW="0")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith("retrieval-service: RETRIEVAL_MAX_WINDOW: ")
 
@@ -152,11 +152,12 @@ def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
 @pytest.mark.e2e
 def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> None:
     port = free_port()
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-m", "retrieval_service.main", "--port", str(port)],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "RETRIEVAL_PORT": str(free_port())},
-        stdout=subprocess.DEVNULL,
+    process = launch(
+        ["--port", str(port)],
+        tmp_path,
+        {"RETRIEVAL_PORT": str(free_port())},
+        streams=(None, subprocess.DEVNULL, None),
+        module=RETRIEVAL_SERVICE,
     )
     try:
         wait_until(lambda: answers(port))

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_servers.server_programs import ROOT
+from tests.support.bounds import BOUND_S
+from tests.support.fork_server import REMOTE_BACKEND
+from tests.support.program_launch import Process, launch
 from tests.support.remote_backend.stub_gateway import standing_in
 from tests.support.remote_backend.waits import bounded
 
@@ -19,38 +22,66 @@ pytestmark = pytest.mark.e2e
 class Typed:
     """The program; ``url`` is where gateways dial it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+    def __init__(self, process: Process, stdout: Path) -> None:
         self.process = process
-        self.url = url
+        self.url = ""
+        self._stdout = stdout
+
+    async def listens(self) -> None:
+        """Wait until it prints where it listens."""
+        async with bounded("it listens"):
+            self.url = await asyncio.to_thread(self._read_url)
 
     async def ended(self, typed: str = "") -> tuple[int, list[str], str]:
-        """Type lines and the end of input; give the exit code, the answers, and the rest."""
+        """Type lines and the end of input; return the exit code, the answers, and the rest."""
         async with bounded("it ends"):
-            out, err = await self.process.communicate(typed.encode())
-        assert self.process.returncode is not None
-        return self.process.returncode, out.decode().splitlines(), err.decode()
+            return await asyncio.to_thread(self._type_to_the_end, typed)
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        self.process.kill()
+        self.process.wait(BOUND_S)
+        for pipe in (self.process.stdin, self.process.stderr):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+    def _read_url(self) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            _, found, url = line.decode().strip().partition("MCP_PROXY_REMOTE_URL=")
+            if found:
+                return url
+        raise AssertionError("it ended at once")
+
+    def _type_to_the_end(self, typed: str) -> tuple[int, list[str], str]:
+        stdin, stderr = self.process.stdin, self.process.stderr
+        assert stdin is not None
+        assert stderr is not None
+        with suppress(BrokenPipeError):
+            stdin.write(typed.encode())
+            stdin.close()
+        rest = stderr.read().decode()
+        return self.process.wait(BOUND_S), self._stdout.read_text().splitlines(), rest
 
 
 @asynccontextmanager
 async def started(*words: str) -> AsyncIterator[Typed]:
     """Start it on a free port."""
-    pipe = asyncio.subprocess.PIPE
-    command = [sys.executable, "-m", "tests.support.remote_backend", "--port", "0", *words]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
-    )
+    program = _launch(words, Path("stdout.txt"))
     try:
-        assert process.stderr is not None
-        async with bounded("it listens"):
-            line = ""
-            while "MCP_PROXY_REMOTE_URL=" not in line:
-                line = (await process.stderr.readline()).decode()
-                assert line, "it ended at once"
-        yield Typed(process, line.strip().partition("=")[2])
+        await program.listens()
+        yield program
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        program.close()
+
+
+def _launch(words: Sequence[str], stdout: Path) -> Typed:
+    with stdout.open("wb") as out:
+        streams = (subprocess.PIPE, out.fileno(), subprocess.PIPE)
+        arguments = ["--port", "0", *words]
+        process = launch(arguments, Path.cwd(), streams=streams, module=REMOTE_BACKEND)
+    return Typed(process, stdout)
 
 
 async def test_it_runs_commands_and_ends() -> None:

@@ -6,16 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli.main import app
-from tests.e2e.stdio_program import COMMAND, MODERN, StdioProgram, stdio_program
+from tests.e2e.stdio_program import MODERN, StdioProgram, stdio_program
 from tests.e2e.stdio_servers import writing_its_pid
 from tests.support import leak_checks
-from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import wait_until
@@ -124,11 +122,13 @@ def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path, kind:
     requests = "\n".join([TWICE, *map(json.dumps, LISTS)]).encode()
     (tmp_path / "requests").write_bytes(requests)
     with (tmp_path / "requests").open("rb") as lines:
-        given: dict[str, Any] = {"stdin": lines} if kind == "file" else {"input": requests}
-        done = subprocess.run(  # noqa: S603 - our own program
-            COMMAND, cwd=tmp_path, capture_output=True, timeout=BOUND_S, check=True, **given
-        )
-    answers = {found["id"]: found for found in map(json.loads, done.stdout.splitlines())}
+        stdin = lines.fileno() if kind == "file" else subprocess.PIPE
+        with stdio_program(tmp_path, stdin=stdin) as program:
+            if kind == "pipe":
+                program.send(requests)
+                program.close_stdin()
+            assert program.ended() == 0
+    answers = {found["id"]: found for found in map(json.loads, program.printed)}
     assert answers.keys() == set(range(1, 22))
     assert [number for number, answer in answers.items() if "error" in answer] == [1]
 
@@ -157,7 +157,7 @@ def test_it_ends_with_its_input_and_its_server_with_it(tmp_path: Path, stubborn:
 def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
     tmp_path: Path, sig: int
 ) -> None:
-    with behind(tmp_path, fresh=True, stubborn=True) as program:
+    with behind(tmp_path, stubborn=True) as program:
         program.call(1, "s1:echo")
         program.answer(1)
         code = program.stop(sig)

@@ -1,4 +1,4 @@
-"""An interpreter that has imported the program, and forks it.
+"""An interpreter that has imported the programs, and forks them.
 
 Started as ``python -m tests.support.fork_server``. For each request on its socket it forks a
 keeper, which forks the program, tells its process id, and then how it ended. It has one thread and
@@ -13,8 +13,12 @@ import sys
 from contextlib import suppress
 
 PROGRAM = "mcp_tools_proxy.cli.main"
+RETRIEVAL_SERVICE = "retrieval_service.main"
+REMOTE_BACKEND = "tests.support.remote_backend.__main__"
 IMPORTED = (
     PROGRAM,
+    RETRIEVAL_SERVICE,
+    REMOTE_BACKEND,
     "mcp_tools_proxy.cli.check",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",
@@ -23,8 +27,8 @@ STREAMS = 3
 MAX_REQUEST_BYTES = 100_000
 
 
-def serve(channel: socket.socket) -> None:
-    """Fork until the other side is gone; this returns in each program that is to run."""
+def serve(channel: socket.socket) -> str:
+    """Fork until the other side is gone; in each fork, return the module that is to run."""
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     while True:
         request, descriptors, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, STREAMS + 1)
@@ -32,8 +36,7 @@ def serve(channel: socket.socket) -> None:
             sys.exit()
         if os.fork() == 0:
             channel.close()
-            fork_program(request, descriptors)
-            return
+            return fork_program(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         with suppress(ChildProcessError):
@@ -41,14 +44,13 @@ def serve(channel: socket.socket) -> None:
                 pass
 
 
-def fork_program(request: bytes, descriptors: list[int]) -> None:
-    """Return in the program; the keeper tells how it ended, and ends here."""
+def fork_program(request: bytes, descriptors: list[int]) -> str:
+    """Return the module in the program; the keeper tells how it ended, and ends here."""
     *streams, keeper = descriptors
     pid = os.fork()
     if pid == 0:
         os.close(keeper)
-        become(**json.loads(request), streams=streams)
-        return
+        return become(**json.loads(request), streams=streams)
     os.write(keeper, b"%d\n" % pid)
     for descriptor in (*range(STREAMS), *streams):
         os.close(descriptor)
@@ -58,9 +60,13 @@ def fork_program(request: bytes, descriptors: list[int]) -> None:
 
 
 def become(
-    arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]
-) -> None:
-    """Set what a program inherits: arguments, folder, environment, streams."""
+    module: str,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    streams: list[int],
+) -> str:
+    """Set what a program inherits: arguments, folder, environment, streams; return its module."""
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -70,11 +76,12 @@ def become(
             del os.environ[name]  # noqa: TID251
     os.environ.update(environment)  # noqa: TID251
     sys.path[0] = folder
-    sys.argv = [str(sys.modules[PROGRAM].__file__), *arguments]
+    sys.argv = [str(sys.modules[module].__file__), *arguments]
+    return module
 
 
 if __name__ == "__main__":
-    for module in IMPORTED:
-        importlib.import_module(module)
-    serve(socket.socket(fileno=int(sys.argv[1])))
-    sys.modules[PROGRAM].main()
+    for name in IMPORTED:
+        importlib.import_module(name)
+    program = serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.exit(sys.modules[program].main())

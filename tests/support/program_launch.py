@@ -1,4 +1,4 @@
-"""Starts ``mcp-tools-proxy`` as a process of its own: a fork, or a fresh interpreter.
+"""Starts the programs as processes of their own: a fork, or a fresh interpreter.
 
 A fork has its own arguments, environment, folder, streams, signals and end, as what a shell starts;
 only the imports, over a second of CPU each time, are done once for each worker of the tests.
@@ -74,8 +74,9 @@ def launch(
     *,
     streams: tuple[int | None, int | None, int | None] = (None, None, None),
     fresh: bool = False,
+    module: str = PROGRAM,
 ) -> Process:
-    """Start the program in ``folder``; its three ``streams`` are as ``subprocess.Popen``'s.
+    """Start a program in ``folder``; its three ``streams`` are as ``subprocess.Popen``'s.
 
     With ``fresh`` an interpreter of its own imports it, for tests of what that may break.
     """
@@ -83,14 +84,19 @@ def launch(
     if fresh:
         stdin, stdout, stderr = streams
         return subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", PROGRAM, *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=folder,
             env=environment,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )
-    request = {"arguments": [*arguments], "folder": str(folder), "environment": environment}
+    request = {
+        "module": module,
+        "arguments": [*arguments],
+        "folder": str(folder),
+        "environment": environment,
+    }
     opened = [_open(number, chosen) for number, chosen in enumerate(streams)]
     ours, keeper = socket.socketpair()
     with keeper:
@@ -106,13 +112,19 @@ def launch(
 
 
 def run(
-    folder: Path, *arguments: str, fresh: bool = False, **environment: str
+    folder: Path,
+    *arguments: str,
+    fresh: bool = False,
+    module: str = PROGRAM,
+    **environment: str,
 ) -> tuple[int, str, str]:
-    """Run the program to its end; return its exit code, stdout and stderr."""
+    """Run a program to its end; return its exit code, stdout and stderr."""
     files = folder / "stdout.txt", folder / "stderr.txt"
     with files[0].open("wb") as out, files[1].open("wb") as err:
         streams = (subprocess.DEVNULL, out.fileno(), err.fileno())
-        process = launch(arguments, folder, environment, streams=streams, fresh=fresh)
+        process = launch(
+            arguments, folder, environment, streams=streams, fresh=fresh, module=module
+        )
     try:
         code = process.wait(BOUND_S)
     finally:
