@@ -50,3 +50,9 @@ def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
     registry = Registry.build([FakeTool(name="local")], access_rules=access_rules)
     found = build_findings(files, (), {}, registry, require_agent=None)
     assert [it.path for it in found.warnings] == ["$.agents[0].exclude_components[1]"]
+
+
+def test_one_preset_is_the_active_one() -> None:
+    files = replace(FILES, presets=tuple(map(make_preset, ("play", "work", "zoo"))))
+    found = build_findings(files, (), {}, Registry.build([]), require_agent=None)
+    assert [it.active for it in found.presets] == [False, True, False]

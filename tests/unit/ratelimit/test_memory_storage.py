@@ -41,10 +41,10 @@ async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> 
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
     left = []
-    for later in (29, 30, 1, 1, 600):
+    for later in (0, 29, 30, 1, 1, 600):
         clock.now += later
         left += await storage.seconds_left(["key"], 60)
-    assert left == [31, 1, 0, 0, 0]
+    assert left == [60, 31, 1, 0, 0, 0]
 
 
 async def test_ended_windows_are_cleared_away_as_new_ones_open() -> None:
