@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
+from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
 from tests.support.configuration import Config, make_preset
 from tests.support.service import READY, SERVERS, Service, running
 from tests.support.tokens import MODES, TOKENS_FILE, bearer, file_token, token_settings

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.web.refused_token_counts import MAX_REFUSED
+from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.service import EXECUTE, READY, TOOLS, Service, running

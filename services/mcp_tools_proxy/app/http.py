@@ -34,6 +34,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.web.bad_token_throttle import BadTokenThrottle
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
@@ -41,7 +42,6 @@ from mcp_tools_proxy.web.fast_routes import DirectRoute, FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_check import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.token_throttle import TokenThrottle
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
@@ -91,7 +91,7 @@ def create_app(
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
     if gateway.authenticator.needs_token:
         app.add_middleware(
-            TokenThrottle,
+            BadTokenThrottle,
             authenticator=gateway.authenticator,
             refusals=refusals,
             answer=_refuse_token,

@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentRefused
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound
 from mcp_tools_proxy.wire.text import quote
 
 
 class DocumentAccess:
-    """Counts the tenants that have a doc_id, and builds the error for a tenant that has not.
+    """Checks that a tenant has a document of its own; counts the tenants that have a doc_id.
 
     With ``hide_foreign_documents`` other tenants' documents seem not to exist.
     """
@@ -27,14 +28,19 @@ class DocumentAccess:
         if not self._tenants_with[doc_id]:
             del self._tenants_with[doc_id]
 
-    def refusal(self, doc_id: str) -> DocumentRefused:
-        """Build the error for a tenant without a document of this id."""
+    def check(self, document: Document | None, doc_id: str) -> Document:
+        """Return ``document``, the tenant's own of this id; raise if that is None.
+
+        Raises AccessDenied or DocumentNotFound.
+        """
+        if document is not None:
+            return document
         if doc_id in self._tenants_with and not self._hide_foreign_documents:
-            return AccessDenied(
+            raise AccessDenied(
                 f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
                 " that belongs to the user, or tell the user that access is missing."
             )
-        return DocumentNotFound(
+        raise DocumentNotFound(
             f"There is no document {quote(doc_id)}. Check the doc_id letter by letter against the"
             " one you were given, or ask the user which document is meant."
         )

@@ -56,10 +56,7 @@ class InMemoryRepository:
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:
         """Return the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
-        document = self._documents.get((tenant_id, doc_id))
-        if document is None:
-            raise self._access.refusal(doc_id)
-        return document
+        return self._access.check(self._documents.get((tenant_id, doc_id)), doc_id)
 
     async def search(
         self, tenant_id: str, doc_id: str, query: str, *, max_results: int

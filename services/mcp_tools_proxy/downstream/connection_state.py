@@ -53,7 +53,7 @@ class ConnectionState:
     def mark_lost(self, error: str, *, for_operators: str | None = None) -> None:
         """Withdraw the connection.
 
-        Callers wait for the next one, until ``mark_unavailable`` is called.
+        Callers wait for the next one, until ``mark_down_until`` is called.
         """
         self.connection = None
         self.error = error
@@ -64,7 +64,7 @@ class ConnectionState:
         """Record that the connection answered a probe."""
         self._decided.set()
 
-    def mark_unavailable(self, retry_at: float) -> None:
+    def mark_down_until(self, retry_at: float) -> None:
         """Fail calls at once until the next attempt at ``retry_at``, a time on the clock."""
         self._retry_at = retry_at
         self._decided.set()

@@ -124,7 +124,7 @@ class ReconnectingSession:
                 await self._stay_connected(own)
             finally:
                 self.connection_state.mark_lost(_CLOSED)
-                self.connection_state.mark_unavailable(self.clock())
+                self.connection_state.mark_down_until(self.clock())
 
     async def _stay_connected(self, own: OwnInTask) -> None:
         unproven_attempts = 0
@@ -140,7 +140,7 @@ class ReconnectingSession:
             if failure is not None:
                 self._connect_failed(failure, pause_s)
             elif unproven_attempts:
-                self.connection_state.mark_unavailable(self.clock() + pause_s)
+                self.connection_state.mark_down_until(self.clock() + pause_s)
             unproven_attempts += 1
             await asyncio.sleep(pause_s)
 
@@ -267,7 +267,7 @@ class ReconnectingSession:
 
     def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
-        self.connection_state.mark_unavailable(self.clock() + pause_s)
+        self.connection_state.mark_down_until(self.clock() + pause_s)
         self.first_attempt_over.set()
         self._update_metrics()
         log.warning(

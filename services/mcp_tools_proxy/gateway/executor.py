@@ -24,7 +24,7 @@ from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
-from mcp_tools_proxy.ratelimit.limiter import Admission, Limiter
+from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
@@ -72,7 +72,7 @@ class Executor:
         Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
         charged nothing. After admission one call is charged, whatever happens, and the result's
         tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's
-        budgets, but not the document's: see ``_admit``.
+        budgets, but not the document's: see ``_check_document``.
         """
         return await self._execute(call, Registry.resolve)
 
@@ -128,7 +128,8 @@ class Executor:
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
-        admission = await self._admit(component, parsed, call)
+        doc_id = await self._check_document(component, parsed, call)
+        admission = await self._limiter.admit(call.caller.tenant_id, doc_id)
         result = await component.call(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
@@ -141,24 +142,22 @@ class Executor:
             input_required=result.input_required,
         )
 
-    async def _admit(self, component: Component, parsed: object, call: Call) -> Admission:
-        """Charge the call to its budgets. Raises RateLimitExceeded, AccessDenied, DocumentNotFound.
+    async def _check_document(self, component: Component, parsed: object, call: Call) -> str | None:
+        """Return the id of the document that the call is charged to; None if it names none.
 
-        A call for a document that does not exist for this caller is charged to the tenant alone,
-        and refused only after the tenant's budgets admit it: the error is found first, and raised
-        last. So polling for an import does not drain the document's budget, and no response depends
-        on the budget of a document that the caller may not read. The document is checked before any
-        budget because that costs one dictionary look-up. Then all budgets are read in one round
-        trip to a shared store, and each budget of calls is charged in another.
+        Raises AccessDenied or DocumentNotFound for a document that does not exist for this caller.
+        Such a call is charged to the tenant alone, and refused only after the tenant's budgets
+        admit it (else RateLimitExceeded). So polling for an import does not drain the document's
+        budget, and no response depends on the budget of a document that the caller may not read.
         """
-        tenant_id, doc_id = call.caller.tenant_id, _budgeted_document(component.spec, call)
+        doc_id = _budgeted_document(component.spec, call)
         if doc_id is not None:
             try:
                 await component.check_document(parsed, call)
             except DocumentRefused:
-                await self._limiter.admit(tenant_id, None)
+                await self._limiter.admit(call.caller.tenant_id, None)
                 raise
-        return await self._limiter.admit(tenant_id, doc_id)
+        return doc_id
 
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:

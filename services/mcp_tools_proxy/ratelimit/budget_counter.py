@@ -41,9 +41,9 @@ class CountingStorage(Storage):
         """Charge one call to every call budget, or to none if some are exhausted; return those."""
         counts = await self.get_many([b.key for b in budgets])
         spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
-        return spent or await self._count_calls(budgets)
+        return spent or await self._charge_calls(budgets)
 
-    async def _count_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
+    async def _charge_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge the document, then the tenant; return the first budget exceeded, if any.
 
         In this order a document's charge is undone only for a tenant with nothing left, so no

@@ -15,7 +15,7 @@ from mcp_tools_proxy.registry.refusals import (
     ambiguous,
     not_found,
     raise_if_denied,
-    raise_if_qualified,
+    raise_if_unknown_qualified,
 )
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
@@ -47,7 +47,7 @@ class NameResolver:
         if tool is not None:
             return tool
         raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
-        raise_if_qualified(name, permissions)
+        raise_if_unknown_qualified(name, permissions)
         visible = self.tools.visible_to(permissions)
         raise not_found(Kind.TOOL, name, (tool.spec.name for tool in visible))
 

@@ -53,7 +53,7 @@ def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: P
         raise _not_allowed(kind, name, permissions.agent, denial)
 
 
-def raise_if_qualified(name: str, permissions: Permissions) -> None:
+def raise_if_unknown_qualified(name: str, permissions: Permissions) -> None:
     """Raise ToolNotAllowed if ``name``, which resolves to no tool, is a ``server_id:tool``.
 
     It may be a tool outside the active preset, so it is refused like one (contract §6).

@@ -37,7 +37,7 @@ class OperatorCheck:
             return False
 
     def _may_check(self, scope: Scope, token: str) -> bool:
-        """Return False for unknown tokens of an address with many bad ones, see TokenThrottle."""
+        """Return False for unknown tokens of an address with many bad ones."""
         tokens = self._refusals.tokens
         if not tokens.any_over_limit or self._authenticator.is_known_valid(token):
             return True

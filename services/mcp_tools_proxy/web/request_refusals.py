@@ -11,8 +11,8 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import log_refused, log_tokens_refused
+from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import Peers
-from mcp_tools_proxy.web.refused_token_counts import RefusedTokenCounts
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 SUM_UP_S = 1.0
@@ -24,7 +24,7 @@ class RequestRefusals:
 
     def __init__(self, metrics: Metrics, peers: Peers | None = None) -> None:
         self.peers = peers or Peers()
-        self.tokens = RefusedTokenCounts()
+        self.tokens = BadTokenCounts()
         self._metrics = metrics
         self._unchecked: Counter[str] = Counter()
 

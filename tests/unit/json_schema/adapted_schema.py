@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mcp_tools_proxy.json_schema.model_api.adapted_schema import adapt_schema
+from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, SchemaRules
 
 Schema = dict[str, Any]

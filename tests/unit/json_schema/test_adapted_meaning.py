@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationError, Validator, meta, validator_for
 
-from mcp_tools_proxy.json_schema.model_api.adapted_schema import AdaptedSchema, adapt_schema
+from mcp_tools_proxy.json_schema.model_api.schema_adapter import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI, SchemaRules
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import validator_for
 
-from mcp_tools_proxy.json_schema.model_api.adapted_schema import adapt_schema
+from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC
 
 Schema = dict[str, Any]

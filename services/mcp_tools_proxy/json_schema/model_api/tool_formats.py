@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
-from mcp_tools_proxy.json_schema.model_api.adapted_schema import AdaptedSchema, adapt_schema
+from mcp_tools_proxy.json_schema.model_api.schema_adapter import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
 
 OPENAI_MAX_TOOLS = 128

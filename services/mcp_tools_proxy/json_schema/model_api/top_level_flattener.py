@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_tools_proxy.json_schema.keywords import ANNOTATIONS
-from mcp_tools_proxy.json_schema.model_api.schema_converter import Schema
+from mcp_tools_proxy.json_schema.model_api.subschema_converter import Schema
 
 MAX_SIZE = 2_000
 """Parts and properties that are joined, which bounds the time; parts beyond it are left out."""

@@ -30,7 +30,7 @@ class _RefusalWindow:
     checks: int = 0
 
 
-class RefusedTokenCounts:
+class BadTokenCounts:
     """Counts refused tokens by address, IPv6 by /64; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -20,11 +20,11 @@ Answer = Callable[[Scope, Unauthenticated, str], Response]
 _AUTHORIZATION = b"authorization"
 
 
-class TokenThrottle:
+class BadTokenThrottle:
     """Passes every request while no address is over its limit of refused tokens.
 
     For an address over its limit, a token that is known to be valid still passes: that is one
-    look-up. A JWT with plausible claims is verified, as often as RefusedTokenCounts allows. All
+    look-up. A JWT with plausible claims is verified, as often as BadTokenCounts allows. All
     others get 401 with ``Retry-After``, without reading the body or checking a signature.
     """
 
@@ -76,7 +76,7 @@ class TokenThrottle:
         return error
 
     async def _is_good(self, token: str, peer: str) -> bool:
-        """Verify a token that is unknown but plausible, as often as RefusedTokenCounts allows."""
+        """Verify a token that is unknown but plausible, as often as BadTokenCounts allows."""
         if not (
             self._authenticator.is_plausible(token) and self._refusals.tokens.consume_check(peer)
         ):

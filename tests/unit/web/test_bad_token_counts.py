@@ -1,18 +1,18 @@
 """How many refused tokens an address has in its minute."""
 
-from mcp_tools_proxy.web.refused_token_counts import (
+from mcp_tools_proxy.web.bad_token_counts import (
     CHECKS_A_SECOND,
     MAX_ADDRESSES,
     MAX_REFUSED,
     WINDOW_S,
-    RefusedTokenCounts,
+    BadTokenCounts,
 )
 from tests.support.virtual_time import ManualClock
 
 
-def refused(times: int, address: str = "203.0.113.7") -> tuple[RefusedTokenCounts, ManualClock]:
+def refused(times: int, address: str = "203.0.113.7") -> tuple[BadTokenCounts, ManualClock]:
     clock = ManualClock()
-    tokens = RefusedTokenCounts(clock)
+    tokens = BadTokenCounts(clock)
     for _ in range(times):
         tokens.count(address)
     return tokens, clock

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.json_schema.model_api.adapted_schema import MAX_WARNINGS, adapt_schema
-from mcp_tools_proxy.json_schema.model_api.schema_converter import MAX_DEPTH
+from mcp_tools_proxy.json_schema.model_api.schema_adapter import MAX_WARNINGS, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI, SchemaRules
+from mcp_tools_proxy.json_schema.model_api.subschema_converter import MAX_DEPTH
 from tests.unit.json_schema.adapted_schema import (
     DRAFT_4,
     DRAFT_7,

@@ -1,6 +1,6 @@
 """Converts a JSON Schema of any draft to 2020-12 with the keywords that a model API accepts.
 
-The top level has more rules, for ``top_level_flattener`` and ``adapted_schema``.
+The top level has more rules, for ``top_level_flattener`` and ``schema_adapter``.
 """
 
 import re
@@ -43,7 +43,7 @@ _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.-]+")
 Schema = dict[str, Any]
 
 
-class SchemaConverter:
+class SubschemaConverter:
     """Converts one document; ``warnings`` name the parts that had to be relaxed.
 
     Every reference then points to ``#/$defs/…``. ``definitions`` holds each target once, so cycles

@@ -23,12 +23,12 @@ from mcp_tools_proxy.json_schema.keywords import (
     Node,
     draft_of,
 )
-from mcp_tools_proxy.json_schema.model_api.schema_converter import (
+from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
+from mcp_tools_proxy.json_schema.model_api.subschema_converter import (
     Schema,
-    SchemaConverter,
+    SubschemaConverter,
     allows_arrays,
 )
-from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
 from mcp_tools_proxy.json_schema.model_api.top_level_flattener import TopLevelFlattener
 from mcp_tools_proxy.wire.problem_texts import first_of
 from mcp_tools_proxy.wire.text import quote
@@ -87,9 +87,9 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
         bare = {key: value for key, value in schema.items() if key != "$schema"}
     if _needs_no_change(bare, rules, draft_of(schema)):
         return AdaptedSchema(bare)
-    converter = SchemaConverter(schema, rules)
+    converter = SubschemaConverter(schema, rules)
     if converter.warnings and converter.has_references:
-        converter = SchemaConverter(schema, rules, trusts_references=False)
+        converter = SubschemaConverter(schema, rules, trusts_references=False)
     top = TopLevelFlattener(converter.definitions)
     whole = top.flatten(converter.top)
     warnings = converter.warnings
