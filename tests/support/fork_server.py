@@ -5,6 +5,7 @@ keeper, which forks the program, tells its process id, and then how it ended. It
 no event loop, so that a fork lacks nothing.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -81,7 +82,10 @@ def become(
 
 
 if __name__ == "__main__":
+    gc.disable()
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # no program goes through what was imported, again and again, nor copies its pages
+    gc.enable()
     program = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(sys.modules[program].main())
