@@ -16,6 +16,8 @@ from tests.support.mcp_servers.sdk_client import connected
 from tests.support.mcp_servers.server_programs import ROOT, running_program, stdio_entry
 from tests.support.mcp_servers.threaded_server import running_server
 
+pytestmark = pytest.mark.slow
+
 MODES = ["stdio", "http", "sse", "ws"]
 SAMPLES = {
     "stdio": ("STDIO", "add_stdio", "addition", 10.0),

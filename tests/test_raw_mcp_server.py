@@ -15,6 +15,8 @@ from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.sdk_client import connected
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry, running_program
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 TRANSPORTS = ["stdio", "http", "events", "sse", "ws"]
 """``events`` is streamable HTTP that answers in event streams."""
