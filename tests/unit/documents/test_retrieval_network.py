@@ -183,6 +183,26 @@ async def test_a_server_that_speaks_no_tls_is_unavailable_over_https() -> None:
             await fetch_window(client)
 
 
+async def test_a_call_that_is_cancelled_in_the_tls_handshake_leaves_no_socket() -> None:
+    greeted = asyncio.Event()
+
+    async def never_greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        greeted.set()
+        await reader.read()  # ends with the connection
+
+    async with (
+        running(never_greet) as server,
+        client_of_url(server.url.replace("http:", "https:"), timeout_s=BOUND_S) as client,
+    ):
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(fetch_window(client))
+            await greeted.wait()
+            call.cancel()
+        assert call.cancelled()
+        await server.wait_closed()
+
+
 async def test_two_calls_share_one_connection() -> None:
     async with (
         running(keep_alive) as server,

@@ -2,8 +2,9 @@
 
 import re
 import ssl
+from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import httpx
@@ -73,8 +74,6 @@ class RetrievalClient:
         if self._transport is None and self._url is not None:
             self._transport = _open_transport(self._url.scheme)
         self._slots = anyio.Semaphore(_CONNECTIONS)
-        # only httpcore's own limit closes the socket of a TLS handshake that hangs
-        self._extensions = {"timeout": {"connect": timeout_s * 0.9}}
         self._last_call: LastCall = "unknown"
 
     def __repr__(self) -> str:
@@ -127,8 +126,9 @@ class RetrievalClient:
             "trace_id": trace_id,
         }
         headers = self._headers | {"X-Trace-Id": trace_id}
+        extensions = {} if self._url.scheme == "http" else {"trace": _CancelledHandshake().trace}
         request = httpx.Request(
-            "POST", self._url, headers=headers, json=body, extensions=self._extensions
+            "POST", self._url, headers=headers, json=body, extensions=extensions
         )
         with self._metrics.retrieval_seconds.time():
             try:
@@ -214,6 +214,23 @@ class RetrievalClient:
     def _record(self, code: str) -> None:
         self._last_call = "failed" if code == RetrievalUnavailable.code else "ok"
         self._metrics.retrieval_requests.labels(code).inc()
+
+
+class _CancelledHandshake:
+    """Closes the socket of a TLS handshake that is cancelled.
+
+    httpcore closes it after errors only: a server that never answers the handshake kept one
+    descriptor for each call that ran out of time. ``trace`` is httpcore's extension of a request.
+    """
+
+    def __init__(self) -> None:
+        self._stream: anyio.abc.AsyncResource | None = None
+
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self._stream = info["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await anyio.aclose_forcefully(self._stream)
 
 
 def _parse_url(url: str) -> httpx.URL:
