@@ -44,7 +44,7 @@ def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
 
 
 def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
-    reader = AgentProfile(name="reader", exclude_components=("local", "locall"))
+    reader = AgentProfile(name="reader", exclude_components=("local", "no_such_tool"))
     files = replace(FILES, agents=Agents(profiles={"reader": reader}))
     access_rules = AccessRules(agents={"reader": Visibility.of(reader, None)})
     registry = Registry.build([FakeTool(name="local")], access_rules=access_rules)
