@@ -24,17 +24,18 @@ OF_SETTINGS = {
 """The variables that the programs read."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep tests independent of how busy the machine is, and of how they were started.
 
-    Hypothesis would fail an example that takes over 200 ms. What a shell starts in the background
-    ignores SIGINT and SIGQUIT, and so does every child of it: two tests that interrupt the program
-    failed after ``nohup make test &``.
+    Hypothesis would fail an example that takes over 200 ms; the profile of ``make quick`` draws a
+    tenth of the examples. What a shell starts in the background ignores SIGINT and SIGQUIT, and so
+    does every child of it: two tests that interrupt the program failed after ``nohup make test &``.
     """
     settings.register_profile(
         "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
-    settings.load_profile("patient")
+    settings.register_profile("quick", settings.get_profile("patient"), max_examples=10)
+    settings.load_profile(config.getoption("--hypothesis-profile") or "patient")
     for number in (signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(

@@ -4,6 +4,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import validator_for
@@ -58,6 +59,7 @@ def parts(depth: int) -> st.SearchStrategy[Schema]:
     return drawn()
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(
     whole=parts(2),

@@ -165,7 +165,10 @@ async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig)
 
 
 async def test_an_admission_has_at_most_the_whole_wait_left(rig: Rig) -> None:
-    assert 0 < (await rig.limiter.admit("a", "b")).wait_left_s <= 0.25
+    wait_left_s = (await rig.limiter.admit("a", "b")).wait_left_s
+    assert (
+        0 < wait_left_s < 0.251
+    )  # the idle clock is read from two: it may go back by microseconds
 
 
 async def test_an_admission_the_store_failed_in_the_middle_of_is_redone_in_memory(rig: Rig) -> None:
