@@ -24,7 +24,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 	$(BIN)/retrieval-service
 
 quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
-	$(BIN)/pytest --numprocesses auto --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
 
 test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal

@@ -12,6 +12,8 @@ from mcp_tools_proxy.config.loader import list_presets, load_configuration, load
 from tests.support.configuration import Config
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running
 
+pytestmark = pytest.mark.slow  # each starts the service of the examples, and its stdio server
+
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (ROOT / "examples/config", ROOT / "docker/config")
 

@@ -225,6 +225,7 @@ async def test_a_remembered_token_is_refused_once_it_has_expired() -> None:
     assert (await refusal(tokens, token)).token_refused
 
 
+@pytest.mark.slow
 async def test_a_bounded_number_of_tokens_is_remembered() -> None:
     key = make_key("EdDSA")
     tokens = checking(Keys(key))

@@ -115,6 +115,7 @@ def run(end: str, *, lines: int, stdout: int, stderr: int) -> subprocess.Popen[b
     return subprocess.Popen(command, stdout=stdout, stderr=stderr)  # noqa: S603 - our own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"),
     [("", 0), ("raise RuntimeError('boom')", 1), ("sys.exit('bad')", 1)],

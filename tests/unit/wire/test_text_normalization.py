@@ -22,6 +22,7 @@ def test_pieces_give_what_the_whole_gives(form: str, text: str) -> None:
     assert normalize(form, spaced) == unicodedata.normalize(form, spaced)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_long_run_of_marks_takes_no_longer_than_its_length(form: str) -> None:
     """By the square of its length this would take an hour: the test's time limit would end it."""
