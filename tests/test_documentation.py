@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import pytest
 
 from tests.requirements import REQUIREMENTS
+from tests.support.source_files import ROOT, source_files
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CONTRACT = DOCS / "reference/contract.md"
 CRITERIA = DOCS / "reference/acceptance-criteria.md"
@@ -23,12 +23,11 @@ PAGES = sorted(
         *(ROOT / "examples").rglob("*.md"),
     ]
 )
-CODE = sorted(
-    path
-    for top in ("services", "tests", "benchmarks", "docker", "examples")
-    for path in (ROOT / top).rglob("*")
-    if path.suffix in {".py", ".yaml", ".yml", ".json", ".toml"}
-    and "node_modules" not in path.parts
+CODE = list(
+    source_files(
+        *("services", "tests", "benchmarks", "docker", "examples"),
+        suffixes=frozenset({".py", ".yaml", ".yml", ".json", ".toml"}),
+    )
 )
 
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

@@ -19,17 +19,15 @@ from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.error_status import STATUS_OF_CODE
 from retrieval_service.settings import RetrievalSettings
+from tests.support.source_files import ROOT, source_files
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = {
     page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md")
 }
 RETRIEVAL_README = (ROOT / "services/retrieval_service/README.md").read_text(encoding="utf-8")
 ENV_EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
-SOURCES = sorted(
-    path for top in ("services", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")
-)
+SOURCES = list(source_files("services", "tests", "benchmarks"))
 PACKAGES = sorted(path.parent for path in (ROOT / "services").rglob("__init__.py"))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.support.source_files import ROOT, source_files
+
 Modules = Mapping[Path, ast.AST]
 
 EVERYDAY_WORDS = frozenset(
@@ -37,8 +38,7 @@ def all_modules() -> Modules:
     """Parse every module; only one of the workers has to."""
     return {
         path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
-        for folder in ("services", "tests", "benchmarks", "docs", "docker", "examples")
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in source_files("services", "tests", "benchmarks", "docs", "docker", "examples")
     }
 
 

@@ -17,7 +17,10 @@ _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", "node_modules", "site"
 )
 _HANG_S = 60  # a break may make a test wait for what never comes
-_PYTEST = ("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--timeout={_HANG_S}")
+_PYTEST = (
+    *("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--timeout={_HANG_S}"),
+    "--timeout-method=thread",  # ends pytest: what spins in the event loop takes no signal
+)
 _FAILED = 1  # pytest's exit code when tests ran and some failed
 
 

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, begun, linked, linked_to_one, listen, until_running
+from tests.connector.link_checks import until_status
 from tests.support.configuration import Json
 from tests.support.relay_samples import LOG_LINES
 from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
@@ -34,10 +35,7 @@ async def session_count(service: Service) -> int:
 
 
 async def until_sessions_are(service: Service, count: int) -> None:
-    async def they_are() -> bool:
-        return await session_count(service) == count
-
-    await eventually(they_are)
+    await until_status(service, lambda status: status["sessions"] == count)
 
 
 async def is_open(session: Session) -> bool:
@@ -215,11 +213,7 @@ async def test_a_request_that_is_cancelled_at_once_is_open_no_more(era: str) -> 
             await session.send(request | {"params": call})
             await session.notify("notifications/cancelled", {"requestId": f"call {number}"})
         await session.result("tools/list")
-
-        async def is_none_open() -> bool:
-            return bool((await service.get(REMOTE))["open_requests"] == 0)
-
-        await eventually(is_none_open)
+        await until_status(service, lambda status: status["open_requests"] == 0)
 
 
 @pytest.mark.parametrize("second", ["7", 7], ids=repr)

@@ -38,6 +38,7 @@ async def test_a_request_that_is_cancelled_cancels_the_call_at_the_server(kind: 
         await it.has_seen("hang")
         call.cancel()
         await it.has_seen(CANCELLED)
+        await asyncio.wait([call])
         assert (it.service.gateway.lifecycle.in_flight, await it.answers()) == (0, True)
 
 

@@ -136,9 +136,9 @@ async def running(
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until it is true, at most BOUND_S."""
+    """Wait until the condition holds, at most BOUND_S."""
     async with asyncio.timeout(BOUND_S):
-        while not await condition():  # noqa: ASYNC110 - asked over HTTP, nobody tells
+        while not await condition():  # noqa: ASYNC110 - asked over HTTP, without an event
             await asyncio.sleep(0.01)
 
 

@@ -220,15 +220,20 @@ async def test_the_record_has_the_seconds_that_the_call_took() -> None:
     assert fixture.records[0].duration_s == 2.5
 
 
-async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
-    started, never = asyncio.Event(), asyncio.Event()
+def hanging(started: asyncio.Event) -> Callable[[Call], Awaitable[Result]]:
+    """Return the work of a tool that has ``started``, and never ends."""
 
     async def hang(_: Call) -> Result:
         started.set()
-        await never.wait()
+        await asyncio.Event().wait()
         raise AssertionError
 
-    fixture = Fixture(FakeTool(run=hang))
+    return hang
+
+
+async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
+    started = asyncio.Event()
+    fixture = Fixture(FakeTool(run=hanging(started)))
     async with asyncio.TaskGroup() as group:
         call = group.create_task(fixture.execute())
         await started.wait()
@@ -237,14 +242,8 @@ async def test_a_cancelled_call_leaves_a_record_without_outcome() -> None:
 
 
 async def test_a_call_cut_off_at_the_end_of_the_grace_is_answered() -> None:
-    started, never = asyncio.Event(), asyncio.Event()
-
-    async def hang(_: Call) -> Result:
-        started.set()
-        await never.wait()
-        raise AssertionError
-
-    fixture = Fixture(FakeTool(run=hang))
+    started = asyncio.Event()
+    fixture = Fixture(FakeTool(run=hanging(started)))
     async with asyncio.TaskGroup() as group:
         call = group.create_task(fixture.execute())
         await started.wait()

@@ -8,9 +8,12 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.domain.errors import Forbidden
+from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
 from mcp_tools_proxy.mcp_server.http.open_streams import CHECK_S, OpenStreams
 from tests.support.virtual_time import BACKEND
+
+BEGIN: Message = {"type": "http.response.start", "status": 200, "headers": []}
+END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 @pytest.fixture
@@ -19,7 +22,7 @@ def anyio_backend() -> tuple[str, Mapping[str, object]]:
 
 
 async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send(BEGIN)
     await asyncio.Event().wait()
 
 
@@ -28,13 +31,13 @@ async def nothing() -> Message:
 
 
 class Access:
-    """The check of a stream's caller, until ``is_lost``."""
+    """The check of a stream's caller, who has access until there is a ``problem``."""
 
-    is_lost = False
+    problem: ProxyError | None = None
 
     async def __call__(self) -> None:
-        if self.is_lost:
-            raise Forbidden("the token was revoked")
+        if self.problem is not None:
+            raise self.problem
 
 
 @asynccontextmanager
@@ -60,16 +63,27 @@ async def open_streams(
             task.cancel()
 
 
-async def test_a_stream_ends_in_good_order_when_its_caller_loses_access() -> None:
+@pytest.mark.parametrize(
+    "problem", [Forbidden("the token was revoked"), Unauthenticated("expired")]
+)
+async def test_a_stream_ends_in_good_order_when_its_caller_loses_access(
+    problem: ProxyError,
+) -> None:
     check = Access()
     async with open_streams("tenant_1", check=check) as (streams, sent):
         await asyncio.sleep(10 * CHECK_S)
         before = len(streams)
-        check.is_lost = True
+        check.problem = problem
         await asyncio.sleep(CHECK_S + 1)
         after = len(streams)
-    end = {"type": "http.response.body", "body": b"", "more_body": False}
-    assert (before, after, sent[1:]) == (1, 0, [end])
+    assert (before, after, sent) == (1, 0, [BEGIN, END])
+
+
+async def test_a_stream_that_is_ended_ends_as_a_whole_answer_does() -> None:
+    async with open_streams("tenant_1") as (streams, sent):
+        streams.end()
+        await asyncio.sleep(1)
+        assert (sent, len(streams)) == ([BEGIN, END], 0)
 
 
 async def test_a_tenant_has_its_share_of_streams_and_others_theirs() -> None:

@@ -41,9 +41,8 @@ class OpenStreams:
     such streams, else it could occupy all sessions.
     """
 
-    def __init__(self, *, max_of_tenant: int, check_s: float = CHECK_S) -> None:
+    def __init__(self, *, max_of_tenant: int) -> None:
         self._max_of_tenant = max_of_tenant
-        self._check_s = check_s
         self._open: dict[_OpenStream, str | None] = {}
         """The open streams, each with the tenant whose session it keeps in use."""
         self._closed = asyncio.Event()
@@ -93,7 +92,7 @@ class OpenStreams:
     async def run(self) -> None:
         """Repeat the check of every open stream, until cancelled."""
         while True:
-            await asyncio.sleep(self._check_s)
+            await asyncio.sleep(CHECK_S)
             for stream in tuple(self._open):
                 try:
                     await stream.check()

@@ -1,0 +1,17 @@
+"""The files of the repository that house tests read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def source_files(*folders: str, suffixes: frozenset[str] = frozenset({".py"})) -> Iterator[Path]:
+    """Yield the files in these folders with one of the suffixes, in order.
+
+    Not those of ``node_modules``, which ``make test-interop`` installs and which has Python files.
+    """
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in suffixes and "node_modules" not in path.parts:
+                yield path
