@@ -16,13 +16,13 @@ from rich.console import Console
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.auth.token_format import read_lines
-from mcp_tools_proxy.cli.check_report import lines, print_findings
+from mcp_tools_proxy.cli.check_report import lines, print_report
 from mcp_tools_proxy.cli.upgrade_notes import upgrade_notes
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.report import (
+    CheckReport,
     Files,
-    Findings,
-    build_findings,
+    build_report,
     read_files,
 )
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
@@ -47,7 +47,7 @@ def check(
     verbose: bool,
     upgrade: bool,
 ) -> bool:
-    """Check a configuration folder and print the findings; return whether there are no faults.
+    """Check a configuration folder and print the report; return whether there are no faults.
 
     ``offers`` adds the names of all items of the servers, ``agent`` the view of this agent,
     ``verbose`` the log, which includes servers' stderr, and ``upgrade`` the changes of this version
@@ -63,7 +63,7 @@ def check(
     if agent is not None:
         _check_agent(agent, files)
     try:
-        findings = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
+        report = asyncio.run(_inspect(gateway, files, settings.require_agent, agent))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
     flush_logs()  # so that no log line appears inside a table
@@ -72,16 +72,16 @@ def check(
     warnings = [
         Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
     ]
-    findings = replace(
-        findings,
-        problems=(*_token_problems(settings), *findings.problems),
-        warnings=(*warnings, *findings.warnings),
+    report = replace(
+        report,
+        problems=(*_token_problems(settings), *report.problems),
+        warnings=(*warnings, *report.warnings),
     )
     if upgrade:
         servers = tuple(files.configuration.servers.values())
         lines(console, "Before you upgrade", upgrade_notes(settings, servers))
-    print_findings(findings, console, offers=offers)
-    return findings.good
+    print_report(report, console, offers=offers)
+    return report.good
 
 
 def _token_problems(settings: Settings) -> list[Problem]:
@@ -114,7 +114,7 @@ def _check_agent(name: str, files: Files) -> None:
 
 async def _inspect(
     gateway: Gateway, files: Files, require_agent: bool | None, agent: str | None
-) -> Findings:
+) -> CheckReport:
     """Connect to all servers at once, each within its own time-out; all are closed at the end.
 
     Of the gateway only the reloader, the pool and the dialer are run.
@@ -133,7 +133,7 @@ async def _inspect(
         longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
         with _progress(len(enabled)):
             await pool.wait_first_attempts(longest_s + EXTRA_S)
-        findings = build_findings(
+        report = build_report(
             files,
             gateway.statuses(),
             pool.snapshots,
@@ -143,7 +143,7 @@ async def _inspect(
         )
         for task in running:
             task.cancel()
-    return findings
+    return report
 
 
 @contextmanager

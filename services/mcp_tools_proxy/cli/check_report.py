@@ -1,4 +1,4 @@
-"""Prints the findings of ``check`` as tables. Texts of servers and files are escaped."""
+"""Prints the report of ``check`` as tables. Texts of servers and files are escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,8 +8,8 @@ from rich.text import Text
 
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.check.agents import AgentFindings, AgentView
-from mcp_tools_proxy.gateway.check.report import Findings, PresetFindings
+from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
+from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import printable, quote
 
@@ -17,41 +17,41 @@ NAMES_SHOWN = 5
 """Names listed in one cell of a table."""
 
 
-def print_findings(findings: Findings, console: Console, *, offers: bool) -> None:
-    """Print the findings: tables first, the verdict last."""
-    _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in findings.servers])
+def print_report(report: CheckReport, console: Console, *, offers: bool) -> None:
+    """Print the report: tables first, the verdict last."""
+    _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in report.servers])
     if offers:
         _table(
             console,
             "Offered by the servers: what a preset may name",
             ("server", "kind", "name"),
-            [(server_id, kind.value, name) for kind, server_id, name in findings.offers],
+            [(server_id, kind.value, name) for kind, server_id, name in report.offers],
         )
     lines(
         console,
         "Servers that are not well",
-        [f"{s.server_id}: {_why_unhealthy(s)}" for s in findings.unhealthy_servers],
+        [f"{s.server_id}: {_why_unhealthy(s)}" for s in report.unhealthy_servers],
     )
     _table(
         console,
         "Unusable: offered by a server, and cannot be used",
         ("server", "kind", "name", "reason"),
-        [(s, item.kind.value, item.name, item.reason) for s, item in findings.dropped],
+        [(s, item.kind.value, item.name, item.reason) for s, item in report.dropped],
     )
     _table(
         console,
         "Ignored: fields that are not of their type; their items are used without them",
         ("server", "kind", "name", "fields"),
-        [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in findings.ignored],
+        [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in report.ignored],
     )
-    _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in findings.presets])
+    _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in report.presets])
     _table(
         console,
         "Missing: named by a preset, and not there to be used",
         ("preset", "kind", "server", "name", "reason"),
         [
             (found.preset.preset_id, it.kind.value, it.server_id, name, it.reason)
-            for found in findings.presets
+            for found in report.presets
             for it in found.missing
             for name in it.names
         ],
@@ -62,7 +62,7 @@ def print_findings(findings: Findings, console: Console, *, offers: bool) -> Non
         ("preset", "name", "alias"),
         [
             (found.preset.preset_id, name, alias)
-            for found in findings.presets
+            for found in report.presets
             for name, alias in found.refused_names.items()
         ],
     )
@@ -70,21 +70,21 @@ def print_findings(findings: Findings, console: Console, *, offers: bool) -> Non
         console,
         "Model APIs cannot be told all that these tools ask for",
         ("format", "tool", "what is shown otherwise"),
-        findings.schema_relaxations,
+        report.schema_relaxations,
     )
-    _show_agents(findings, console)
-    lines(console, "Problems", map(str, findings.problems))
-    lines(console, "Warnings", map(str, findings.warnings))
-    console.print(_verdict(findings))
+    _show_agents(report, console)
+    lines(console, "Problems", map(str, report.problems))
+    lines(console, "Warnings", map(str, report.warnings))
+    console.print(_verdict(report))
 
 
-def _show_agents(findings: Findings, console: Console) -> None:
-    _table(console, "Agents", _AGENT_COLUMNS, [_agent_row(found) for found in findings.agents])
-    if findings.without_agent:
-        console.print(Text(findings.without_agent), soft_wrap=True)
+def _show_agents(report: CheckReport, console: Console) -> None:
+    _table(console, "Agents", _AGENT_COLUMNS, [_agent_row(found) for found in report.agents])
+    if report.without_agent:
+        console.print(Text(report.without_agent), soft_wrap=True)
         console.print()
-    if findings.agent_view:
-        _show_agent_view(findings.agent_view, console)
+    if report.agent_view:
+        _show_agent_view(report.agent_view, console)
 
 
 def _show_agent_view(agent_view: AgentView, console: Console) -> None:
@@ -141,7 +141,7 @@ def _offers(counts: Mapping[str, int]) -> str:
     return ", ".join(offered) or "nothing"
 
 
-def _preset_row(found: PresetFindings) -> tuple[str, ...]:
+def _preset_row(found: PresetReport) -> tuple[str, ...]:
     view = found.view
     return (
         "*" if found.active else "",
@@ -156,7 +156,7 @@ def _preset_row(found: PresetFindings) -> tuple[str, ...]:
     )
 
 
-def _agent_row(found: AgentFindings) -> tuple[str, ...]:
+def _agent_row(found: AgentReport) -> tuple[str, ...]:
     ids = found.profile.server_ids
     return (
         found.profile.name,
@@ -200,8 +200,8 @@ def lines(console: Console, title: str, texts: Iterable[str]) -> None:
         console.print()
 
 
-def _verdict(findings: Findings) -> Text:
-    if findings.good:
+def _verdict(report: CheckReport) -> Text:
+    if report.good:
         return Text("All is well.", style="green")
-    found = ", ".join(counted(number, noun) for noun, number in findings.faults.items() if number)
+    found = ", ".join(counted(number, noun) for noun, number in report.faults.items() if number)
     return Text(f"Something is wrong: {found}.", style="red")

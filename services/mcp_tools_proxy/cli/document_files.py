@@ -34,7 +34,12 @@ _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, also on a termina
 
 def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     """Add the commands; ``default_path`` is called when one runs without ``--documents-path``."""
+    _add_list(app, default_path)
+    _add_show(app, default_path)
+    _add_remove(app, default_path)
 
+
+def _add_list(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     @app.command("list")
     def list_documents(tenant: _OnlyTenant = None, documents_path: Folder = None) -> None:
         """Show the documents: tenant, doc_id, title, pages, sections.
@@ -43,6 +48,8 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
         """
         _print_list(documents_path or default_path(), tenant)
 
+
+def _add_show(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     @app.command("show")
     def show(
         doc_id: _DocId, tenant: _Owner, as_json: _Json = False, documents_path: Folder = None
@@ -54,6 +61,8 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
         if not _print_one(_TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
             raise typer.Exit(1)
 
+
+def _add_remove(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     @app.command("remove")
     def remove(
         doc_ids: _DocIds, tenant: _Owner, yes: _Yes = False, documents_path: Folder = None

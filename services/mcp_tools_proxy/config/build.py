@@ -12,7 +12,7 @@ from mcp_tools_proxy.config.schema import (
     PresetFile,
     ReferenceEntry,
 )
-from mcp_tools_proxy.config.server_entry import REMOTE_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.server_entry import NETWORK_KEYS, STDIO_KEYS, ServerEntry
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     CONFIGURATION,
@@ -196,20 +196,33 @@ def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:
 def _entry_oddities(
     entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Oddity]:
+    """Yield what an entry says that has no effect, or another one than its writer may think."""
+    yield from _keys_without_effect(entry, written)
+    yield from _variables_that_stay(written, environment)
+    for place, text in _texts_with_variables(written):
+        unset = unset_variables(text, environment)
+        if unset:  # only a disabled server gets here: an enabled one would be invalid
+            yield place, f"{not_set(unset)} before you enable the server"
+
+
+def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iterator[Oddity]:
     transport = entry.effective_transport
-    foreign = REMOTE_KEYS if transport is Transport.STDIO else STDIO_KEYS
+    foreign = NETWORK_KEYS if transport is Transport.STDIO else STDIO_KEYS
     for key in foreign:
         if written.get(key):
             yield (key,), f"has no effect on a {transport.value} server"
+
+
+def _variables_that_stay(
+    written: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Oddity]:
+    """Yield the texts that look like a variable and are sent as they are."""
     for key in ("command", "cwd"):
         if "${" in (written.get(key) or ""):
             yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
     for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):
             yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
-        unset = unset_variables(text, environment)
-        if unset:  # only a disabled server gets here: an enabled one would be invalid
-            yield place, f"{not_set(unset)} before you enable the server"
 
 
 def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

@@ -42,7 +42,7 @@ SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
 """The names of each transport in files, in upper or lower case."""
 
 STDIO_KEYS = ("command", "args", "env", "cwd")
-REMOTE_KEYS = ("url", "headers")
+NETWORK_KEYS = ("url", "headers")
 
 
 def _any_case(words: Iterable[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import structlog
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Problem
-from mcp_tools_proxy.gateway.check.findings import Finding, log_findings
+from mcp_tools_proxy.gateway.check.missing_items import MissingItems, log_missing_items
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
 
 log = structlog.get_logger()
@@ -24,25 +24,25 @@ class ChangeReporter:
     """Logs what a new registry changes; what it logged of the previous one is not logged again."""
 
     def __init__(self) -> None:
-        self._findings: Collection[Finding] = ()
+        self._missing: Collection[MissingItems] = ()
         self._unmatched_exclusions: Collection[Problem] = ()
         self._access_rules = UNRESTRICTED
 
     def report(
         self,
-        findings: Iterable[Finding],
+        missing: Iterable[MissingItems],
         unmatched: Collection[Problem],
         access_rules: AccessRules,
         preset_id: str,
     ) -> None:
         """Log what a registry leaves out, ``unmatched`` exclusions, and the number of agents."""
-        findings = tuple(findings)
-        log_findings([it for it in findings if it not in self._findings], preset_id=preset_id)
+        missing = tuple(missing)
+        log_missing_items([it for it in missing if it not in self._missing], preset_id=preset_id)
         _log_new("config.warning", unmatched, self._unmatched_exclusions)
         if _agents(access_rules) != _agents(self._access_rules):
             log.info("agents.active", **_agents(access_rules))
-        self._findings, self._unmatched_exclusions, self._access_rules = (
-            findings,
+        self._missing, self._unmatched_exclusions, self._access_rules = (
+            missing,
             unmatched,
             access_rules,
         )

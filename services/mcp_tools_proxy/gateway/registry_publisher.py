@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
-from mcp_tools_proxy.gateway.check.findings import explain_missing
+from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -227,7 +227,7 @@ class RegistryPublisher:
             snapshots=snapshots,
             local_tools=[tool.spec.name for tool in self._local_tools],
         )
-        findings = explain_missing(
+        missing = explain_missing(
             view,
             conflicting,
             servers=wanted.servers,
@@ -236,7 +236,7 @@ class RegistryPublisher:
             invalid=wanted.configuration.invalid if wanted.configuration else (),
         )
         self._reporter.report(
-            findings, self._unmatched_exclusions, access_rules, wanted.preset.preset_id
+            missing, self._unmatched_exclusions, access_rules, wanted.preset.preset_id
         )
 
     def count_reload(self) -> None:

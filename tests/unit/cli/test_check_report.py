@@ -5,36 +5,36 @@ from io import StringIO
 
 from rich.console import Console
 
-from mcp_tools_proxy.cli.check_report import print_findings
+from mcp_tools_proxy.cli.check_report import print_report
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem
 from mcp_tools_proxy.gateway.check.agents import (
-    AgentFindings,
+    AgentReport,
     AgentView,
     VisibleItem,
 )
-from mcp_tools_proxy.gateway.check.report import Findings
+from mcp_tools_proxy.gateway.check.report import CheckReport
 
 REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
 
-NOTHING = Findings(
+NOTHING = CheckReport(
     servers=(), offers=(), dropped=(), ignored=(), presets=(), problems=(), warnings=()
 )
 
 
-def shown(findings: Findings, *, width: int = 200) -> str:
-    """Print findings."""
+def shown(report: CheckReport, *, width: int = 200) -> str:
+    """Print report."""
     out = StringIO()
-    print_findings(findings, Console(file=out, width=width), offers=True)
+    print_report(report, Console(file=out, width=width), offers=True)
     return out.getvalue()
 
 
-def of_agent(name: str, **limits: tuple[str, ...]) -> AgentFindings:
+def of_agent(name: str, **limits: tuple[str, ...]) -> AgentReport:
     """Build what is found of an agent that sees nothing."""
     profile = AgentProfile(name=name, server_ids=limits.get("server_ids"))
-    return AgentFindings(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
+    return AgentReport(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
 
 
 def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:
@@ -68,22 +68,22 @@ def test_each_of_very_many_agents_has_one_line() -> None:
 
 def test_what_a_terminal_would_act_on_is_escaped() -> None:
     evil = "\x1b[31mred\u202e"
-    findings = replace(
+    report = replace(
         NOTHING,
         agents=(of_agent(evil, server_ids=(evil,)),),
         agent_view=AgentView(
             agent=evil, visible=(VisibleItem(kind=Kind.PROMPT, name=evil, alias=""),), hidden=()
         ),
     )
-    out = shown(findings)
+    out = shown(report)
     assert (out.count(r"\x1b[31mred\u202e"), evil in out) == (4, False)
 
 
 def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> None:
     dropped = (("s1", InvalidItem(kind=Kind.TOOL, name="bad", reason="it has no name")),)
     ignored = (("s1", Ignored(kind=Kind.PROMPT, name="p", fields=("title", "icons[0]"))),)
-    findings = replace(NOTHING, dropped=dropped, ignored=ignored)
-    printed = " ".join(shown(findings).split())
+    report = replace(NOTHING, dropped=dropped, ignored=ignored)
+    printed = " ".join(shown(report).split())
     assert "Unusable: " in printed
     assert "s1 tool bad it has no name" in printed
     assert "s1 prompt p title, icons[0]" in printed
@@ -93,6 +93,6 @@ def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> 
 def test_odd_fields_and_tools_that_need_a_task_are_no_fault() -> None:
     needs_task = InvalidItem(kind=Kind.TOOL, name="t", reason="as a task", needs_task=True)
     ignored = Ignored(kind=Kind.TOOL, name="a", fields=("title",))
-    findings = replace(NOTHING, dropped=(("s1", needs_task),), ignored=(("s1", ignored),))
-    printed = shown(findings)
-    assert ("as a task" in printed, "title" in printed, findings.good) == (True, True, True)
+    report = replace(NOTHING, dropped=(("s1", needs_task),), ignored=(("s1", ignored),))
+    printed = shown(report)
+    assert ("as a task" in printed, "title" in printed, report.good) == (True, True, True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
-from mcp_tools_proxy.gateway.check.report import Files, build_findings
+from mcp_tools_proxy.gateway.check.report import Files, build_report
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
@@ -26,7 +26,7 @@ def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> No
     tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to the", "sum"))
     tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
     registry = Registry.build([tool, FakeTool(name="fine")])
-    found = build_findings(FILES, (), {}, registry, require_agent=None).schema_relaxations
+    found = build_report(FILES, (), {}, registry, require_agent=None).schema_relaxations
     assert [(tool_format, name) for tool_format, name, _ in found] == [
         ("openai", "a:pay"),
         ("anthropic", "a:pay"),
@@ -36,7 +36,7 @@ def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> No
 def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:
     files = replace(FILES, presets=(make_preset(tools=["a/plain", "a/x.y", "a/do it"]),))
     snapshots = {"a": make_snapshot(tools=["plain", "x.y", "do it"])}
-    found = build_findings(files, (), snapshots, Registry.build([]), require_agent=None)
+    found = build_report(files, (), snapshots, Registry.build([]), require_agent=None)
     assert found.presets[0].refused_names == {
         "a:x.y": "a_x_y_f8e8e8d6",
         "a:do it": "a_do_it_ffec722b",
@@ -48,11 +48,11 @@ def test_an_excluded_name_of_a_local_tool_matches_something() -> None:
     files = replace(FILES, agents=Agents(profiles={"reader": reader}))
     access_rules = AccessRules(agents={"reader": Visibility.of(reader, None)})
     registry = Registry.build([FakeTool(name="local")], access_rules=access_rules)
-    found = build_findings(files, (), {}, registry, require_agent=None)
+    found = build_report(files, (), {}, registry, require_agent=None)
     assert [it.path for it in found.warnings] == ["$.agents[0].exclude_components[1]"]
 
 
 def test_one_preset_is_the_active_one() -> None:
     files = replace(FILES, presets=tuple(map(make_preset, ("play", "work", "zoo"))))
-    found = build_findings(files, (), {}, Registry.build([]), require_agent=None)
+    found = build_report(files, (), {}, Registry.build([]), require_agent=None)
     assert [it.active for it in found.presets] == [False, True, False]

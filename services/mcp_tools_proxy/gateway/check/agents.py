@@ -20,7 +20,7 @@ Offer = tuple[Kind, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFindings:
+class AgentReport:
     """How much an agent sees; ``tokens`` is the size of its tools' definitions."""
 
     profile: AgentProfile
@@ -60,15 +60,15 @@ class AgentView:
     hidden: tuple[HiddenItem, ...]
 
 
-def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentFindings, ...]:
+def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, ...]:
     """Count what each agent sees, and the tokens of its tools' definitions."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
-    def counts_of(profile: AgentProfile) -> AgentFindings:
+    def counts_of(profile: AgentProfile) -> AgentReport:
         caller = _caller(profile.name)
         tools = registry.visible_to(caller)
         punctuation = len(tools) + 1 if tools else 0  # the brackets and commas of a JSON list
-        return AgentFindings(
+        return AgentReport(
             profile=profile,
             tools=len(tools),
             prompts=len(registry.prompts_visible_to(caller)),

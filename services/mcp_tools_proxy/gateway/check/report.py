@@ -20,13 +20,13 @@ from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.check.agents import (
-    AgentFindings,
+    AgentReport,
     AgentView,
     Offer,
     describe_agent_view,
     summarize_agents,
 )
-from mcp_tools_proxy.gateway.check.findings import Finding, explain_missing
+from mcp_tools_proxy.gateway.check.missing_items import MissingItems, explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
@@ -51,13 +51,13 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetFindings:
+class PresetReport:
     """What a preset makes visible; ``refused_names``: names that model APIs refuse → aliases."""
 
     preset: Preset
     active: bool
     view: View
-    missing: tuple[Finding, ...]
+    missing: tuple[MissingItems, ...]
     """The view's missing items, grouped by reason."""
     refused_names: Mapping[str, str]
     tokens: int
@@ -65,7 +65,7 @@ class PresetFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class CheckReport:
     """Everything that a check found; ``dropped`` and ``ignored`` have each item with its server id.
 
     ``offers`` is everything that the servers offer, whatever the presets allow: kind, server id,
@@ -76,10 +76,10 @@ class Findings:
     offers: tuple[Offer, ...]
     dropped: tuple[tuple[str, InvalidItem], ...]
     ignored: tuple[tuple[str, Ignored], ...]
-    presets: tuple[PresetFindings, ...]
+    presets: tuple[PresetReport, ...]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
-    agents: tuple[AgentFindings, ...] = ()
+    agents: tuple[AgentReport, ...] = ()
     agent_view: AgentView | None = None
     """What the agent of ``--agent`` sees; None without that option."""
     schema_relaxations: tuple[tuple[str, str, str], ...] = ()
@@ -128,7 +128,7 @@ def read_files(folder: ConfigFolder) -> Files:
     )
 
 
-def build_findings(
+def build_report(
     files: Files,
     servers: Iterable[ServerStatus],
     snapshots: Mapping[str, Snapshot],
@@ -136,7 +136,7 @@ def build_findings(
     *,
     require_agent: bool | None,
     agent: str | None = None,
-) -> Findings:
+) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
     ``require_agent`` is the setting. ``agent``, a name that the files have, limits the ``agents``
@@ -148,7 +148,7 @@ def build_findings(
         for server_id, snapshot in snapshots.items()
         for kind, name in snapshot.components
     )
-    return Findings(
+    return CheckReport(
         servers=tuple(servers),
         offers=offers,
         dropped=tuple(
@@ -162,7 +162,7 @@ def build_findings(
             for item in snapshot.ignored
         ),
         presets=tuple(
-            _findings_of_preset(preset, files, snapshots, registry.access_rules.exclude)
+            _report_of_preset(preset, files, snapshots, registry.access_rules.exclude)
             for preset in files.presets
         ),
         problems=files.problems,
@@ -208,12 +208,12 @@ def _without_agent(files: Files, registry: Registry, require_agent: bool | None)
     return f"Calls that name no agent are {answer}: {reason}."
 
 
-def _findings_of_preset(
+def _report_of_preset(
     preset: Preset,
     files: Files,
     snapshots: Mapping[str, Snapshot],
     exclude: Mapping[str, Exclusions],
-) -> PresetFindings:
+) -> PresetReport:
     view = filter_capabilities(snapshots, preset, exclude)
     missing = explain_missing(
         replace(view, shadowed=()),
@@ -224,7 +224,7 @@ def _findings_of_preset(
         invalid=files.configuration.invalid,
     )
     definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
-    return PresetFindings(
+    return PresetReport(
         preset=preset,
         active=preset.preset_id == files.active,
         view=view,

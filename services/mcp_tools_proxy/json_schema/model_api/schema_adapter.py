@@ -95,22 +95,28 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
     warnings = converter.warnings
     if not top.is_exact:
         warnings.append(_JOINED)
-    warnings += [
-        f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
-        for key in whole
-        if key in rules.refused_at_top
-    ]
-    whole = {key: value for key, value in whole.items() if key not in rules.refused_at_top}
-    whole = whole | _OBJECT if "type" in whole else _OBJECT | whole
-    _drop_invalid_property_names(whole, rules, warnings)
-    if rules.needs_properties:
-        whole.setdefault("properties", {})
+    whole = _adapt_top_level(whole, rules, warnings)
     if used := _used_definitions(whole, converter.definitions):
         whole["$defs"] = used
     if _is_too_deep(whole):
-        whole = _OBJECT | ({"properties": {}} if rules.needs_properties else {})
+        whole = _adapt_top_level({}, rules, warnings)
         warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
     return AdaptedSchema(whole, _limit_warnings(warnings))
+
+
+def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> dict[str, Any]:
+    """Return the schema as an object with the keywords, and property names, that the API takes."""
+    refused = [key for key in whole if key in rules.refused_at_top]
+    warnings += [
+        f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
+        for key in refused
+    ]
+    rest = {key: value for key, value in whole.items() if key not in refused}
+    adapted = rest | _OBJECT if "type" in rest else _OBJECT | rest
+    _drop_invalid_property_names(adapted, rules, warnings)
+    if rules.needs_properties:
+        adapted.setdefault("properties", {})
+    return adapted
 
 
 def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class MissingItems:
     """Items of one kind and server that are not visible for one reason."""
 
     event: str
@@ -46,7 +46,7 @@ def explain_missing(
     discovered: Collection[str],
     exclude: Mapping[str, Exclusions],
     invalid: Container[str] = (),
-) -> tuple[Finding, ...]:
+) -> tuple[MissingItems, ...]:
     """Group what is not visible by server, kind and reason.
 
     ``conflicting`` are the tools that were left out because their name or alias is taken.
@@ -68,23 +68,23 @@ def explain_missing(
         key = ("preset.clash", tool.spec.server_id or "", Kind.TOOL, TAKEN)
         groups.setdefault(key, []).append(tool.spec.name)
     return tuple(
-        Finding(event=event, server_id=server_id, kind=kind, reason=reason, names=tuple(names))
+        MissingItems(event=event, server_id=server_id, kind=kind, reason=reason, names=tuple(names))
         for (event, server_id, kind, reason), names in groups.items()
     )
 
 
-def log_findings(findings: Iterable[Finding], *, preset_id: str) -> None:
-    """Log each finding with the first of its names; an undiscovered server is no warning."""
-    for finding in findings:
-        log_line = log.info if finding.reason == NOT_YET else log.warning
+def log_missing_items(groups: Iterable[MissingItems], *, preset_id: str) -> None:
+    """Log each group with the first of its names; an undiscovered server is no warning."""
+    for items in groups:
+        log_line = log.info if items.reason == NOT_YET else log.warning
         log_line(
-            finding.event,
+            items.event,
             preset=preset_id,
-            server_id=finding.server_id[:QUOTE_CHARS],
-            kind=finding.kind.value,
-            reason=finding.reason,
-            names=[name[:QUOTE_CHARS] for name in finding.names[:NAMES_SHOWN]],
-            count=len(finding.names),
+            server_id=items.server_id[:QUOTE_CHARS],
+            kind=items.kind.value,
+            reason=items.reason,
+            names=[name[:QUOTE_CHARS] for name in items.names[:NAMES_SHOWN]],
+            count=len(items.names),
         )
 
 

@@ -7,7 +7,11 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.domain.view import View
-from mcp_tools_proxy.gateway.check.findings import Finding, explain_missing, log_findings
+from mcp_tools_proxy.gateway.check.missing_items import (
+    MissingItems,
+    explain_missing,
+    log_missing_items,
+)
 from mcp_tools_proxy.policy.exclusions import Exclusions
 
 
@@ -60,9 +64,9 @@ def test_only_tools_can_need_a_task() -> None:
     [("the server was not discovered yet", "info"), ("mcp.json excludes it", "warning")],
 )
 def test_what_may_come_yet_is_no_warning(reason: str, level: str) -> None:
-    finding = Finding(
+    items = MissingItems(
         event="preset.missing", server_id="a", kind=Kind.TOOL, reason=reason, names=("x",)
     )
     with capture_logs() as lines:
-        log_findings([finding], preset_id="work")
+        log_missing_items([items], preset_id="work")
     assert [line["log_level"] for line in lines] == [level]
