@@ -125,7 +125,7 @@ async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
 ) -> None:
     admission = await limiter.admit("t", "doc")
     put(redis, key_of("document_tokens"))
-    await limiter.charge(admission, 70)
+    await limiter.charge_tokens(admission, 70)
     assert (limiter.state, int(redis.get(key_of("tenant_tokens")) or 0)) == ("redis", 70)
     assert await passed(limiter, 5) == 1
 
@@ -153,7 +153,7 @@ async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
 async def test_a_charge_runs_one_script_for_each_budget(limiter: Limiter, redis: Redis) -> None:
     admission = await limiter.admit("t", "doc")
     redis.config_resetstat()
-    await limiter.charge(admission, 70)
+    await limiter.charge_tokens(admission, 70)
     ran = redis.info("commandstats")["cmdstat_evalsha"]
     assert (ran["calls"], ran["failed_calls"]) == (2, 0)
 
@@ -161,7 +161,7 @@ async def test_a_charge_runs_one_script_for_each_budget(limiter: Limiter, redis:
 async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
     admission = await limiter.admit("t", "doc")
     redis.script_flush()
-    await limiter.charge(admission, 70)
+    await limiter.charge_tokens(admission, 70)
     redis.script_flush()
     assert (await passed(limiter, 5), limiter.state) == (1, "redis")
     redis.script_flush()

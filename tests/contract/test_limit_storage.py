@@ -151,7 +151,7 @@ async def test_calls_refused_by_their_document_are_not_charged_to_the_tenant(
 @pytest.mark.requirement("T-09")
 async def test_tokens_overdrawn_refuse_the_next_call(limiters: Limiters) -> None:
     limiter = limiters.build(document_tokens=100)
-    await limiter.charge(await limiter.admit("a", "b"), 5000)
+    await limiter.charge_tokens(await limiter.admit("a", "b"), 5000)
     assert await passed(limiter, 1) == 0
 
 

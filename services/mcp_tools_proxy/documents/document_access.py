@@ -15,27 +15,27 @@ class DocumentAccess:
 
     def __init__(self, *, hide_foreign_documents: bool) -> None:
         self._hide_foreign_documents = hide_foreign_documents
-        self._tenants_with: Counter[str] = Counter()
+        self._owner_counts: Counter[str] = Counter()
         """How many tenants have a document of that id."""
 
-    def add_tenant(self, doc_id: str) -> None:
+    def add_owner(self, doc_id: str) -> None:
         """Count one more tenant that has a document of this id."""
-        self._tenants_with[doc_id] += 1
+        self._owner_counts[doc_id] += 1
 
-    def remove_tenant(self, doc_id: str) -> None:
+    def remove_owner(self, doc_id: str) -> None:
         """Count one tenant less."""
-        self._tenants_with[doc_id] -= 1
-        if not self._tenants_with[doc_id]:
-            del self._tenants_with[doc_id]
+        self._owner_counts[doc_id] -= 1
+        if not self._owner_counts[doc_id]:
+            del self._owner_counts[doc_id]
 
-    def check(self, document: Document | None, doc_id: str) -> Document:
-        """Return ``document``, the tenant's own of this id; raise if that is None.
+    def require_own(self, document: Document | None, doc_id: str) -> Document:
+        """Return ``document``, what the tenant has of this id; raise if that is None.
 
-        Raises AccessDenied or DocumentNotFound.
+        Raises AccessDenied if another tenant has one and may be seen to, else DocumentNotFound.
         """
         if document is not None:
             return document
-        if doc_id in self._tenants_with and not self._hide_foreign_documents:
+        if doc_id in self._owner_counts and not self._hide_foreign_documents:
             raise AccessDenied(
                 f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
                 " that belongs to the user, or tell the user that access is missing."

@@ -42,7 +42,7 @@ class InMemoryRepository:
         if key in self._documents:
             self._indexes.drop(*key)
         else:
-            self._access.add_tenant(document.doc_id)
+            self._access.add_owner(document.doc_id)
         self._documents[key] = document
         self._metrics.documents.set(len(self._documents))
 
@@ -51,12 +51,12 @@ class InMemoryRepository:
         if self._documents.pop((tenant_id, doc_id), None) is None:
             return
         self._indexes.drop(tenant_id, doc_id)
-        self._access.remove_tenant(doc_id)
+        self._access.remove_owner(doc_id)
         self._metrics.documents.set(len(self._documents))
 
     async def get(self, tenant_id: str, doc_id: str) -> Document:
         """Return the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
-        return self._access.check(self._documents.get((tenant_id, doc_id)), doc_id)
+        return self._access.require_own(self._documents.get((tenant_id, doc_id)), doc_id)
 
     async def search(
         self, tenant_id: str, doc_id: str, query: str, *, max_results: int

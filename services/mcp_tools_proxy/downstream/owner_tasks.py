@@ -12,12 +12,12 @@ from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.faults import FAULTS
 
 Dialled = AbstractAsyncContextManager[Connection]
-OwnInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
+OpenInTask = Callable[[Dialled], AbstractAsyncContextManager[Connection]]
 """Keeps a connection open while its context is entered; leaving only starts to close it."""
 
 
 @asynccontextmanager
-async def owner_tasks() -> AsyncIterator[OwnInTask]:
+async def owner_tasks() -> AsyncIterator[OpenInTask]:
     """Yield the function that opens connections in tasks of their own; then wait until all closed.
 
     A connection that fails by a defect of this program, not by a fault of FAULTS, ends the whole
@@ -27,7 +27,7 @@ async def owner_tasks() -> AsyncIterator[OwnInTask]:
     async with asyncio.TaskGroup() as tasks:
 
         @asynccontextmanager
-        async def own(dialled: Dialled) -> AsyncIterator[Connection]:
+        async def open_in_task(dialled: Dialled) -> AsyncIterator[Connection]:
             opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
             released = asyncio.Event()
             owner = tasks.create_task(_own(dialled, opened, released))
@@ -41,7 +41,7 @@ async def owner_tasks() -> AsyncIterator[OwnInTask]:
                     owner.cancel()
 
         try:
-            yield own
+            yield open_in_task
         finally:
             # wait first: on an error the task group would cancel the owners in their closing
             if owners:

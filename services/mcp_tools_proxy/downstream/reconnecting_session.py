@@ -18,7 +18,7 @@ from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
-from mcp_tools_proxy.downstream.owner_tasks import OwnInTask, owner_tasks
+from mcp_tools_proxy.downstream.owner_tasks import OpenInTask, owner_tasks
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.request_sender import RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
@@ -119,20 +119,20 @@ class ReconnectingSession:
 
     async def run(self) -> None:
         """Connect, stay connected and reconnect until cancelled, whatever the server does."""
-        async with owner_tasks() as own:
+        async with owner_tasks() as open_in_task:
             try:
-                await self._stay_connected(own)
+                await self._stay_connected(open_in_task)
             finally:
                 self.connection_state.mark_lost(_CLOSED)
                 self.connection_state.mark_down_until(self.clock())
 
-    async def _stay_connected(self, own: OwnInTask) -> None:
+    async def _stay_connected(self, open_in_task: OpenInTask) -> None:
         unproven_attempts = 0
         while True:
             self.connection_state.mark_connecting()
             failure: ConnectionFailure | None = None
             try:
-                proven = await self._run_connection(own)
+                proven = await self._run_connection(open_in_task)
                 unproven_attempts = 0 if proven else unproven_attempts
             except ConnectionFailure as error:
                 failure = error
@@ -144,13 +144,13 @@ class ReconnectingSession:
             unproven_attempts += 1
             await asyncio.sleep(pause_s)
 
-    async def _run_connection(self, own: OwnInTask) -> bool:
+    async def _run_connection(self, open_in_task: OpenInTask) -> bool:
         """Connect and serve until the connection is lost; return whether it had proven itself.
 
         Raises ConnectionFailure when the attempt to connect failed.
         """
         async with AsyncExitStack() as stack:
-            connection = await self._connect(stack, own)
+            connection = await self._connect(stack, open_in_task)
             since, answer_count = self.clock(), self.sender.answer_count
             reason = _CLOSED
             try:
@@ -162,14 +162,14 @@ class ReconnectingSession:
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
         return self.sender.answer_count > answer_count or self.clock() - since >= PROVEN_S
 
-    async def _connect(self, stack: AsyncExitStack, own: OwnInTask) -> Connection:
+    async def _connect(self, stack: AsyncExitStack, open_in_task: OpenInTask) -> Connection:
         """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
         try:
             async with asyncio.timeout(timeout_s):
                 dialled = self._dial(self.config, self._lists_changed.set)
-                connection = await stack.enter_async_context(own(dialled))
+                connection = await stack.enter_async_context(open_in_task(dialled))
                 snapshot = await discover(connection, self.snapshot, timeout_s=timeout_s)
         except ConnectionFailure:
             raise

@@ -28,7 +28,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
-BUDGET_ARGUMENT = "doc_id"
+DOCUMENT_ARGUMENT = "doc_id"
 """A tool whose input schema declares this argument has a budget per value as well (T-08)."""
 
 log = structlog.get_logger()
@@ -133,7 +133,7 @@ class Executor:
         result = await component.call(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
-        await self._limiter.charge(admission, result.tokens)
+        await self._limiter.charge_tokens(admission, result.tokens)
         return Ok(
             spec=spec,
             result=result.value,
@@ -150,7 +150,7 @@ class Executor:
         admit it (else RateLimitExceeded). So polling for an import does not drain the document's
         budget, and no response depends on the budget of a document that the caller may not read.
         """
-        doc_id = _budgeted_document(component.spec, call)
+        doc_id = _named_document(component.spec, call)
         if doc_id is not None:
             try:
                 await component.check_document(parsed, call)
@@ -195,8 +195,8 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
     )
 
 
-def _budgeted_document(spec: ComponentSpec, call: Call) -> str | None:
-    if BUDGET_ARGUMENT not in spec.argument_names:
+def _named_document(spec: ComponentSpec, call: Call) -> str | None:
+    if DOCUMENT_ARGUMENT not in spec.argument_names:
         return None
-    value = call.arguments.get(BUDGET_ARGUMENT)
+    value = call.arguments.get(DOCUMENT_ARGUMENT)
     return None if value is None else str(value)

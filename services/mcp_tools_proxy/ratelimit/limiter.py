@@ -83,7 +83,7 @@ class Limiter:
         waited = idle_clock() - started if self._shared is not None else 0.0
         return Admission(budgets=budgets, wait_left_s=STORE_WAIT_S - waited)
 
-    async def charge(self, admission: Admission, tokens: int) -> None:
+    async def charge_tokens(self, admission: Admission, tokens: int) -> None:
         """Charge the tokens that the call used, even beyond a limit: the next call is refused."""
         if tokens > 0:
             await self._count(

@@ -137,7 +137,7 @@ async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     admission = await rig.limiter.admit("a", "b")
     attempts = rig.storage.attempts
-    await rig.limiter.charge(admission, 5)
+    await rig.limiter.charge_tokens(admission, 5)
     await rig.passed(10)
     assert rig.storage.attempts == attempts
 
@@ -160,7 +160,7 @@ async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig)
     rig.storage.hangs = True
     spent = type(admission)(budgets=admission.budgets, wait_left_s=0.0)
     attempts = rig.storage.attempts
-    await rig.limiter.charge(spent, 5)
+    await rig.limiter.charge_tokens(spent, 5)
     assert rig.storage.attempts == attempts
 
 
@@ -179,7 +179,7 @@ async def test_an_admission_the_store_failed_in_the_middle_of_is_redone_in_memor
 async def test_tokens_the_store_did_not_take_are_charged_in_memory(rig: Rig) -> None:
     admission = await rig.limiter.admit("a", "b")
     rig.storage.failure = StorageError(ConnectionResetError())
-    await rig.limiter.charge(admission, 100)
+    await rig.limiter.charge_tokens(admission, 100)
     assert await rig.passed(1) == 0
 
 

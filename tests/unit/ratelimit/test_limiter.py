@@ -92,7 +92,7 @@ async def test_without_budgets_every_call_passes() -> None:
 @pytest.mark.requirement("T-09")
 async def test_tokens_used_up_refuse_the_next_call() -> None:
     limit = limiter(budgets(document_tokens=100))
-    await limit.charge(await limit.admit("a", "b"), 100)
+    await limit.charge_tokens(await limit.admit("a", "b"), 100)
     assert (await refusal(limit, "a", "b")).details == {
         "budget": "document_tokens",
         "limit": 100,
@@ -103,27 +103,27 @@ async def test_tokens_used_up_refuse_the_next_call() -> None:
 @pytest.mark.requirement("T-09")
 async def test_one_token_left_admits_a_call() -> None:
     limit = limiter(budgets(document_tokens=100))
-    await limit.charge(await limit.admit("a", "b"), 99)
+    await limit.charge_tokens(await limit.admit("a", "b"), 99)
     assert await passed(limit, [("a", "b")]) == 1
 
 
 @pytest.mark.requirement("T-09")
 async def test_an_overdraft_of_tokens_counts() -> None:
     limit = limiter(budgets(tenant_tokens=100))
-    await limit.charge(await limit.admit("a", "b"), 5000)
+    await limit.charge_tokens(await limit.admit("a", "b"), 5000)
     assert await passed(limit, [("a", "other document")]) == 0
 
 
 @pytest.mark.requirement("T-09")
 async def test_a_single_token_is_charged() -> None:
     limit = limiter(budgets(document_tokens=1))
-    await limit.charge(await limit.admit("a", "b"), 1)
+    await limit.charge_tokens(await limit.admit("a", "b"), 1)
     assert await passed(limit, [("a", "b")]) == 0
 
 
 async def test_no_tokens_charge_nothing() -> None:
     limit = limiter(budgets(document_tokens=1))
-    await limit.charge(await limit.admit("a", "b"), 0)
+    await limit.charge_tokens(await limit.admit("a", "b"), 0)
     assert await passed(limit, [("a", "b")]) == 1
 
 
@@ -174,7 +174,7 @@ async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
     limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)
     admission = await limit.admit("a", "b")
     clock.now += 10
-    await limit.charge(admission, 5)
+    await limit.charge_tokens(admission, 5)
     assert "tokens" in (await refusal(limit, "a", "b")).message
 
 

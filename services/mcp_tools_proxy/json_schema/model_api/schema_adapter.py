@@ -48,19 +48,19 @@ _CHECKED_KEYWORDS = _SUBSCHEMA_KEYWORDS | {
     "exclusiveMinimum",
     "exclusiveMaximum",
 }
-_REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
+_ALWAYS_REWRITTEN = (IDENTIFICATION_KEYWORDS - {"$defs"}) | {
     *("dependencies", "additionalItems", "$dynamicRef", "$recursiveRef")
 }
-_TO_DEFINITION = "#/$defs/"
+_DEFINITION_PREFIX = "#/$defs/"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _OBJECT: Schema = {"type": "object"}
-_JOINED = (
+_FLATTENED_WARNING = (
     'inputSchema: "#" is shown as one object with the properties of all its parts, '
     "without some of their conditions"
 )
 
-_TO_REWRITE = {
-    draft: _REWRITTEN
+_REWRITTEN_IN_DRAFT = {
+    draft: _ALWAYS_REWRITTEN
     | {key for key, since in INTRODUCED_IN.items() if since > draft}
     | ({"$ref", "id"} if draft <= LAST_DRAFT_REF_OVERRIDES_SIBLINGS else set())
     for draft in (4, 6, 7, 2019, DRAFT_2020)
@@ -94,7 +94,7 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
     whole = top.flatten(converter.top)
     warnings = converter.warnings
     if not top.is_exact:
-        warnings.append(_JOINED)
+        warnings.append(_FLATTENED_WARNING)
     whole = _adapt_top_level(whole, rules, warnings)
     if used := _used_definitions(whole, converter.definitions):
         whole["$defs"] = used
@@ -123,7 +123,7 @@ def _needs_no_change(schema: Node, rules: SchemaRules, draft: int) -> bool:
     """Return whether the schema is acceptable as it is; one walk without recursion."""
     if not _is_acceptable_on_top(schema, rules):
         return False
-    to_rewrite = _TO_REWRITE[draft]
+    to_rewrite = _REWRITTEN_IN_DRAFT[draft]
     definitions = schema.get("$defs", {})
     nodes: list[Any] = [schema]
     for node in nodes:  # the loop appends to it
@@ -158,7 +158,7 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
         case "patternProperties":
             return all(map(rules.accepts_pattern, value))
         case "$ref":
-            name = value.removeprefix(_TO_DEFINITION) if value.startswith("#") else ""
+            name = value.removeprefix(_DEFINITION_PREFIX) if value.startswith("#") else ""
             return name in definitions and _PLAIN_NAME.fullmatch(name) is not None
         case "exclusiveMinimum" | "exclusiveMaximum":
             return not isinstance(value, bool)
@@ -216,7 +216,7 @@ def _used_definitions(whole: Schema, definitions: Mapping[str, Schema]) -> Schem
         for key, value in node.items():
             if key in _SUBSCHEMA_KEYWORDS:
                 nodes += _subschemas_at(key, value)
-        name = str(node.get("$ref", "")).removeprefix(_TO_DEFINITION)
+        name = str(node.get("$ref", "")).removeprefix(_DEFINITION_PREFIX)
         if name and name not in used:
             used[name] = definitions[name]
             nodes.append(used[name])
