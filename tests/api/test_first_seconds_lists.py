@@ -1,6 +1,10 @@
 """A server that is being connected to for the first time: what lists and readiness say of it."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
+from structlog.testing import capture_logs
 
 from tests.api.blocked_service import UNREACHABLE_SERVER, WORK, held
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
@@ -81,6 +85,47 @@ async def test_nothing_of_a_pending_server_is_missing_yet() -> None:
         shown = await it.service.get(ACTIVE)
         assert [it["name"] for it in shown["missing"]] == ["gone"]
         assert "pending" not in shown
+
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+def missing_in(lines: Lines) -> list[tuple[str, str, list[str]]]:
+    """Return level, reason and names of each line about items that the preset misses."""
+    return [
+        (line["log_level"], line["reason"], line["names"])
+        for line in lines
+        if line["event"] == "preset.missing"
+    ]
+
+
+async def until_missing(lines: Lines) -> None:
+    async def are_logged() -> bool:
+        return bool(missing_in(lines))
+
+    await eventually(are_logged)
+
+
+async def test_what_a_preset_misses_is_logged_once_its_server_was_tried() -> None:
+    preset = make_preset(tools=[("s1", "echo"), ("s1", "gone")])
+    with capture_logs() as lines:
+        async with held(preset=preset) as it:
+            before = missing_in(lines)
+            it.server.release()
+            await until_missing(lines)
+            await it.service.discovered()
+    assert before == []
+    assert missing_in(lines) == [("warning", "the server does not offer it", ["gone"])]
+
+
+async def test_what_a_preset_misses_of_a_server_that_is_down_is_logged_and_counted() -> None:
+    config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
+    with capture_logs() as lines:
+        async with running(config=config) as service:
+            await until_missing(lines)
+            metrics = (await service.http.get("/metrics")).text
+    assert "\nmcp_proxy_preset_missing 1.0\n" in metrics
+    assert missing_in(lines) == [("warning", "its server is not connected", ["echo"])]
 
 
 async def readiness(service: Service) -> tuple[int, str]:

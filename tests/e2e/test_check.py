@@ -1,17 +1,17 @@
 """``mcp-tools-proxy check``: what it prints, and how it ends (contract §8)."""
 
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.check_command import DEAD, ECHO, check, write
+from tests.support import leak_checks
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program import wait_until
 from tests.support.program_launch import launch
 
 pytestmark = pytest.mark.e2e
@@ -211,20 +211,12 @@ def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals
         streams = (None, subprocess.DEVNULL, err.fileno())
         process = launch(["check"], tmp_path, streams=streams)
         try:
-            wait_for(pid_file)
+            wait_until(pid_file.exists)
             process.send_signal(number)
             code = process.wait(BOUND_S)
         finally:
             process.kill()
         err.seek(0)
         assert (code, b"Traceback" in err.read()) == (128 + number, False)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
-
-
-def wait_for(file: Path) -> None:
-    """Wait until a file is there."""
-    deadline = time.monotonic() + BOUND_S
-    while not file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    server = int(pid_file.read_text())
+    wait_until(lambda: not leak_checks.runs(server))

@@ -1,13 +1,13 @@
 """The started program with a downstream server over stdio: it serves, and leaves nothing behind."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.stdio_servers import writing_its_pid
+from tests.support import leak_checks
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import Program, started, wait_until
@@ -19,14 +19,6 @@ pytestmark = pytest.mark.e2e
 def is_ready(program: Program) -> bool:
     servers = program.http.get(SERVERS).json()["servers"]
     return bool(servers[0]["state"] == "ready")
-
-
-def has_exited(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 def write_config(folder: Path) -> Path:
@@ -52,7 +44,7 @@ def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) 
         wait_until(lambda: is_ready(program))
         pid = int(pid_file.read_text())
         program.stop(number)
-        wait_until(lambda: has_exited(pid))
+        wait_until(lambda: not leak_checks.runs(pid))
 
 
 @pytest.mark.requirement("F-20", "F-23")

@@ -1,8 +1,7 @@
 """The started program ends in the middle of a call: its stdio servers end with it."""
 
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 
 from tests.downstream.faulty_servers import FaultyProcess
 from tests.support import leak_checks
-from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
-from tests.support.program import Program, started
+from tests.support.program import Program, started, wait_until
 from tests.support.service import EXECUTE, SERVERS, request_of
 
 pytestmark = pytest.mark.e2e
@@ -31,9 +29,9 @@ def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, Faulty
         started(folder, {"MCP_PROXY_SHUTDOWN_GRACE_S": "1"}) as program,
         ThreadPoolExecutor() as pool,
     ):
-        within(BOUND_S, lambda: is_ready(program))
+        wait_until(lambda: is_ready(program))
         pool.submit(call, program)
-        within(BOUND_S, lambda: server.seen("hang") == 1)
+        wait_until(lambda: server.seen("hang") == 1)
         yield program, server
 
 
@@ -46,18 +44,10 @@ def is_ready(program: Program) -> bool:
     return bool(program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
 
 
-def within(seconds: float, condition: Callable[[], bool]) -> None:
-    """Ask until it is true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_no_server_outlives_a_program_that_was_killed_in_a_call(tmp_path: Path) -> None:
     with in_a_call(tmp_path, stubborn=True) as (program, server):
         program.stop(signal.SIGKILL)
-        within(BOUND_S, lambda: not leak_checks.runs(server.pid))
+        wait_until(lambda: not leak_checks.runs(server.pid))
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

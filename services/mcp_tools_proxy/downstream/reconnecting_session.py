@@ -138,7 +138,7 @@ class ReconnectingSession:
                 failure = error
             pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
             if failure is not None:
-                self._connect_failed(failure, pause_s)
+                await self._connect_failed(failure, pause_s)
             elif unproven_attempts:
                 self.connection_state.mark_down_until(self.clock() + pause_s)
             unproven_attempts += 1
@@ -265,7 +265,9 @@ class ReconnectingSession:
             self.connection_state.probe_later(self.connection_state.connection)
         self._update_metrics()
 
-    def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
+    async def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
+        """Record a failed attempt; after the first one, what the server should offer is missing."""
+        was_pending = self.is_pending
         self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
         self.connection_state.mark_down_until(self.clock() + pause_s)
         self.first_attempt_over.set()
@@ -276,6 +278,8 @@ class ReconnectingSession:
             reason=fault.for_operators,
             next_try_s=round(pause_s, 2),
         )
+        if was_pending:
+            await self._on_change()
 
     @property
     def _is_stale(self) -> bool:

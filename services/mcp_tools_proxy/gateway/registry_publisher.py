@@ -144,10 +144,10 @@ class RegistryPublisher:
     def missing(self) -> tuple[Missing, ...]:
         """The items that the active preset names and no server offers (P-07).
 
-        Items of a pending server are not missing yet.
+        Items of a server that was not tried yet are not missing yet.
         """
-        pending = self._pool.pending
-        return tuple(it for it in self._view.missing if it.server_id not in pending)
+        untried = self._untried
+        return tuple(it for it in self._view.missing if it.server_id not in untried)
 
     @property
     def pending(self) -> Sequence[str]:
@@ -181,6 +181,11 @@ class RegistryPublisher:
     def is_built(self) -> bool:
         """Whether the last ``publish`` succeeded."""
         return self._built
+
+    @property
+    def _untried(self) -> Collection[str]:
+        """The servers of which nothing is known yet, neither an offer nor a failure."""
+        return set(self._pool.pending) - self._pool.snapshots.keys()
 
     @property
     def _is_good(self) -> bool:
@@ -220,7 +225,7 @@ class RegistryPublisher:
         self._view = view
         self.version += 1
         self._built = True
-        self._metrics.preset_missing.set(len(view.missing))
+        self._metrics.preset_missing.set(len(self.missing))
         self._unmatched_exclusions = find_unmatched_exclusions(
             agents=wanted.agents or NO_AGENTS,
             configuration=wanted.configuration or NO_FILE,
@@ -234,6 +239,7 @@ class RegistryPublisher:
             discovered=snapshots.keys(),
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
+            pending=self._untried,
         )
         self._reporter.report(
             missing, self._unmatched_exclusions, access_rules, wanted.preset.preset_id

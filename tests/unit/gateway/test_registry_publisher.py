@@ -82,7 +82,7 @@ async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> No
     ] == [
         ("warning", "alpha", ["no", "nor"], "the server does not offer it"),
         ("warning", "typo", ["x"], "mcp.json has no enabled server of this id"),
-        ("info", "beta", ["y"], "the server was not discovered yet"),
+        ("warning", "beta", ["y"], "its server is not connected"),
     ]
 
 

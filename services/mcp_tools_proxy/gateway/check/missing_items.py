@@ -17,7 +17,7 @@ NAMES_SHOWN = 20
 """How many names one log line has; its ``count`` is the number of all."""
 
 NOT_OFFERED = "the server does not offer it"
-NOT_YET = "the server was not discovered yet"
+NOT_CONNECTED = "its server is not connected"
 EXCLUDED = "mcp.json excludes it"
 INVALID = "its server's entry in mcp.json has problems"
 NO_SERVER = "mcp.json has no enabled server of this id"
@@ -46,15 +46,18 @@ def explain_missing(
     discovered: Collection[str],
     exclude: Mapping[str, Exclusions],
     invalid: Container[str] = (),
+    pending: Container[str] = (),
 ) -> tuple[MissingItems, ...]:
     """Group what is not visible by server, kind and reason.
 
     ``conflicting`` are the tools that were left out because their name or alias is taken.
     ``discovered`` are the servers whose offer is known, ``invalid`` those whose entry in mcp.json
-    cannot be used.
+    cannot be used. Items of ``pending`` servers, which were not tried yet, are not missing yet.
     """
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
+        if missing.server_id in pending:
+            continue
         reason = _why_missing(missing, servers, discovered, exclude, invalid)
         if missing.kind is Kind.TOOL and (missing.server_id, missing.name) in view.need_task:
             reason = NEEDS_TASK
@@ -74,10 +77,9 @@ def explain_missing(
 
 
 def log_missing_items(groups: Iterable[MissingItems], *, preset_id: str) -> None:
-    """Log each group with the first of its names; an undiscovered server is no warning."""
+    """Log each group with the first of its names."""
     for items in groups:
-        log_line = log.info if items.reason == NOT_YET else log.warning
-        log_line(
+        log.warning(
             items.event,
             preset=preset_id,
             server_id=items.server_id[:QUOTE_CHARS],
@@ -103,4 +105,4 @@ def _why_missing(
     config = servers.get(server_id)
     if config is None and server_id in invalid:
         return INVALID
-    return NOT_YET if config is not None and config.enabled else NO_SERVER
+    return NOT_CONNECTED if config is not None and config.enabled else NO_SERVER
