@@ -48,6 +48,17 @@ def test_a_colon_does_not_move_between_tenant_and_document() -> None:
 
 
 @pytest.mark.requirement("T-08")
+def test_long_ids_of_documents_have_short_keys_of_their_own() -> None:
+    """A downstream tool's ``doc_id`` may be as long as a request's body."""
+    long_ids = ["\N{SNOWMAN}" * 1_000_000, "\N{SNOWMAN}" * 1_000_001, "\udc00" * 257]
+    of = budgets(tenant=0)
+    found = [keys(of, "a", doc_id) for doc_id in long_ids]
+    assert len(set.union(*found)) == 2 * len(long_ids)
+    assert max(len(key) for group in found for key in group) < 200
+    assert not set.union(*found) & keys(of, "a", next(iter(found[0])).rpartition("#")[2])
+
+
+@pytest.mark.requirement("T-08")
 @given(IDS, IDS, IDS, IDS)
 def test_two_pairs_never_share_a_document_budget(
     tenant: str, document: str, other_tenant: str, other_document: str
