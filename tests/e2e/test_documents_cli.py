@@ -206,11 +206,55 @@ def test_list_of_a_folder_that_is_not_there_is_empty(run: Run) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_a_document_that_lies_under_another_name_is_not_overwritten(
-    run: Run, root: Path, note: Path
-) -> None:
+@pytest.fixture
+def renamed(run: Run, root: Path, note: Path) -> Path:
+    """Return the file of the imported note, under a name that no import would choose."""
     run("import", note, "--tenant", "t")
     imported = document_path(root, "t", note.stem)
-    imported.rename(imported.with_name("renamed.json"))
+    return imported.rename(imported.with_name("renamed.json"))
+
+
+def test_a_document_that_lies_under_another_name_is_not_overwritten(
+    run: Run, root: Path, note: Path, renamed: Path
+) -> None:
     result = run("import", note, "--tenant", "t")
     assert (result.exit_code, "--replace" in result.output) == (1, True)
+    assert (renamed.exists(), document_path(root, "t", "note").exists()) == (True, False)
+
+
+def test_replace_removes_the_other_files_of_the_document_and_names_them(
+    run: Run, root: Path, note: Path, renamed: Path
+) -> None:
+    copy = root / "note.json"
+    copy.write_bytes(renamed.read_bytes())
+    result = run("import", note, "--tenant", "t", "--title", "new", "--replace")
+    kept = document_path(root, "t", "note")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        f"note  new  1 page  1 section  -> {kept}",
+        f"note  removed  {copy}",
+        f"note  removed  {renamed}",
+    ]
+    assert [read_document(path).title for path in root.rglob("*.json")] == ["new"]
+    assert run("list").stderr == ""
+
+
+def test_replace_removes_no_other_document(run: Run, root: Path, note: Path, book: Path) -> None:
+    run("import", note, book, "--tenant", "t")
+    run("import", note, "--tenant", "other")
+    assert "removed" not in run("import", note, "--tenant", "t", "--replace").output
+    assert run("list").stdout.count("\n") == 3
+
+
+def test_replace_keeps_the_file_that_the_documents_path_links_to(
+    run: Run, root: Path, note: Path, renamed: Path
+) -> None:
+    document_path(root, "t", "note").symlink_to(renamed)
+    result = run("import", note, "--tenant", "t", "--title", "new", "--replace")
+    assert (result.exit_code, read_document(renamed).title) == (0, "new")
+
+
+def test_an_import_that_fails_removes_nothing(run: Run, note: Path, renamed: Path) -> None:
+    note.write_text("")
+    result = run("import", note, "--tenant", "t", "--replace")
+    assert (result.exit_code, renamed.exists()) == (1, True)

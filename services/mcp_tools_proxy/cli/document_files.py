@@ -1,6 +1,7 @@
 """The ``documents`` commands for files in the documents folder: list, show, remove."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,7 @@ def _add_show(app: typer.Typer, default_path: Callable[[], Path]) -> None:
 
         Title, tags, pages, those without text, size, file and sections.
         """
-        if not _print_one(_TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
+        if not _print_one(TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
             raise typer.Exit(1)
 
 
@@ -73,14 +74,14 @@ def _add_remove(app: typer.Typer, default_path: Callable[[], Path]) -> None:
 
         On a terminal it asks before. What is not there is named, and the exit code is 1.
         """
-        files = _TenantFiles(documents_path or default_path(), tenant)
+        files = TenantFiles(documents_path or default_path(), tenant)
         if not _remove_all(
             files, list(dict.fromkeys(doc_ids)), confirm=not yes and sys.stdin.isatty()
         ):
             raise typer.Exit(1)
 
 
-class _TenantFiles:
+class TenantFiles:
     """One tenant's documents in the folder, as scanned at construction."""
 
     def __init__(self, root: Path, tenant_id: str) -> None:
@@ -113,9 +114,15 @@ class _TenantFiles:
                 err=True,
             )
 
-    def remove(self, doc_id: str) -> bool:
-        """Remove the document's files and print each; False when one cannot be removed."""
+    def remove(self, doc_id: str, *, other_than: Path | None = None) -> bool:
+        """Remove the document's files and print each; False when one cannot be removed.
+
+        ``other_than`` is a file that is kept, and with it every link to the same content.
+        """
+        kept = None if other_than is None else os.path.realpath(other_than)
         for path in self.files(doc_id):
+            if os.path.realpath(path) == kept:
+                continue
             try:
                 path.unlink(missing_ok=True)  # another process may have removed it
             except OSError as error:
@@ -128,7 +135,7 @@ class _TenantFiles:
         return self._shown_root / path.relative_to(self._root)
 
 
-def _remove_all(files: _TenantFiles, doc_ids: list[str], *, confirm: bool) -> bool:
+def _remove_all(files: TenantFiles, doc_ids: list[str], *, confirm: bool) -> bool:
     """Remove the documents and print the results; return whether all were found and removed."""
     there = [doc_id for doc_id in doc_ids if files.files(doc_id)]
     for doc_id in doc_ids:
@@ -175,7 +182,7 @@ def _print_list(root: Path, tenant: str | None) -> None:
         typer.echo(f"{name}: {reason}", err=True)
 
 
-def _print_one(files: _TenantFiles, doc_id: str, as_json: bool) -> bool:
+def _print_one(files: TenantFiles, doc_id: str, as_json: bool) -> bool:
     """Print the facts of one document; return whether it exists."""
     found = files.document(doc_id)
     if found is None:

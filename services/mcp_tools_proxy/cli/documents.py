@@ -5,7 +5,7 @@ names the file; the other files go on, and the exit code is 1.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mcp_tools_proxy.cli.document_files import Folder, add_folder_commands
+from mcp_tools_proxy.cli.document_files import Folder, TenantFiles, add_folder_commands
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.documents.document_file import (
@@ -45,7 +45,9 @@ _DocId = Annotated[
 ]
 _Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
 _Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
-_Replace = Annotated[bool, typer.Option("--replace", help="Overwrite documents that exist.")]
+_Replace = Annotated[
+    bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
+]
 
 
 def documents_app(default_path: Callable[[], Path]) -> typer.Typer:
@@ -107,7 +109,7 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
     from mcp_tools_proxy.documents.importers.kinds import import_file, warning_about  # noqa: PLC0415
 
     existing = set() if replace else _existing_documents(root.absolute())
-    done: set[str] = set()
+    done: dict[str, Path] = {}
     failed = False
     for number, path in enumerate(files, start=1):
         options = wanted.options(path)
@@ -124,14 +126,22 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
             typer.echo(f"{path}: cannot be imported: {one_line(repr(error))}", err=True)
             failed = True
             continue
-        done.add(options.doc_id)
+        done[options.doc_id] = written
         typer.echo(
             f"{document.doc_id}  {document.title}  {counted(len(document.pages), 'page')}  "
             f"{counted(len(document.sections), 'section')}  -> {written}"
         )
         if warning := warning_about(path, document):
             typer.echo(f"{path}: {warning}", err=True)
+    if replace and not _remove_replaced(TenantFiles(root, wanted.tenant_id), done):
+        failed = True
     return not failed
+
+
+def _remove_replaced(files: TenantFiles, written: Mapping[str, Path]) -> bool:
+    """Remove the other files of documents just written; return whether all could be removed."""
+    removed = [files.remove(doc_id, other_than=path) for doc_id, path in written.items()]
+    return all(removed)
 
 
 def _existing_documents(root: Path) -> set[tuple[str, str]]:
@@ -139,7 +149,9 @@ def _existing_documents(root: Path) -> set[tuple[str, str]]:
     return set(select_documents(root, scan_folder(root, {})).documents)
 
 
-def _check_unused(options: ImportOptions, done: set[str], existing: set[tuple[str, str]]) -> None:
+def _check_unused(
+    options: ImportOptions, done: Container[str], existing: set[tuple[str, str]]
+) -> None:
     if options.doc_id in done:
         raise ImportFailed(f"another of these files is {options.doc_id} already")
     if (options.tenant_id, options.doc_id) in existing:
