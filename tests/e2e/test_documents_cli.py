@@ -218,7 +218,11 @@ def test_a_document_that_lies_under_another_name_is_not_overwritten(
     run: Run, root: Path, note: Path, renamed: Path
 ) -> None:
     result = run("import", note, "--tenant", "t")
-    assert (result.exit_code, "--replace" in result.output) == (1, True)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f'{note}: document "note" of tenant "t" exists: overwrite it with --replace, or choose '
+        "another id with --doc-id\n"
+    )
     assert (renamed.exists(), document_path(root, "t", "note").exists()) == (True, False)
 
 

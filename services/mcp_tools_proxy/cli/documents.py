@@ -27,6 +27,7 @@ from mcp_tools_proxy.documents.folder_scan import scan_folder, select_documents
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.wire.text import quote
 
 _Files = Annotated[
     list[Path],
@@ -155,7 +156,7 @@ def _check_unused(
     if options.doc_id in done:
         raise ImportFailed(f"another of these files is {options.doc_id} already")
     if (options.tenant_id, options.doc_id) in existing:
-        raise ImportFailed(f"document {options.doc_id} exists, use --replace to overwrite it")
+        raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
 
 
 def _write(root: Path, document: Document, *, replace: bool) -> Path:
@@ -165,9 +166,16 @@ def _write(root: Path, document: Document, *, replace: bool) -> Path:
     except InvalidDocument as error:
         raise ImportFailed(error.reason) from error
     except DocumentExists as error:
-        raise ImportFailed(f"{error.path} exists, use --replace to overwrite it") from error
+        raise _exists(str(error.path)) from error
     except OSError as error:
         raise ImportFailed(f"{root} cannot be written: {error.strerror}") from error
+
+
+def _exists(what: str) -> ImportFailed:
+    """Build the refusal of a document, or a file, that is there already."""
+    return ImportFailed(
+        f"{what} exists: overwrite it with --replace, or choose another id with --doc-id"
+    )
 
 
 @contextmanager
