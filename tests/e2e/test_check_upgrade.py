@@ -10,6 +10,7 @@ from tests.support.mcp_servers.server_programs import raw_entry
 pytestmark = pytest.mark.e2e
 
 TITLE = "Before you upgrade"
+NOTHING = "No change of this version concerns this configuration."
 KEPT = {
     "MCP_PROXY_RATE_LIMIT_TOKENS": "2000",
     "MCP_PROXY_BLOCKLIST_KEYWORDS": "leak,dump,exfiltrate",
@@ -20,14 +21,15 @@ KEPT = {
 
 def test_changed_defaults_concern_who_has_not_set_them() -> None:
     code, out, _ = check("--upgrade")
-    assert (code, TITLE in out) == (0, True)
+    assert (code, TITLE in out, NOTHING in out) == (0, True, False)
     assert [name for name in KEPT if name not in out] == []
     assert "maxCallsInFlight" not in out, "there is no server"
     assert "maxclients" not in out, "there is no Redis"
 
 
-def test_a_configuration_that_nothing_concerns_is_told_nothing() -> None:
-    assert TITLE not in check("--upgrade", environment=KEPT)[1]
+def test_a_configuration_that_nothing_concerns_is_told_so_in_one_line() -> None:
+    _, out, _ = check("--upgrade", environment=KEPT)
+    assert (TITLE in out, out.splitlines().count(NOTHING)) == (False, 1)
 
 
 def test_servers_bring_what_concerns_them(tmp_path: Path) -> None:
@@ -61,4 +63,5 @@ def test_a_setting_brings_what_concerns_it(settings: dict[str, str], word: str) 
 
 
 def test_without_the_option_nothing_of_it_is_said() -> None:
-    assert TITLE not in check()[1]
+    out = check()[1] + check(environment=KEPT)[1]
+    assert (TITLE in out, NOTHING in out) == (False, False)

@@ -79,7 +79,10 @@ def check(
     )
     if upgrade:
         servers = tuple(files.configuration.servers.values())
-        lines(console, "Before you upgrade", upgrade_notes(settings, servers))
+        notes = upgrade_notes(settings, servers)
+        lines(console, "Before you upgrade", notes)
+        if not notes:
+            console.print("No change of this version concerns this configuration.\n", style="bold")
     print_report(report, console, offers=offers)
     return report.good
 
