@@ -89,9 +89,16 @@ def test_an_unknown_id_is_one_line_and_exit_code_1(run: Run) -> None:
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
-def test_a_file_that_is_not_there_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:
+def test_before_the_first_token_the_list_says_so_and_names_the_file(run: Run, path: Path) -> None:
     result = run("list")
-    assert (result.exit_code, result.stderr) == (1, f"{path}: No such file or directory\n")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"there are no tokens yet: {path} does not exist\n"
+
+
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:
+    path.mkdir()
+    result = run("list")
+    assert (result.exit_code, result.stderr) == (1, f"{path}: Is a directory\n")
 
 
 @pytest.mark.parametrize(

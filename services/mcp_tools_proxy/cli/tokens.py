@@ -109,8 +109,13 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
         When the output is no terminal, these are separated by tabs.
         """
+        path = _path(tokens_file, default_path)
         with _failures():
-            read = read_lines(_path(tokens_file, default_path).read_bytes())
+            try:
+                read = read_lines(path.read_bytes())
+            except FileNotFoundError:
+                typer.echo(f"there are no tokens yet: {path} does not exist", err=True)
+                return
         format_time = _minutes if is_terminal() else _seconds
         print_table(_COLUMNS, [_row(entry, format_time) for entry in read.entries])
         for number, problem in read.problems.items():
