@@ -215,9 +215,15 @@ def set_default_preset(
     try:
         write(path, with_key(text, "defaultPresetId", preset_id).encode())
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not folder.is_dir():
+            step = "the configuration folder (MCP_PROXY_CONFIG_DIR) does not exist: make it"
+        else:
+            step = (
+                f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
+                "writable"
+            )
         raise ConfigReadOnly(
-            f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
-            'writable, or send "persist": false to switch until the next start'
+            f'{step}, or send "persist": false to switch until the next start'
         ) from error
 
 
