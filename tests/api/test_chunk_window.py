@@ -158,8 +158,9 @@ async def test_a_radius_sets_both_sides(service: Service, retrieval: Retrieval) 
 @pytest.mark.requirement("T-02")
 @pytest.mark.parametrize("side", ["window_before", "window_after"])
 async def test_a_radius_together_with_a_side_is_refused(service: Service, side: str) -> None:
-    code = await service.code("read_chunk_window", window(radius=1, **{side: 0}))
-    assert code == "INVALID_ARGUMENTS"
+    error = (await service.execute("read_chunk_window", window(radius=1, **{side: 0})))["error"]
+    assert error["code"] == "INVALID_ARGUMENTS"
+    assert error["details"] == {"arguments": ["radius", side]}
 
 
 @pytest.mark.requirement("T-02")

@@ -81,6 +81,17 @@ async def test_an_integer_may_be_spelt_as_a_string(service: Service) -> None:
     assert (await pages(service, "1", "2"))["page_end"] == 2
 
 
+@pytest.mark.requirement("T-01")
+async def test_pages_in_the_wrong_order_are_refused_and_both_named(service: Service) -> None:
+    arguments = {"doc_id": "d", "page_start": 3, "page_end": 2}
+    error = (await service.execute("read_doc_pages", arguments))["error"]
+    assert (error["code"], error["message"], error["details"]) == (
+        "INVALID_ARGUMENTS",
+        "page_end is before page_start",
+        {"arguments": ["page_start", "page_end"]},
+    )
+
+
 async def test_a_text_at_the_end_is_empty_and_not_truncated(service: Service) -> None:
     result = await section(service, "top", start_char=10_000)
     assert (result["text"], result["truncated"]) == ("", False)

@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
@@ -97,8 +97,11 @@ class WindowArguments(DocumentArguments):
 
     @model_validator(mode="after")
     def _check_radius_alone(self) -> Self:
-        if self.radius is not None and self.model_fields_set & {"window_before", "window_after"}:
-            raise ValueError("radius sets both sides: leave out window_before and window_after")
+        sides = [it for it in ("window_before", "window_after") if it in self.model_fields_set]
+        if self.radius is not None and sides:
+            raise ConflictingArguments(
+                "radius sets both sides: leave out window_before and window_after", "radius", *sides
+            )
         return self
 
     @property

@@ -26,6 +26,17 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ConflictingArguments(ValueError):
+    """Arguments that are valid one by one but not together; a model's validator raises it.
+
+    ``names`` are theirs: pydantic knows no place for an error of a whole model.
+    """
+
+    def __init__(self, message: str, *names: str) -> None:
+        super().__init__(message)
+        self.names = names
+
+
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
@@ -64,9 +75,9 @@ class LocalTool(Generic[ArgumentsT]):
         return await self.function(parsed, call)  # type: ignore[arg-type]  # what parse returned
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
-        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = error.errors(include_url=False, include_input=False)
         message = join_first(errors, self._problem)
-        names = [str(e["loc"][0])[:QUOTE_CHARS] for e in errors[:MAX_PROBLEMS] if e["loc"]]
+        names = [name for problem in errors[:MAX_PROBLEMS] for name in _names_in(problem)]
         return InvalidArguments(message, details={"arguments": list(dict.fromkeys(names))})
 
     def _problem(self, error: ErrorDetails) -> str:
@@ -80,6 +91,16 @@ class LocalTool(Generic[ArgumentsT]):
 
     def _shown_arguments(self) -> list[str]:
         return [name for name in self.model.model_fields if name in self.spec.argument_names]
+
+
+def _names_in(error: ErrorDetails) -> tuple[str, ...]:
+    """Return the names of the arguments that a problem is about."""
+    if error["loc"]:
+        return (str(error["loc"][0])[:QUOTE_CHARS],)
+    match error.get("ctx"):
+        case {"error": ConflictingArguments(names=names)}:
+            return names
+    return ()
 
 
 def build_local_tool(

@@ -18,7 +18,7 @@ from mcp_tools_proxy.tools.arguments import (
     Truncated,
 )
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
 from mcp_tools_proxy.wire.text import cut_text, estimate_tokens
 
 
@@ -32,7 +32,7 @@ class PagesArguments(DocumentArguments):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.page_end < self.page_start:
-            raise ValueError("page_end is before page_start")
+            raise ConflictingArguments("page_end is before page_start", "page_start", "page_end")
         return self
 
 
