@@ -180,7 +180,9 @@ def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     blocks = blocks_of(DOCS / "how-to/jwt.md")
     program = tmp_path / "issuer.py"
     program.write_text(next(text for kind, text in blocks if kind == "python"), encoding="utf-8")
-    commands = next(text for kind, text in blocks if "issuer.py" in text and kind == "console")
+    consoles = [text for kind, text in blocks if kind == "console"]
+    first = next(number for number, text in enumerate(consoles) if "issuer.py" in text)
+    commands = "".join(consoles[first : first + 2])  # one for each terminal
     words = [word for word in shlex.split(commands) if word not in ("$", "\n")]
     for name, _, value in (word.partition("=") for word in words if word.startswith("MCP_PROXY_")):
         monkeypatch.setenv(name, value)
