@@ -83,7 +83,7 @@ class RemoteSettings(EnvironmentSettings):
         starting_with("ws://", "wss://"),
         AfterValidator(_is_backend),
     ] = None
-    """The backend's WebSocket; ``{server_identifier}`` is replaced. Unset, none is dialled."""
+    """The backend's WebSocket; ``{server_identifier}`` is replaced. Unset: no connection."""
     remote_server_identifier: Annotated[
         str | None, BeforeValidator(empty_is_unset), AfterValidator(_is_identifier)
     ] = None

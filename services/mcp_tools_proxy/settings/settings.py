@@ -37,6 +37,7 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
+from mcp_tools_proxy.settings.unknown_variables import unknown_variables
 from mcp_tools_proxy.tools.chunk_window import window_radius
 from mcp_tools_proxy.wire.identifiers import Identifier
 
@@ -158,15 +159,18 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     def _read_nearest_values(
         cls, values: Mapping[str, object], read: ModelWrapValidatorHandler[Self]
     ) -> Self:
-        """Replace values that only other systems know by the nearest valid ones, and warn."""
+        """Replace values that only other systems know by the nearest valid ones, and warn.
+
+        Variables with our prefix that are no settings are warned of as well.
+        """
         values, warnings = nearest_values(values)
         settings = read(values)
-        settings._warnings = warnings  # noqa: SLF001 - its own class
+        settings._warnings = warnings + unknown_variables(cls)  # noqa: SLF001 - its own class
         return settings
 
     @property
     def warnings(self) -> tuple[SettingWarning, ...]:
-        """Warnings on settings that were replaced by the nearest valid value."""
+        """Warnings on values that were replaced by the nearest valid one, and on unknown names."""
         return self._warnings
 
     @model_validator(mode="after")

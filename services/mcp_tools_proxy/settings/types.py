@@ -29,7 +29,7 @@ class EnvironmentSettings(BaseSettings):
 
 
 class SettingWarning(NamedTuple):
-    """A setting whose value was replaced by the nearest valid one."""
+    """A setting that is not read as it is written, or a variable that is no setting."""
 
     variable: str
     message: str

@@ -155,6 +155,43 @@ def test_a_value_of_the_system_before_is_read_as_the_nearest_one_with_a_warning(
     assert [str(warning).split(": ")[0] for warning in settings.warnings] == [f"MCP_PROXY_{name}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "MCP_PROXY_AUTHMODE",
+            "is no setting and has no effect; did you mean MCP_PROXY_AUTH_MODE?",
+        ),
+        ("mcp_proxy_prot", "is no setting and has no effect; did you mean MCP_PROXY_PORT?"),
+        ("MCP_PROXY_OF_TOMORROW", "is no setting and has no effect"),
+    ],
+)
+@pytest.mark.parametrize("in_file", [False, True], ids=["environment", "file"])
+def test_a_variable_that_is_no_setting_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reason: str, in_file: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if in_file:
+        (tmp_path / ".env").write_text(f"{name}=1\nOTHERS_VARIABLE=1\n")
+    else:
+        monkeypatch.setenv(name, "1")
+    assert load_settings().warnings == ((name.upper(), reason),)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PORT_8082_TCP", "PORT_8082_TCP_ADDR", "SERVICE_HOST", "SERVICE_PORT_HTTP"),
+        *("REDIS_SERVICE_PORT", "REDIS_PORT_6379_TCP_PROTO"),
+    ],
+)
+def test_what_kubernetes_sets_for_services_is_not_warned_of(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"MCP_PROXY_{name}", "tcp://10.0.0.1:8082")
+    assert load_settings().warnings == ()
+
+
 @pytest.mark.requirement("T-02")
 def test_a_chunk_window_of_none_is_the_anchor_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_MAX_CHUNK_WINDOW", "0")
