@@ -135,6 +135,8 @@ class RetrievalClient:
                 chunks = read_chunks(await self._exchange(self._transport, request, wanted), wanted)
             except ProxyError as error:
                 self._record(error.code)
+                if isinstance(error, RetrievalUnavailable):
+                    log.warning("retrieval.failed", trace_id=trace_id, reason=str(error))
                 raise
         self._record("OK")
         return chunks
