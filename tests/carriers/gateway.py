@@ -73,6 +73,10 @@ class Gateway(NamedTuple):
         """Wait until so many calls run at the server."""
         await self._until(lambda: self.server.script.running_count == count)
 
+    async def until_called(self, tool: str) -> None:
+        """Wait until the server was called for a tool."""
+        await self._until(lambda: self.server.script.calls[tool] > 0)
+
     async def until_cancelled(self, count: int) -> None:
         """Wait until the server was asked to cancel so many calls."""
         await self._until(lambda: self.server.script.cancelled_count == count)

@@ -33,7 +33,7 @@ async def test_cancelling_a_call_ends_no_call_of_another_client(carrier: Carrier
         sleeping = tasks.create_task(other.all_messages("sleep", {"seconds": 0.5}))
         await gateway.until_running(1)
         async with client.exchange("tools/call", call_of("hang")) as call:
-            await gateway.until_running(2)
+            await gateway.until_called("hang")
             await call.cancel()
             await gateway.until_cancelled(1)
             (response,) = await sleeping

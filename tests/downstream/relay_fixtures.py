@@ -16,7 +16,7 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.downstream.connections import SERVER_KINDS, config_of
-from tests.support.bounds import BOUND_S
+from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller
 from tests.support.mcp_servers.raw_script import Script
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
@@ -49,6 +49,13 @@ class Relay:
         assert self.server is not None
         return self.server.script
 
+    @property
+    def call_timeout_s(self) -> float:
+        """The time-out of a call."""
+        session = self.pool.session("notes")
+        assert session is not None
+        return session.config.call_timeout_s
+
     async def result(
         self,
         tool: str,
@@ -78,6 +85,20 @@ class Relay:
         """Return the same server with the components of its present session."""
         assert await self.pool.wait_first_attempts(BOUND_S)
         return replace(self, components=_components(self.pool))
+
+    @asynccontextmanager
+    async def in_a_call(self, client: Client) -> AsyncIterator[None]:
+        """Keep a call of ``client`` running at the server until the end of the block."""
+        call = asyncio.ensure_future(self.result("hang", client))
+        await self.structured("whoami")  # over a stream it comes after the call
+        if self.server is not None:
+            script = self.server.script
+            await until(lambda: script.running_count == 1, "the call runs")
+        try:
+            yield
+        finally:
+            call.cancel()
+            await asyncio.wait([call])
 
     async def answers(self, client: Client, /, **arguments: Any) -> list[dict[str, Any]]:
         """Call the tool that sends requests to its client, and return the answers."""

@@ -8,9 +8,12 @@ import pytest
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolTimeout
-from tests.downstream.relay_fixtures import DUPLEX, LEGACY, PUSHING, relaying
+from tests.downstream.relay_fixtures import DUPLEX, LEGACY, PUSHING, Relay, relaying
 from tests.support.bounds import until
 from tests.support.fakes import FakeClient, forever
+
+LATE_S = 2.0
+"""A call's time-out, in which a busy machine still answers."""
 
 FORM: dict[str, Any] = {
     "method": "elicitation/create",
@@ -120,13 +123,13 @@ async def test_an_older_server_is_told_what_its_client_may_be_asked(kind: str) -
 @pushing
 async def test_while_a_client_is_asked_the_call_s_time_does_not_run(kind: str) -> None:
     async def slow(_method: str, _params: Mapping[str, object]) -> Mapping[str, object]:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(LATE_S + 0.2)
         return ANSWER
 
-    async with relaying(kind, config={"call_timeout_s": 0.4}) as relay:
+    async with relaying(kind, config={"call_timeout_s": LATE_S}) as relay:
         assert await relay.answers(FakeClient(slow), **FORM) == [{"result": ANSWER}]
         with pytest.raises(ToolTimeout):
-            await relay.structured("sleep", FakeClient(), seconds=5)
+            await relay.structured("hang", FakeClient())
 
 
 @pushing
@@ -196,31 +199,32 @@ async def test_of_100_questions_at_once_a_few_are_asked_and_all_are_answered(kin
 @shared
 async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: str) -> None:
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
-    async with relaying(kind) as relay:
-        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await relay.structured("whoami")
+    async with relaying(kind) as relay, relay.in_a_call(one):
         result = await relay.result("request_client", other, arguments=FORM, tenant_id="tenant_2")
-        await waiting
         (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
         assert "nobody can be asked" in answer["error"]["message"]
         assert (one.requests, other.requests) == ([], [])
 
 
+async def abandon_a_call(relay: Relay) -> None:
+    """Call a tool until the call runs out of time."""
+    with pytest.raises(ToolTimeout):
+        await relay.result("hang", FakeClient(), waited_s=relay.call_timeout_s - 0.2)
+
+
 @shared
 async def test_after_a_call_that_was_abandoned_no_question_is_put_to_anybody(kind: str) -> None:
     client = FakeClient(ANSWER)
-    async with relaying(kind, config={"call_timeout_s": 0.5}) as relay:
-        with pytest.raises(ToolTimeout):
-            await relay.structured("hang", FakeClient())
+    async with relaying(kind) as relay:
+        await abandon_a_call(relay)
         (answer,) = await relay.answers(client, **FORM)
         assert ("error" in answer, client.requests) == (True, [])
 
 
 async def test_after_an_abandoned_call_a_question_on_a_call_s_own_stream_is_asked() -> None:
     client = FakeClient(ANSWER)
-    async with relaying("http-legacy-sse", config={"call_timeout_s": 0.5}) as relay:
-        with pytest.raises(ToolTimeout):
-            await relay.structured("hang", FakeClient())
+    async with relaying("http-legacy-sse") as relay:
+        await abandon_a_call(relay)
         assert await relay.answers(client, **FORM) == [{"result": ANSWER}]
 
 
@@ -245,10 +249,8 @@ async def test_a_question_on_the_session_s_own_stream_is_nobody_s_of_two_calls(k
     one, other = FakeClient(ANSWER), FakeClient(ANSWER)
     async with relaying(kind) as relay:
         await until(lambda: bool(relay.script.listeners), "the stream is open")
-        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await until(lambda: relay.script.running_count == 1, "the call runs")
-        (answer,) = await relay.answers(other, **FORM, beside=True)
-        await waiting
+        async with relay.in_a_call(one):
+            (answer,) = await relay.answers(other, **FORM, beside=True)
         assert ("error" in answer, one.requests, other.requests) == (True, [], [])
 
 

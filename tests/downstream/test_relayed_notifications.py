@@ -135,11 +135,8 @@ async def test_a_log_line_that_is_garbage_is_dropped(kind: str) -> None:
 @duplex
 async def test_a_log_line_that_may_be_another_s_call_s_reaches_nobody(kind: str) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
-    async with relaying(kind) as relay:
-        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
-        await relay.structured("whoami")
+    async with relaying(kind) as relay, relay.in_a_call(one):
         await relay.result("notify", other, arguments={"messages": [log_line()]}, tenant_id="t2")
-        await waiting
         assert (one.notes, other.notes) == ([], [])
 
 
@@ -148,10 +145,8 @@ async def test_a_log_line_on_a_call_s_own_stream_reaches_its_client_alone(
     kind: str,
 ) -> None:
     one, other = FakeClient(log_level="info"), FakeClient(log_level="info")
-    async with relaying(kind) as relay:
-        waiting = asyncio.ensure_future(relay.result("sleep", one, arguments={"seconds": 0.5}))
+    async with relaying(kind) as relay, relay.in_a_call(one):
         await relay.result("notify", other, arguments={"messages": [log_line()]}, tenant_id="t2")
-        await waiting
         assert (one.notes, other.notes) == ([], [(LOG_LINE, LINE)])
 
 

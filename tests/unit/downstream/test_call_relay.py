@@ -133,6 +133,20 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
         assert (before, calls.sole_relay()) == (None, relay)
 
 
+async def test_progress_that_is_read_after_the_answer_reaches_nobody() -> None:
+    """The call ends a moment later, in its own task; the next call of it has progress again."""
+    calls, client = InFlight(), FakeClient()
+    async with relaying_to(client) as relay:
+        for number in (1, 2):
+            request_id = calls.begin(relay, "tools/call")
+            progress = {"progressToken": relay.token, "progress": number}
+            calls.dispatch_notification(PROGRESS, progress, 10, None)
+            calls.mark_answered(request_id)
+            calls.dispatch_notification(PROGRESS, {**progress, "progress": 9}, 10, None)
+            calls.end(request_id)
+    assert client.notes == [(PROGRESS, {"progress": 1}), (PROGRESS, {"progress": 2})]
+
+
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
     async with call_relay(FakeClient(), "u") as relay:

@@ -122,9 +122,16 @@ class InFlight:
             self._can_attribute = False
 
     def mark_answered(self, request_id: object) -> None:
-        """Record that the server answered a request, perhaps an abandoned one."""
-        if self._abandoned and isinstance(request_id, int):
-            self._abandoned.discard(request_id)
+        """Record that the server answered a request, perhaps an abandoned one.
+
+        Its progress ends here: what is read after the answer may come before ``end`` is called.
+        """
+        if not isinstance(request_id, int):
+            return
+        self._abandoned.discard(request_id)
+        running = self._running.get(request_id)
+        if running is not None and running.relay is not None:
+            self._by_token.pop(running.relay.token, None)
 
     def sole_relay(self) -> CallRelay | None:
         """Return the relay that a message on a shared stream belongs to; None if uncertain."""
