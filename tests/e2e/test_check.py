@@ -1,5 +1,6 @@
 """``mcp-tools-proxy check``: what it prints, and how it ends (contract §8)."""
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from tests.e2e.check_command import DEAD, ECHO, check, write
 from tests.support import leak_checks
 from tests.support.bounds import BOUND_S
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
@@ -50,7 +51,7 @@ def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:
     ("line", "words"),
     [
         (None, "settings: MCP_PROXY_TOKENS_FILE: the file cannot be read: No such file"),
-        ('{"id": "a1", "sha_256": "00"}', "tokens.jsonl: line 1: is no token: "),
+        ('{"id": "a1", "sha_256": "00"}', "tokens.jsonl: line 1: is not a valid token: "),
     ],
     ids=["not there", "a line that is wrong"],
 )
@@ -62,6 +63,16 @@ def test_a_tokens_file_that_is_of_no_use_exits_1(
     tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
     code, out, _ = check(environment=tokens)
     assert (code, words in out) == (1, True)
+
+
+def test_a_token_for_an_agent_without_a_profile_is_a_warning(tmp_path: Path) -> None:
+    line = {"id": "a1", "sha256": "0" * 64, "tenant": "t", "agents": ["reader", "writer"]}
+    (tmp_path / "tokens.jsonl").write_text(json.dumps(line))
+    Config(agents=[make_agent("writer")]).write(tmp_path / "config")
+    tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    code, out, _ = check(environment=tokens)
+    words = 'tokens.jsonl: token a1: is for agent "reader", which has no profile in agents.json'
+    assert (code, words in out, '"writer"' in out) == (0, True, False)
 
 
 def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:

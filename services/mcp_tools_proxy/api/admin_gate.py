@@ -40,7 +40,7 @@ class AdminGate:
         principal = await self._authenticator.authenticate(authorization)
         if principal is not None:
             if not principal.is_admin:
-                error = Forbidden("the token is no operator's; switch presets with one that is")
+                error = Forbidden("the token is not an operator's; switch presets with one that is")
                 error.proven = proven_of(principal)
                 raise error
         elif self._token is None:

@@ -6,9 +6,9 @@ Tables go to stdout, progress and the log to stderr.
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -72,10 +72,11 @@ def check(
     warnings = [
         Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
     ]
+    tokens = _check_tokens(settings, files.agents.profiles)
     report = replace(
         report,
-        problems=(*_token_problems(settings), *report.problems),
-        warnings=(*warnings, *report.warnings),
+        problems=(*tokens.problems, *report.problems),
+        warnings=(*warnings, *tokens.warnings, *report.warnings),
     )
     if upgrade:
         servers = tuple(files.configuration.servers.values())
@@ -87,20 +88,43 @@ def check(
     return report.good
 
 
-def _token_problems(settings: Settings) -> list[Problem]:
-    """Return the problems of the tokens file, in ``auth_mode`` token."""
+@dataclass(frozen=True, slots=True)
+class _TokenReport:
+    """What is wrong with the tokens file, in ``auth_mode`` token."""
+
+    problems: Sequence[Problem] = ()
+    warnings: Sequence[Problem] = ()
+
+
+def _check_tokens(settings: Settings, agents: Container[str]) -> _TokenReport:
+    """Check the tokens file; a token whose calls all name a missing profile is a warning."""
     path = settings.tokens_file
     if settings.auth_mode != "token" or path is None:
-        return []
+        return _TokenReport()
     try:
         read = read_lines(path.read_bytes())
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}; until it can no token is good"
-        return [Problem(file="settings", path=variable("tokens_file"), message=reason)]
-    return [
-        Problem(file=path.name, path=f"line {number}", message=f"is no token: {problem}")
-        for number, problem in read.problems.items()
-    ]
+        return _TokenReport(
+            [Problem(file="settings", path=variable("tokens_file"), message=reason)]
+        )
+    return _TokenReport(
+        problems=[
+            Problem(file=path.name, path=f"line {number}", message=f"is not a valid token: {why}")
+            for number, why in read.problems.items()
+        ],
+        warnings=[
+            Problem(
+                file=path.name,
+                path=f"token {entry.id}",
+                message=f"is for agent {quote(agent)}, which has no profile in agents.json: its "
+                "calls are AGENT_NOT_FOUND",
+            )
+            for entry in read.entries
+            for agent in sorted(entry.principal.agents or ())
+            if agent not in agents
+        ],
+    )
 
 
 def _check_agent(name: str, files: Files) -> None:

@@ -55,7 +55,7 @@ def _add_show(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     def show(
         doc_id: _DocId, tenant: _Owner, as_json: _Json = False, documents_path: Folder = None
     ) -> None:
-        """Show all of one document but its text.
+        """Show everything of one document except its text.
 
         Title, tags, pages, those without text, size, file and sections.
         """

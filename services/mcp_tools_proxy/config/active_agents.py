@@ -44,7 +44,7 @@ _NO_AGENT_IS_KNOWN = Problem(
     file=AGENTS_FILE,
     path="$",
     message=(
-        "until it is mended no agent is known, and calls without one are refused, too, "
+        "until it is fixed no agent is known, and calls without one are refused, too, "
         "unless MCP_PROXY_REQUIRE_AGENT is false"
     ),
 )
@@ -149,7 +149,7 @@ def _never_loaded(
 ) -> Iterator[Problem]:
     is_broken = isinstance(error, InvalidConfig)
     reason = (
-        "has problems: mend it" if is_broken else "is not there: make it, or name another preset"
+        "has problems: fix it" if is_broken else "is not there: make it, or name another preset"
     )
     message = f"{preset_file(preset_id)} {reason}; until then the agent sees nothing of any server"
     yield from limit_problems(

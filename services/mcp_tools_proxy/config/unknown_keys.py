@@ -91,7 +91,7 @@ _MIN_SIMILARITY = 0.7
 
 def narrowing_key(key: str, value: object) -> str | None:
     """Return the restricting key that ``key`` misspells, None if there is none."""
-    if key in _EXCLUDING:
+    if key in _EXCLUDING or key.casefold().startswith("exclu"):
         return "exclude" if value else None
     return closest_match(key.casefold(), NARROWING, least=_MIN_SIMILARITY)
 
@@ -100,7 +100,7 @@ def refusal_text(key: str, meant: str) -> str:
     """Return why an entry with a misspelt restricting key is not used."""
     return (
         f"{quote(key)} is no known key; did you mean {quote(meant)}? The entry is not used until "
-        "this is mended: it would show more than was meant"
+        "this is fixed: it would show more than was meant"
     )
 
 

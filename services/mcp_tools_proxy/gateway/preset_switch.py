@@ -61,7 +61,7 @@ class PresetSwitch:
             ) from error
         except InvalidConfig as error:
             raise PresetNotFound(
-                f"preset {quote(preset_id)} has problems; mend its file, then choose it again",
+                f"preset {quote(preset_id)} has problems; fix its file, then choose it again",
                 details=_details(error),
             ) from error
 
@@ -70,7 +70,7 @@ class PresetSwitch:
             self._files.save_default(preset_id)
         except InvalidConfig as error:
             raise ConfigReadOnly(
-                "mcp.json has problems, so the choice cannot be written to it: mend it, or send "
+                "mcp.json has problems, so the choice cannot be written to it: fix it, or send "
                 '"persist": false to switch until the next start',
                 details=_details(error),
             ) from error

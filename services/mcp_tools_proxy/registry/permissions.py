@@ -59,7 +59,7 @@ class AccessRules:
             return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
         if self.agents is None:
             error = AgentRequired if caller.agent is None else AgentNotFound
-            raise error("agents.json has problems, so no agent is known: have an operator mend it")
+            raise error("agents.json has problems, so no agent is known: have an operator fix it")
         if caller.agent is None:
             raise AgentRequired(
                 "the request names no agent: set agent (over MCP X-Agent-Id, the path "

@@ -86,10 +86,11 @@ def test_an_entry_of_aurite_gets_each_hint_once(tmp_path: Path, entry: dict[str,
     assert set(problems) == {f"{HERE}.url", *(f"{HERE}.{key}" for key in entry)}
 
 
-def test_a_misspelt_key_that_narrows_is_reported_once(tmp_path: Path) -> None:
-    problems = refused(tmp_path, {"mcpServers": {"notes": {"command": "x", "exlude": ["a"]}}})
-    assert list(problems) == [f"{HERE}.exlude"]
-    assert 'did you mean "exclude"?' in problems[f"{HERE}.exlude"]
+@pytest.mark.parametrize("key", ["exlude", "exclusions", "Excluding", "disabledTools"])
+def test_a_misspelt_key_that_narrows_is_reported_once(tmp_path: Path, key: str) -> None:
+    problems = refused(tmp_path, {"mcpServers": {"notes": {"command": "x", key: ["a"]}}})
+    assert list(problems) == [f"{HERE}.{key}"]
+    assert 'did you mean "exclude"?' in problems[f"{HERE}.{key}"]
 
 
 @pytest.mark.parametrize("key", ["autoApprove", "env_file", "description", "icon", "roots", "node"])
