@@ -191,7 +191,7 @@ OWN_SETTINGS = [
         id="vanished",
         commit=vanish,
         loss=Failure(reason="the backend answered no ping"),
-        settings={"remote_keepalive_s": 0.4},
+        settings={"remote_keepalive_s": 2},
     ),
     Fault(
         id="dropped, without any grace",

@@ -12,7 +12,8 @@ ANSWER_BYTES = 1_000_000
 SESSIONS = 24
 """So many that their answers are more than may wait, and than the system takes for the socket."""
 ONE_FRAME = ANSWER_BYTES + 1000
-KEEPALIVE_S = 0.4
+KEEPALIVE_S = 2.0
+"""Half of it is what a pong may take: a busy machine stands still for longer than 0.2 s."""
 
 
 async def waiting_bytes(service: Service) -> int:

@@ -65,7 +65,7 @@ async def gateway(
     client = RetrievalClient(
         url=f"http://retrieval.test{WINDOW_PATH}",
         token=sent,
-        timeout_s=5,
+        timeout_s=BOUND_S,
         metrics=Metrics(),
         transport=httpx.ASGITransport(app),
     )

@@ -38,7 +38,7 @@ async def test_results_come_raw_with_fields_that_nobody_knows(kind: str) -> None
 async def test_the_caller_s_meta_reaches_the_server(kind: str) -> None:
     async with connection_to(kind) as line:
         params = {"name": "meta", "arguments": {}, "_meta": {"traceparent": "00-a-b-01"}}
-        result = await line.link.request("tools/call", params, timeout_s=5)
+        result = await line.link.request("tools/call", params, timeout_s=BOUND_S)
         assert result["structuredContent"]["traceparent"] == "00-a-b-01"
 
 
@@ -117,7 +117,7 @@ async def test_garbage_fails_no_other_call(kind: str) -> None:
 @every_kind
 async def test_a_ping_is_answered(kind: str) -> None:
     async with connection_to(kind) as line:
-        await line.link.ping(timeout_s=5)
+        await line.link.ping(timeout_s=BOUND_S)
 
 
 @every_kind

@@ -164,7 +164,7 @@ async def test_each_server_gets_its_own_headers_only() -> None:
             headers = {"X-Key": f"key-{number}", "Accept": "x/y", "mcp-method": "mine"}
             config = config_of(entry_of(server.url, **headers), server_id=f"s{number}")
             link = await enter(dialer.dial(config, lambda: None))
-            await link.request("tools/call", {"name": "any"}, timeout_s=5)
+            await link.request("tools/call", {"name": "any"}, timeout_s=BOUND_S)
         for number, server in enumerate(servers):
             assert server.messages("tools/call")
             for request, message in server.seen:
@@ -184,16 +184,16 @@ async def test_modern_headers_say_what_the_body_says() -> None:
     }
     async with answering(answer) as server, dialled(entry_of(server.url)) as line:
         wire = line.link
-        await wire.request("tools/call", {"name": "é:x", "arguments": {}}, timeout_s=5)
+        await wire.request("tools/call", {"name": "é:x", "arguments": {}}, timeout_s=BOUND_S)
         request, message = server.seen[-1]
         assert request.headers["Mcp-Name"] == "=?base64?w6k6eA==?="
         meta = message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcp-tools-proxy"
         server.listing = [{"name": "near", "inputSchema": schema}, {"name": 3}, "odd"]
-        await wire.request("tools/list", {}, timeout_s=5)
+        await wire.request("tools/list", {}, timeout_s=BOUND_S)
         params = {"name": "near", "arguments": {"region": "eu"}}
-        await wire.request("tools/call", params, timeout_s=5)
+        await wire.request("tools/call", params, timeout_s=BOUND_S)
         assert server.seen[-1][0].headers["Mcp-Param-Region"] == "eu"
 
 
