@@ -85,7 +85,7 @@ async def serving_backend(
         }
         with ExitStack() as stack:
             program = await asyncio.to_thread(stack.enter_context, started(folder, environment))
-            await asyncio.to_thread(wait_until, lambda: is_ready(program), 20)
+            await asyncio.to_thread(wait_until, lambda: is_ready(program))
             yield program, backend
 
 

@@ -167,7 +167,7 @@ def test_a_signal_ends_it_though_its_input_stays_open_and_its_server_with_it(
 def test_a_call_in_flight_is_answered_after_sigterm(tmp_path: Path) -> None:
     with behind(tmp_path) as program:
         program.call(1, "s1:sleep", seconds=1.5)
-        wait_until(lambda: ran(tmp_path, "sleep"), 25)
+        wait_until(lambda: ran(tmp_path, "sleep"))
         program.process.send_signal(signal.SIGTERM)
         assert program.answer(1)["result"]["content"] == [{"type": "text", "text": "slept"}]
         program.ended()
@@ -176,7 +176,7 @@ def test_a_call_in_flight_is_answered_after_sigterm(tmp_path: Path) -> None:
 def test_a_call_that_outlasts_the_grace_is_told_so(tmp_path: Path) -> None:
     with behind(tmp_path, {"MCP_PROXY_SHUTDOWN_GRACE_S": "0.3"}) as program:
         program.call(1, "s1:hang")
-        wait_until(lambda: ran(tmp_path, "hang"), 25)
+        wait_until(lambda: ran(tmp_path, "hang"))
         program.process.send_signal(signal.SIGTERM)
         assert "SHUTTING_DOWN" in json.dumps(program.answer(1))
         program.ended()
@@ -185,7 +185,7 @@ def test_a_call_that_outlasts_the_grace_is_told_so(tmp_path: Path) -> None:
 def test_its_input_ends_in_the_middle_of_a_call_and_nothing_stays(tmp_path: Path) -> None:
     with behind(tmp_path, stubborn=True) as program:
         program.call(1, "s1:hang")
-        wait_until(lambda: ran(tmp_path, "hang"), 25)
+        wait_until(lambda: ran(tmp_path, "hang"))
         code = program.close_stdin()
         assert (code, leak_checks.runs(server_pid(tmp_path))) == (0, False)
 

@@ -141,7 +141,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     Config(servers={"s1": server}, presets=[preset]).write(folder / "config")
     environment = {**UNLIMITED, "MCP_PROXY_SHUTDOWN_GRACE_S": str(GRACE_S)}
     with started(folder, environment) as program:
-        wait_until(lambda: program.http.get(SERVERS).json()["servers"][0]["state"] == "ready", 20)
+        wait_until(lambda: program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
         return asyncio.run(stop_under(program, folder))
 
 
