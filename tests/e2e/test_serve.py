@@ -65,7 +65,7 @@ def test_a_call_in_flight_finishes_after_sigterm(
         program.process.send_signal(signal.SIGTERM)
         wait_until_stopping(program)
         retrieval.answer_all()
-        assert call.result(10).json()["status"] == "ok"
+        assert call.result(BOUND_S).json()["status"] == "ok"
 
 
 def test_a_new_call_after_sigterm_is_refused(tmp_path: Path, retrieval: HangingRetrieval) -> None:
@@ -76,7 +76,7 @@ def test_a_new_call_after_sigterm_is_refused(tmp_path: Path, retrieval: HangingR
         wait_until_stopping(program)
         answer = program.http.post(EXECUTE, json=SECTION)
         retrieval.answer_all()
-        call.result(10)
+        call.result(BOUND_S)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SHUTTING_DOWN")
 
 
@@ -88,7 +88,7 @@ def test_a_call_longer_than_the_grace_is_told_so(
         call = pool.submit(program.http.post, EXECUTE, json=WINDOW)
         retrieval.wait_for_requests(1)
         exit_code = program.stop()
-        answer = call.result(10)
+        answer = call.result(BOUND_S)
     assert (answer.status_code, answer.json()["error"]["code"], exit_code == -signal.SIGTERM) == (
         503,
         "SHUTTING_DOWN",
@@ -118,7 +118,7 @@ def test_documents_are_answered_at_once_while_retrieval_is_stuck(
 ) -> None:
     """200 stuck calls: each ends by itself with RETRIEVAL_UNAVAILABLE, others do not wait."""
     with HangingRetrieval(drips=drips) as retrieval:
-        settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="5")
+        settings = environment(retrieval, MCP_PROXY_RETRIEVAL_TIMEOUT="20")
         with started(tmp_path, settings) as program:
             codes, sections = asyncio.run(hang_and_read(program.port, retrieval))
     assert (codes, sections) == (["RETRIEVAL_UNAVAILABLE"] * 200, ["ok"] * 20)
