@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.mcp_server.http.session_manager import InFlightIds
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import MAX_RESOURCES
-from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset, write_json
 from tests.support.mcp_endpoint import (
     BOTH,
@@ -26,6 +24,7 @@ from tests.support.raw_mcp_client import (
     RawMcpClient,
     in_front_of_one,
     messages_of,
+    next_data,
     raw_client,
 )
 from tests.support.service import CONFIG_DIR, eventually
@@ -96,7 +95,7 @@ async def test_what_is_refused_over_http_is_refused_to_a_stream_too(
     served: Served, body: bytes
 ) -> None:
     async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
-        address = await address_of(stream.aiter_lines())
+        address = await next_data(stream.aiter_lines())
         response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
     assert (response.status_code, response.json()["error"]["data"]["code"]) == (
         400,
@@ -108,7 +107,7 @@ async def test_what_is_refused_over_http_is_refused_to_a_stream_too(
 async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served, body: bytes) -> None:
     async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
         lines = stream.aiter_lines()
-        address = await address_of(lines)
+        address = await next_data(lines)
         response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
     assert (response.status_code, "error" in response.json()) == (400, True)
 
@@ -135,7 +134,7 @@ async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
     async with in_front_of_one(("echo",)) as (served, _):
         async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
             lines = stream.aiter_lines()  # read no further than the address
-            address = await address_of(lines)
+            address = await next_data(lines)
             session = RawMcpClient(served, LEGACY, "none", {})
             body, _ = session.build("initialize", INITIALIZE)
             await served.http.post(address, json=body, headers=TENANT)
@@ -150,15 +149,6 @@ async def test_a_client_that_reads_no_answers_may_ask_for_no_more() -> None:
         others = await raw_client(served, MODERN)
         answered = await others.call("echo")
     assert (statuses, "isError" in answered) == ({202, 503}, False)
-
-
-async def address_of(lines: AsyncIterator[str]) -> str:
-    """Return the address that a stream of legacy HTTP+SSE announces."""
-    async with asyncio.timeout(BOUND_S):
-        async for line in lines:
-            if line.startswith("data: "):
-                return line.removeprefix("data: ")
-    raise AssertionError("it announced none")
 
 
 async def test_a_session_is_told_of_a_change_once_however_often_it_says_it_is_ready(

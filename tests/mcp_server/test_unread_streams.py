@@ -8,16 +8,19 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.mcp_server.http.unread_messages import MAX_UNREAD
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from tests.support.configuration import Json
 from tests.support.leak_checks import ResourcesInUse
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served
 from tests.support.mcp_servers.raw_web import RawServer
-from tests.support.raw_mcp_client import ERAS, RawMcpClient, in_front_of_one, raw_client
+from tests.support.raw_mcp_client import ERAS, RawMcpClient, in_front_of_one, next_data, raw_client
 from tests.support.service import eventually
 
 PROGRESS = {"progressToken": "$token", "progress": 1, "message": "x" * 10_000}
@@ -116,6 +119,49 @@ async def test_a_client_that_never_reads_its_stream_of_legacy_sse_is_let_go() ->
         await eventually(has_no_stream)
         assert [line["event"] for line in lines if line["log_level"] == "error"] == []
         assert "isError" not in await other.call("echo")
+
+
+@pytest.mark.parametrize("spelling", ["{}", "{{{}}}", "urn:uuid:{}", "upper case", "dashes"])
+async def test_the_bytes_that_wait_on_a_stream_are_bounded_however_its_id_is_spelled(
+    served: Served, spelling: str
+) -> None:
+    """An answer repeats the id of its request: here 1 MB, of which the sockets hold a few."""
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        lines = stream.aiter_lines()
+        announced = await next_data(lines)  # read no further
+        path, _, session_id = announced.partition("?sessionId=")
+        match spelling:
+            case "upper case":
+                spelled = session_id.upper()
+            case "dashes":
+                spelled = str(UUID(session_id))
+            case _:
+                spelled = spelling.format(session_id)
+        codes: list[str | None] = []
+        while codes[-1:] != ["NO_ROOM"] and len(codes) < MAX_UNREAD:
+            ping = {"jsonrpc": "2.0", "id": f"{len(codes)}{'x' * 1_000_000}", "method": "ping"}
+            posted = await served.http.post(
+                path, params={"sessionId": spelled}, json=ping, headers=TENANT
+            )
+            codes.append(None if posted.status_code == 202 else refusal(posted))
+    assert (codes[-1], len(codes) < MAX_UNREAD // 2) == ("NO_ROOM", True)
+
+
+async def test_a_client_that_reads_its_stream_may_send_any_number_of_large_requests(
+    served: Served,
+) -> None:
+    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+        lines = stream.aiter_lines()
+        address = await next_data(lines)
+        for number in range(5):
+            ping = {"jsonrpc": "2.0", "id": f"{number}{'x' * 1_000_000}", "method": "ping"}
+            posted = await served.http.post(address, json=ping, headers=TENANT)
+            assert posted.status_code == 202
+            assert json.loads(await next_data(lines))["id"] == ping["id"]
+
+
+def refusal(response: httpx.Response) -> str:
+    return str(response.json()["error"]["data"]["code"])
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -134,6 +134,15 @@ async def lines_of(response: httpx.Response) -> AsyncGenerator[str]:
     yield rest
 
 
+async def next_data(lines: AsyncIterator[str]) -> str:
+    """Return the data of the next event of a stream: of legacy HTTP+SSE first its address."""
+    async with asyncio.timeout(BOUND_S):
+        async for line in lines:
+            if line.startswith("data: "):
+                return line.removeprefix("data: ")
+    raise AssertionError("the stream has ended")
+
+
 def _message_in(line: str) -> Json | None:
     data = line.strip("\r").removeprefix("data: ")
     return json.loads(data) if data.startswith("{") else None
