@@ -113,6 +113,7 @@ LEANS = [
         MANAGED,
         takes(MANAGER, "_handle_request", "scope", "receive", "send"),
     ),
+    Lean("mcp", "_admit_session", MANAGED, sets(MANAGER, "_admit_session")),
     Lean("mcp", "idle_scope", MANAGED, sets(StreamableHTTPServerTransport, "idle_scope")),
     Lean("mcp", "_connection", SESSION, sets(ServerSession, "_connection")),
     Lean("mcp", "Connection.state", SESSION, sets(Connection, "state")),

@@ -1,16 +1,27 @@
 """One tenant leaves room for the others: streams, and the sessions that they keep in use."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 import pytest
 
-from tests.support.mcp_endpoint import BOTH, ENVELOPE, MODERN, TENANT, Served, serving
+from tests.support.mcp_endpoint import (
+    BOTH,
+    ENVELOPE,
+    INITIALIZE,
+    MODERN,
+    TENANT,
+    Served,
+    serving,
+)
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
 WANTED = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
 LISTEN = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": WANTED}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+FIRST = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
 MODERN_HEADERS = {**BOTH, "MCP-Protocol-Version": MODERN, "Mcp-Method": LISTEN["method"]}
 
 
@@ -51,3 +62,58 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_streams(kind: str) -> Non
             assert "your tenant has 3 streams open" in await refused(response)
         async with opened(served, kind, OTHER) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("kind", ["session", "legacy-sse"])
+async def test_a_tenant_that_holds_the_most_sessions_by_streams_ends_no_other_tenants(
+    kind: str,
+) -> None:
+    async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
+        others = await served.open_session(headers=OTHER)
+        for _ in range(3):
+            await stack.enter_async_context(opened(served, kind, TENANT))
+        one_more = await served.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
+        assert "4 sessions are open and in use" in await refused(one_more)
+        assert await pinged(served, others, OTHER) == 200
+
+
+async def test_a_tenant_with_streams_ends_its_own_unused_session() -> None:
+    async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
+        others = await served.open_session(headers=OTHER)
+        for _ in range(2):
+            await stack.enter_async_context(opened(served, "legacy-sse", TENANT))
+        own = await served.open_session()
+        await served.open_session()
+        assert await pinged(served, own, TENANT) == 404
+        assert await pinged(served, others, OTHER) == 200
+
+
+@pytest.mark.parametrize("unused", [0, 2, 3])
+async def test_sessions_that_are_opened_at_once_are_no_more_than_there_may_be(unused: int) -> None:
+    async with serving(max_sessions=3) as served:
+        for _ in range(unused):
+            await served.open_session()
+        # without sockets between they arrive in one turn of the loop
+        opening = served.service.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
+        first, *more = await asyncio.gather(
+            opening,
+            *(
+                served.service.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
+                for _ in range(19)
+            ),
+        )
+        statuses = {response.status_code for response in more}
+        assert (first.status_code, served.facade.sessions, statuses <= {200, 503}) == (200, 3, True)
+
+
+async def test_what_opens_no_session_after_all_takes_no_space() -> None:
+    async with serving(max_sessions=1) as served:
+        headers = {**TENANT, "Accept": "text/event-stream"}  # the SDK wants JSON as well
+        refused = await served.http.post("/mcp", json=FIRST, headers=headers)
+        opened = await served.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
+        assert (refused.status_code, opened.status_code, served.facade.sessions) == (406, 200, 1)
+
+
+async def pinged(served: Served, session_id: str, headers: dict[str, str]) -> int:
+    sent = {**BOTH, **headers, "Mcp-Session-Id": session_id}
+    return (await served.http.post("/mcp", json=PING, headers=sent)).status_code

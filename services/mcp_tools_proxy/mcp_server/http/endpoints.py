@@ -170,6 +170,7 @@ class HttpEndpoints:
             case "GET":
                 self._streams.check_capacity(caller.tenant_id)
                 await self._stateful.make_space(caller)
+                self._streams.check_capacity(caller.tenant_id)  # others may have come meanwhile
                 await self._streams.serve(
                     self._sse.stream,
                     scope,

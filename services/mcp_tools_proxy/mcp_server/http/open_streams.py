@@ -4,6 +4,7 @@ A stream may stay open for hours after its request was authenticated, so that is
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
@@ -51,9 +52,13 @@ class OpenStreams:
         return len(self._open)
 
     @property
-    def legacy_sse_sessions(self) -> int:
-        """Number of streams that are a session of their own: those of legacy HTTP+SSE."""
-        return sum(stream.is_session for stream in self._open)
+    def legacy_sse_sessions(self) -> Counter[str]:
+        """Number of each tenant's streams that are a session of their own: legacy HTTP+SSE."""
+        return Counter(
+            tenant_id
+            for stream, tenant_id in self._open.items()
+            if stream.is_session and tenant_id is not None
+        )
 
     def check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if a tenant may open no more streams that use a session."""

@@ -3,8 +3,9 @@
 A session has JSON bodies if its first request does not accept ``text/event-stream``, else streams.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,6 +17,7 @@ from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStream
 from mcp_tools_proxy.mcp_server.http.session_manager import (
     HttpSessions,
     InFlightIds,
+    SessionReservations,
     replay_body,
     send_204_instead_of_200,
 )
@@ -54,11 +56,15 @@ class StatefulHttp:
             for json_response in (True, False)
         )
         self._ids_in_use = InFlightIds()
+        self._reservations = SessionReservations()
 
     def __len__(self) -> int:
-        """Number of open sessions, legacy HTTP+SSE included."""
+        """Number of sessions, those of legacy HTTP+SSE and those that are being opened included."""
         return (
-            len(self._json_sessions) + len(self._event_sessions) + self._streams.legacy_sse_sessions
+            len(self._json_sessions)
+            + len(self._event_sessions)
+            + self._streams.legacy_sse_sessions.total()
+            + self._reservations.tenants.total()
         )
 
     @asynccontextmanager
@@ -96,14 +102,26 @@ class StatefulHttp:
     async def make_space(self, caller: Caller) -> None:
         """End an idle session if one more of ``caller`` would be too many.
 
-        Raises CapacityExceeded if no session may be ended for it.
+        Raises CapacityExceeded if no session may be ended for it. The caller takes the space
+        before it waits for anything, else another one may.
         """
         while len(self) >= self._max_sessions:
             both = self._json_sessions, self._event_sessions
             idle = [session for manager in both for session in manager.idle]
-            tenants = both[0].tenants + both[1].tenants
-            end = select_session_to_evict(idle, tenants, caller.tenant_id, limit=self._max_sessions)
+            end = select_session_to_evict(
+                idle, self._tenants, caller.tenant_id, limit=self._max_sessions
+            )
             await end()
+
+    @property
+    def _tenants(self) -> Counter[str]:
+        """Number of sessions of each tenant, of every kind."""
+        return (
+            self._json_sessions.tenants
+            + self._event_sessions.tenants
+            + self._streams.legacy_sse_sessions
+            + self._reservations.tenants
+        )
 
     async def _post(
         self,
@@ -118,9 +136,11 @@ class StatefulHttp:
         content = parse_request(body, max_items=self._limits.max_items)
         session_id = headers.get(SESSION_HEADER)
         is_initialize = isinstance(content, dict) and content.get("method") == INITIALIZE
-        if session_id is None and is_initialize:
-            await self.make_space(caller)
-        async with self._ids_in_use.reserve(session_id, content):
+        async with AsyncExitStack() as stack:
+            if session_id is None and is_initialize:
+                await self.make_space(caller)
+                stack.enter_context(self._reservations.reserve(caller.tenant_id))
+            await stack.enter_async_context(self._ids_in_use.reserve(session_id, content))
             await answer_in_session(sessions, scope, replay_body(body, receive), send)
 
     def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
