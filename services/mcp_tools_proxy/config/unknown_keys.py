@@ -91,8 +91,10 @@ _MIN_SIMILARITY = 0.7
 
 def narrowing_key(key: str, value: object) -> str | None:
     """Return the restricting key that ``key`` misspells, None if there is none."""
-    if key in _EXCLUDING or key.casefold().startswith("exclu"):
+    if key in _EXCLUDING:
         return "exclude" if value else None
+    if key.casefold().startswith("exclu"):
+        return "exclude"
     return closest_match(key.casefold(), NARROWING, least=_MIN_SIMILARITY)
 
 
