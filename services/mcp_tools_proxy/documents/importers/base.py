@@ -140,9 +140,10 @@ def sections_from(headings: Sequence[Heading], *, last_page: int) -> Mapping[str
     repeats: Counter[str] = Counter()
     for number, heading in enumerate(headings):
         here = (heading.page, heading.char)
+        rest = (headings[at] for at in range(number + 1, len(headings)))  # a slice copies: n² for n
         following = (
             other
-            for other in headings[number + 1 :]
+            for other in rest
             if other.level <= heading.level and (other.page, other.char) > here
         )
         page_end, end_char = last_page, None
