@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.downstream.mcp_client.http import http_clients
-from mcp_tools_proxy.ratelimit import limiter, redis_storage
+from mcp_tools_proxy.ratelimit import failover, limiter, redis_storage
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -66,8 +66,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for Redis as long as it takes: over 250 ms the process would count alone."""
+    """Wait for Redis as long as it takes: over 250 ms, or 1 s of a probe, we would count alone."""
     monkeypatch.setattr(limiter, "STORE_WAIT_S", BOUND_S)
+    monkeypatch.setattr(failover, "PROBE_TIMEOUT_S", BOUND_S)
 
 
 @pytest.fixture(autouse=True)
