@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.downstream.mcp_client.http import http_clients
+from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter, redis_storage
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
@@ -73,13 +74,14 @@ def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a connection as long as it takes.
+    """Wait for a connection, and for the end of a killed server, as long as it takes.
 
     Server and client share an event loop in most tests, and five hundred connections at once
     overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
     """
     monkeypatch.setattr(http_clients, "CONNECT_S", BOUND_S)
     monkeypatch.setattr(redis_storage, "CONNECT_TIMEOUT_S", BOUND_S)
+    monkeypatch.setattr(stdio_process, "KILL_TIMEOUT_S", BOUND_S)
 
 
 @pytest.fixture

@@ -207,11 +207,14 @@ async def scene(
     async with AsyncExitStack() as stack:
         bad = _faulty(SERVER_KINDS[kind] | {"name": "bad"} | options)
         await bad.start()
+        if isinstance(bad, FaultyWeb):
+            stack.callback(bad.raw.release_port)
         stack.push_async_callback(bad.kill)
         if not alive:
             await bad.kill()
         good = RawServer(Script(Options(name="good")))
         await good.start()
+        stack.callback(good.release_port)
         stack.push_async_callback(good.stop)
         limits = {
             "requestTimeoutSeconds": BOUND_S,

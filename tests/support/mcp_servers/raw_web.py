@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -52,6 +53,7 @@ class RawServer:
         self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
         """Answers a request that the server itself is not to see."""
         self._runner: web.AppRunner | None = None
+        self._port_holder: socket.socket | None = None
         self._http = StreamableHttp(script, crash)
         self._streams: dict[str, Conversation] = {}
         """The open event streams of the legacy SSE transport."""
@@ -74,6 +76,8 @@ class RawServer:
         return 0 if server is None else len(server.connections)
 
     async def start(self) -> None:
+        """Serve, on the port of the first start; ``release_port`` gives the port up."""
+
         @web.middleware
         async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
             return self.instead(request) or await handler(request)
@@ -85,8 +89,10 @@ class RawServer:
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self.port, ssl_context=self._tls).start()
-        self.port = self._runner.addresses[0][1]
+        self._hold_port()
+        await web.TCPSite(
+            self._runner, self._host, self.port, ssl_context=self._tls, reuse_port=True
+        ).start()
 
     async def stop(self) -> None:
         """Vanish, as a killed process does: every connection is torn down."""
@@ -101,6 +107,25 @@ class RawServer:
     async def restart(self) -> None:
         await self.stop()
         await self.start()
+
+    def release_port(self) -> None:
+        """Release the port: the server does not start again."""
+        if self._port_holder is not None:
+            self._port_holder.close()
+
+    def _hold_port(self) -> None:
+        """Bind the port once more without listening, so that none takes it while we are stopped.
+
+        Tests in other processes took a stopped server's port, and it could not start again.
+        """
+        if self._port_holder is not None:
+            return
+        family, *_, address = socket.getaddrinfo(self._host, self.port, type=socket.SOCK_STREAM)[0]
+        holder = self._port_holder = socket.socket(family, socket.SOCK_STREAM)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(address)
+        self.port = holder.getsockname()[1]
 
     def lose_sessions(self) -> None:
         """Forget every session; who comes with one gets 404."""
@@ -203,6 +228,7 @@ async def running_raw(
         yield server
     finally:
         await server.stop()
+        server.release_port()
 
 
 async def serve(script: Script, transport: str, host: str, port: int) -> None:

@@ -28,6 +28,7 @@ _CHUNK_BYTES = 64 * 1024
 _EXIT_CODE_S = 0.2  # between the end of stdout and the exit, to report the exit code
 _EXIT_S = 2.0  # for the server to exit by itself once its stdin is closed
 _TERM_S = 1.0  # after SIGTERM
+KILL_TIMEOUT_S = 1.0  # for the guard to end once it is told to kill the server
 _STDERR_S = 0.2  # to log the last lines
 _POLL_S = 0.01
 
@@ -124,7 +125,7 @@ class ServerProcess:
     async def stop(self) -> None:
         """End the server: close stdin, then SIGTERM, then SIGKILL.
 
-        Takes at most _EXIT_S + 2 * _TERM_S.
+        Takes at most _EXIT_S + _TERM_S + KILL_TIMEOUT_S.
         """
         self._stdin.close()
         try:
@@ -133,7 +134,7 @@ class ServerProcess:
                 await self._exited_within(_TERM_S)
         finally:
             self.kill()
-        if not await self._exited_within(_TERM_S) or self.exit_code == -signal.SIGKILL:
+        if not await self._exited_within(KILL_TIMEOUT_S) or self.exit_code == -signal.SIGKILL:
             self._signal_group(signal.SIGKILL)  # the guard itself may have been killed
         # close our ends of the pipes: a process that survived may hold the other ends open
         transport = getattr(self._process, "_transport", None)
