@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -206,15 +206,14 @@ async def scene(
     """
     async with AsyncExitStack() as stack:
         bad = _faulty(SERVER_KINDS[kind] | {"name": "bad"} | options)
-        await bad.start()
         if isinstance(bad, FaultyWeb):
-            stack.callback(bad.raw.release_port)
+            stack.enter_context(closing(bad.raw))
+        await bad.start()
         stack.push_async_callback(bad.kill)
         if not alive:
             await bad.kill()
-        good = RawServer(Script(Options(name="good")))
+        good = stack.enter_context(closing(RawServer(Script(Options(name="good")))))
         await good.start()
-        stack.callback(good.release_port)
         stack.push_async_callback(good.stop)
         limits = {
             "requestTimeoutSeconds": BOUND_S,

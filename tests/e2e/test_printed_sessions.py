@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -125,8 +126,15 @@ def gateway(folder: Path, imported: str) -> Iterator[TestClient]:
     assert imported
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        settings = Settings(config_dir=Path("examples/config"), retrieval_window_url="local")
+        settings = Settings(
+            config_dir=Path("examples/config"),
+            retrieval_window_url="local",
+            startup_wait_s=BOUND_S,
+        )
         with TestClient(create_app(settings), "http://localhost") as client:
+            # each test has a working directory of its own, where the server's command is not
+            while client.get("/health/ready").status_code == 503:
+                time.sleep(0.05)
             yield client
 
 

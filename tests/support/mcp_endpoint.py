@@ -109,6 +109,17 @@ class Served(NamedTuple):
         assert accepted.status_code == 202
         return str(session_id)
 
+    async def set_log_level(
+        self, session_id: str, *, headers: Mapping[str, str] = TENANT
+    ) -> httpx.Response:
+        """Set the log level of a session, which then holds something in the service."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel"}
+        return await self.http.post(
+            "/mcp",
+            json={**body, "params": {"level": "error"}},
+            headers={**BOTH, **headers, "Mcp-Session-Id": session_id},
+        )
+
 
 @asynccontextmanager
 async def serving(
@@ -153,8 +164,13 @@ async def in_front_of_two(
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve without taking the signals of the test's process."""
-    await server._serve(sockets=[listener])
+    """Serve without taking the signals of the test's process.
+
+    uvicorn leaves the socket open when it is told to end before it has begun, or is cancelled: a
+    test that came later failed for it.
+    """
+    with listener:
+        await server._serve(sockets=[listener])
 
 
 def answer(response: httpx.Response) -> Json:

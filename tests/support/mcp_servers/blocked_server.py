@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from tests.support.mcp_servers.raw_script import METHOD_OF_LIST, Options, Script, Seen
@@ -42,10 +42,10 @@ class BlockedServer(RawServer):
 @asynccontextmanager
 async def running_blocked(**options: Any) -> AsyncIterator[BlockedServer]:
     """Serve over streamable HTTP in this event loop; ``options`` are those of Options."""
-    server = BlockedServer(**options)
-    await server.start()
-    try:
-        yield server
-    finally:
-        server.release()
-        await server.stop()
+    with closing(BlockedServer(**options)) as server:
+        await server.start()
+        try:
+            yield server
+        finally:
+            server.release()
+            await server.stop()

@@ -6,7 +6,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
@@ -76,7 +76,7 @@ class RawServer:
         return 0 if server is None else len(server.connections)
 
     async def start(self) -> None:
-        """Serve, on the port of the first start; ``release_port`` gives the port up."""
+        """Serve, on the port of the first start; ``close`` gives the port up."""
 
         @web.middleware
         async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -108,7 +108,7 @@ class RawServer:
         await self.stop()
         await self.start()
 
-    def release_port(self) -> None:
+    def close(self) -> None:
         """Release the port: the server does not start again."""
         if self._port_holder is not None:
             self._port_holder.close()
@@ -223,12 +223,12 @@ async def running_raw(
 ) -> AsyncIterator[RawServer]:
     """Serve in this event loop; ``options`` are those of Options."""
     server = RawServer(Script(Options(**options)), transport, host=host, port=port, tls=tls)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-        server.release_port()
+    with closing(server):
+        await server.start()
+        try:
+            yield server
+        finally:
+            await server.stop()
 
 
 async def serve(script: Script, transport: str, host: str, port: int) -> None:
