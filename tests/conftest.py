@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.downstream.mcp_client.http import http_clients
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
-from mcp_tools_proxy.ratelimit import failover, limiter, redis_storage
+from mcp_tools_proxy.ratelimit import failover, limiter
+from mcp_tools_proxy.redis_client import connection_pool
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -80,7 +81,7 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow its backlog: on a busy machine a connect took 9 s, and looked like a dead server.
     """
     monkeypatch.setattr(http_clients, "CONNECT_S", BOUND_S)
-    monkeypatch.setattr(redis_storage, "CONNECT_TIMEOUT_S", BOUND_S)
+    monkeypatch.setattr(connection_pool, "CONNECT_TIMEOUT_S", BOUND_S)
     monkeypatch.setattr(stdio_process, "KILL_TIMEOUT_S", BOUND_S)
 
 

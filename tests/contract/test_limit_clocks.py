@@ -12,7 +12,7 @@ from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
-from mcp_tools_proxy.ratelimit.redis_storage import KEY_PREFIX
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.redis_server import RedisServer
 from tests.support.virtual_time import ManualClock

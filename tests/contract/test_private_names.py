@@ -17,10 +17,6 @@ from types import ModuleType
 import pytest
 import uvicorn
 from fastapi.routing import APIRoute
-from mcp.server.connection import Connection
-from mcp.server.session import ServerSession
-from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from redis.asyncio import ConnectionPool
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -78,52 +74,20 @@ def exports(module: str, name: str) -> Callable[[], bool]:
     return is_there
 
 
-def owners_have_a_client_id() -> bool:
-    module = import_module("mcp.server.auth.middleware.bearer_auth")
-    return "client_id" in module.AuthorizationContext.__annotations__
-
-
 def redis_bridge_has(name: str) -> Callable[[], bool]:
     return lambda: hasattr(
         SharedRedisStorage(ConnectionPool.from_url("redis://localhost")).bridge, name
     )
 
 
-MANAGER, MANAGED = StreamableHTTPSessionManager, "mcp_server/http/session_manager.py"
 HTTP, FLOW = "server/http_protocol.py", "server/flow_control.py"
-SERVER, SESSION = "server/uvicorn_server.py", "mcp_server/subscriptions/session_state.py"
+SERVER = "server/uvicorn_server.py"
 REDIS = "ratelimit/redis_storage.py"
 STDIO = "downstream/mcp_client/streams/stdio_process.py"
 
 # sse_starlette, which the mcp package imports, replaces uvicorn.Server.handle_exit by a function of
 # (*args, **kwargs): of its parameters nothing can be checked once it is imported.
 LEANS = [
-    Lean("mcp", "_server_instances", MANAGED, sets(MANAGER, "_server_instances")),
-    Lean("mcp", "_session_owners", MANAGED, sets(MANAGER, "_session_owners")),
-    Lean("mcp", "AuthorizationContext.client_id", MANAGED, owners_have_a_client_id),
-    Lean(
-        "mcp",
-        "_discard_session",
-        MANAGED,
-        takes(MANAGER, "_discard_session", "session_id", "transport"),
-    ),
-    Lean(
-        "mcp",
-        "_handle_request",
-        MANAGED,
-        takes(MANAGER, "_handle_request", "scope", "receive", "send"),
-    ),
-    Lean("mcp", "_admit_session", MANAGED, sets(MANAGER, "_admit_session")),
-    Lean("mcp", "idle_scope", MANAGED, sets(StreamableHTTPServerTransport, "idle_scope")),
-    Lean("mcp", "_connection", SESSION, sets(ServerSession, "_connection")),
-    Lean("mcp", "Connection.state", SESSION, sets(Connection, "state")),
-    Lean("mcp", "Connection.exit_stack", SESSION, sets(Connection, "exit_stack")),
-    Lean(
-        "mcp",
-        "_stream_protocols",
-        "mcp_server/http/legacy_sse.py",
-        exports("mcp.shared._stream_protocols", "WriteStream"),
-    ),
     Lean("uvicorn", "_types", HTTP, exports("uvicorn._types", "ASGI3Application")),
     Lean("uvicorn", "_captured_signals", SERVER, sets(uvicorn.Server, "_captured_signals")),
     Lean("uvicorn", "handle_exit", SERVER, lambda: hasattr(uvicorn.Server, "handle_exit")),

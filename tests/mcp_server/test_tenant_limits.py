@@ -10,7 +10,6 @@ import pytest
 from tests.support.mcp_endpoint import (
     BOTH,
     ENVELOPE,
-    INITIALIZE,
     MODERN,
     TENANT,
     Served,
@@ -21,7 +20,6 @@ OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
 WANTED = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
 LISTEN = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": WANTED}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-FIRST = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
 MODERN_HEADERS = {**BOTH, "MCP-Protocol-Version": MODERN, "Mcp-Method": LISTEN["method"]}
 
 
@@ -70,9 +68,10 @@ async def test_a_tenant_that_holds_the_most_sessions_by_streams_ends_no_other_te
 ) -> None:
     async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
         others = await served.open_session(headers=OTHER)
+        await served.set_log_level(others, headers=OTHER)
         for _ in range(3):
             await stack.enter_async_context(opened(served, kind, TENANT))
-        one_more = await served.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
+        one_more = await served.set_log_level(await served.open_session())
         assert "4 sessions are open and in use" in await refused(one_more)
         assert await pinged(served, others, OTHER) == 200
 
@@ -80,38 +79,36 @@ async def test_a_tenant_that_holds_the_most_sessions_by_streams_ends_no_other_te
 async def test_a_tenant_with_streams_ends_its_own_unused_session() -> None:
     async with serving(max_sessions=4) as served, AsyncExitStack() as stack:
         others = await served.open_session(headers=OTHER)
+        await served.set_log_level(others, headers=OTHER)
         for _ in range(2):
             await stack.enter_async_context(opened(served, "legacy-sse", TENANT))
         own = await served.open_session()
-        await served.open_session()
+        await served.set_log_level(own)
+        await served.set_log_level(await served.open_session())
         assert await pinged(served, own, TENANT) == 404
         assert await pinged(served, others, OTHER) == 200
 
 
 @pytest.mark.parametrize("unused", [0, 2, 3])
-async def test_sessions_that_are_opened_at_once_are_no_more_than_there_may_be(unused: int) -> None:
+async def test_sessions_that_hold_something_at_once_are_no_more_than_there_may_be(
+    unused: int,
+) -> None:
     async with serving(max_sessions=3) as served:
         for _ in range(unused):
-            await served.open_session()
+            await served.set_log_level(await served.open_session())
+        session_ids = [await served.open_session() for _ in range(20)]
         # without sockets between they arrive in one turn of the loop
-        opening = served.service.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
-        first, *more = await asyncio.gather(
-            opening,
-            *(
-                served.service.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
-                for _ in range(19)
-            ),
-        )
+        at_once = served._replace(http=served.service.http)
+        first, *more = await asyncio.gather(*map(at_once.set_log_level, session_ids))
         statuses = {response.status_code for response in more}
         assert (first.status_code, served.facade.sessions, statuses <= {200, 503}) == (200, 3, True)
 
 
-async def test_what_opens_no_session_after_all_takes_no_space() -> None:
+async def test_sessions_that_hold_nothing_take_no_space() -> None:
     async with serving(max_sessions=1) as served:
-        headers = {**TENANT, "Accept": "text/event-stream"}  # the SDK wants JSON as well
-        refused = await served.http.post("/mcp", json=FIRST, headers=headers)
-        opened = await served.http.post("/mcp", json=FIRST, headers={**BOTH, **TENANT})
-        assert (refused.status_code, opened.status_code, served.facade.sessions) == (406, 200, 1)
+        session_ids = [await served.open_session() for _ in range(20)]
+        statuses = {await pinged(served, session_id, TENANT) for session_id in session_ids}
+        assert (statuses, served.facade.sessions) == ({200}, 0)
 
 
 async def pinged(served: Served, session_id: str, headers: dict[str, str]) -> int:

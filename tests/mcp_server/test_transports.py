@@ -185,9 +185,11 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read_as_json() -
     )
 
 
-async def test_one_session_too_many_ends_the_one_that_is_unused_longest() -> None:
+async def test_one_session_too_many_that_holds_something_ends_the_longest_unused() -> None:
     async with serving(max_sessions=2) as served:
         opened = [await served.open_session(accept=a) for a in (BOTH, JSON_ONLY, BOTH)]
+        for session_id in opened:
+            await served.set_log_level(session_id)
         statuses = []
         for session_id in opened:
             headers = {**TENANT, **BOTH, "Mcp-Session-Id": session_id}
@@ -199,8 +201,7 @@ async def test_one_session_too_many_ends_the_one_that_is_unused_longest() -> Non
 
 async def test_no_session_ends_for_another_while_it_is_used() -> None:
     async with serving(max_sessions=1) as served, sse_stream(served):
-        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
-        session = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
+        session = await served.set_log_level(await served.open_session())
         stream = await served.http.get("/mcp/sse", headers=TENANT)
     refusals = [(it.status_code, it.json()["error"]["data"]["code"]) for it in (session, stream)]
     assert refusals == [(503, "NO_ROOM")] * 2

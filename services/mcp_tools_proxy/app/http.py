@@ -28,10 +28,12 @@ from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
-    authenticated_caller,
     json_rpc_error_response,
 )
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
+from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S
+from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import MAX_CONNECTIONS, SharedSessions
+from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.bad_token_throttle import BadTokenThrottle
@@ -167,8 +169,9 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
 def _mcp_endpoints(
     settings: Settings, gateway: Gateway, refusals: RequestRefusals
 ) -> HttpEndpoints:
+    server = build_server(settings, gateway)
     return HttpEndpoints(
-        build_server(settings, gateway, authenticated_caller),
+        server,
         registry=gateway.registry,
         callers=mcp_callers(settings, gateway.authenticator),
         lifecycle=gateway.lifecycle,
@@ -178,7 +181,25 @@ def _mcp_endpoints(
             body=_body_limits(settings),
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
+            session_keys=[key.get_secret_value().encode() for key in settings.session_keys],
         ),
+        shared_sessions=_shared_sessions(settings, server.replica),
+    )
+
+
+def _shared_sessions(settings: Settings, replica: str) -> SharedSessions | None:
+    """Return by what replicas tell each other of sessions; None where they cannot.
+
+    They can with keys, by which each reads the others' session ids, and Redis. Raises ValueError.
+    """
+    url = settings.rate_limit_storage_url
+    if not settings.session_keys or url is None:
+        return None
+    return SharedSessions(
+        open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS),
+        replica,
+        idle_s=settings.session_idle_s,
+        max_age_s=MAX_AGE_S,
     )
 
 

@@ -11,18 +11,17 @@ from mcp_tools_proxy.connector.websocket_link import LinkRules
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.mcp_server.message_session import MessageSessions
-from mcp_tools_proxy.mcp_server.request import CallerOf
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.settings.settings import Settings
 
 
 def build_server(
-    settings: Settings, gateway: Gateway, caller_of: CallerOf, *, one_tenant: bool = False
+    settings: Settings, gateway: Gateway, *, one_tenant: bool = False
 ) -> GatewayMcpServer:
-    """Build a server over the gateway; ``caller_of`` returns the caller of a request.
+    """Build a server over the gateway.
 
-    With ``one_tenant`` that is always the same tenant, which may then use all streams.
+    With ``one_tenant`` all callers are of the same tenant, which may then use all streams.
     """
     limit = settings.max_sessions
     return GatewayMcpServer(
@@ -30,7 +29,6 @@ def build_server(
         registry=gateway.registry,
         executor=gateway.executor,
         subscriptions=gateway.subscriptions,
-        caller_of=caller_of,
         max_streams=limit,
         max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
     )
@@ -69,7 +67,7 @@ def build_connector(settings: Settings, gateway: Gateway) -> Connector | None:
     return Connector(
         rules,
         _token(settings),
-        MessageSessions(build_server(settings, gateway, lambda _: caller, one_tenant=True), caller),
+        MessageSessions(build_server(settings, gateway, one_tenant=True), caller),
         # many backends list once and never again
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
         metrics=gateway.metrics,

@@ -1,27 +1,20 @@
-"""MCP sessions over any carrier of messages (the connector's WebSocket): parsed JSON in and out.
+"""MCP sessions over a carrier of messages: the connector's WebSocket, stdio, legacy HTTP+SSE.
 
-The first request decides the era. Those of the newer era are handled here, since they need no
-session; the older eras are left to the SDK, which gets and sends messages by in-memory streams.
+Parsed JSON in and out. The first request decides the era: one of the newer era stands for itself,
+``initialize`` begins a session of the older ones.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple
 
-import anyio
 import structlog
 from mcp import MCPError
-from mcp.shared.message import SessionMessage
 from mcp.types import (
+    INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
     RequestId,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
@@ -29,56 +22,76 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
-from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
-from mcp_tools_proxy.mcp_server.results import Json, refused_request
-from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.mcp_server.stateless import (
+from mcp_tools_proxy.mcp_server.handshake_session import (
+    CANCELLED,
     INITIALIZE,
-    error_response,
-    handle_stateless,
-    parse_stateless,
+    INITIALIZED,
+    Declared,
+    HandshakeSession,
+    RequestCancelled,
+    initialize_result,
 )
+from mcp_tools_proxy.mcp_server.results import (
+    Json,
+    error_response,
+    refused_request,
+    result_response,
+)
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp_server.stateless import handle_stateless, parse_stateless
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
-from mcp_tools_proxy.wire.json_rpc import SendMessage, refusable_id, request_id_of
+from mcp_tools_proxy.wire.json_rpc import (
+    SendMessage,
+    check_message,
+    refusable_id,
+    request_id_of,
+)
 
 MAX_OPEN_REQUESTS = 64
 """Pending requests of one session; one more is refused."""
 
-MAX_QUEUED_MESSAGES = 256
-"""Messages of one session that the SDK has not read yet; one more is refused."""
-
 log = structlog.get_logger()
+
+
+class _PendingRequest(NamedTuple):
+    """A request without a response, and the task that makes it."""
+
+    id: RequestId
+    method: str
+    task: asyncio.Task[None]
 
 
 class MessageSession:
     """One session, of either era: ``receive`` gets the client's messages, ``send`` sends ours.
 
     Messages are processed in order, while requests run at the same time and are answered as they
-    finish, at most ``MAX_OPEN_REQUESTS`` at once.
+    finish, at most ``max_open_requests`` at once.
     """
 
     def __init__(
-        self, server: GatewayMcpServer, caller: Caller, send: SendMessage, tasks: asyncio.TaskGroup
+        self,
+        server: GatewayMcpServer,
+        caller: Caller,
+        send: SendMessage,
+        tasks: asyncio.TaskGroup,
+        *,
+        max_open_requests: float = MAX_OPEN_REQUESTS,
     ) -> None:
-        """Create a session; ``tasks`` runs the requests of the newer era."""
+        """Create a session; ``tasks`` runs its requests."""
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
-        self._stateless: dict[str, asyncio.Task[None]] = {}
-        """Running requests of the newer era, by id."""
+        self._max_open_requests = max_open_requests
         self._is_modern: bool | None = None
         """The era, fixed by the first request; None before it."""
-        self._open: dict[str, str] = {}
-        """Methods of the pending requests, by id."""
-        self._to_sdk, self._from_client = anyio.create_memory_object_stream[
-            SessionMessage | Exception
-        ](MAX_QUEUED_MESSAGES)
-        self._needs_sdk = asyncio.Event()
+        self._handshake: HandshakeSession | None = None
+        """The session of an older era, from ``initialize`` on."""
+        self._open: dict[str, _PendingRequest] = {}
+        """The pending requests, by id."""
         self._answered = asyncio.Event()
         self._answered.set()
-        self._sdk_output = _SdkOutput(self._send_item)
-        self._running = anyio.CancelScope()
+        self._closed = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<MessageSession {len(self._open)} open requests>"
@@ -91,7 +104,7 @@ class MessageSession:
     @property
     def has_active_calls(self) -> bool:
         """Whether any pending request is other than ``subscriptions/listen``."""
-        return any(method != LISTEN for method in self._open.values())
+        return any(request.method != LISTEN for request in self._open.values())
 
     async def wait_until_answered(self) -> None:
         """Wait until no request is pending. Cancelled requests get no response and do not count."""
@@ -100,20 +113,25 @@ class MessageSession:
     async def run(self) -> None:
         """Serve until closed."""
         try:
-            with self._running:
-                await self._needs_sdk.wait()
-                await self._server.run(self._from_client, self._sdk_output, self._server.options)
+            await self._closed.wait()
         finally:
             self.close()
 
+    async def refuse_pending(self, error: ProxyError) -> None:
+        """Cancel the pending requests, and answer each with this error."""
+        while self._open:
+            id_, request = next(iter(self._open.items()))
+            request.task.cancel()
+            self._close_request(id_)
+            await self._send(refused_request(request.id, error))
+
     def close(self) -> None:
         """Close at once: pending requests are cancelled and get no response."""
-        self._sdk_output.closed = True
-        self._to_sdk.close()
-        self._from_client.close()
-        self._running.cancel()
-        for task in self._stateless.values():
-            task.cancel()
+        self._closed.set()
+        if self._handshake is not None:
+            self._handshake.end()
+        for request in self._open.values():
+            request.task.cancel()
         self._open.clear()
         self._answered.set()
 
@@ -125,77 +143,90 @@ class MessageSession:
         that an error would pass for that request's response.
         """
         id_ = refusable_id(content)
-        if id_ is not None and str(id_) in self._open:
-            raise InvalidRequest("a request with this id is not answered yet")
+        if id_ is not None:
+            self.check_id(id_)
         try:
-            self._dispatch(content)
+            message = check_message(content)
+            if request_id_of(message) is None:
+                self._receive_other(message)
+            else:
+                self._receive_request(message["id"], message)
         except ProxyError as error:
             if id_ is None:
                 raise
-            await self._refuse(id_, error)
+            await self._send(refused_request(id_, error))
 
-    def _dispatch(self, content: object) -> None:
-        if not isinstance(content, dict) or (id_ := request_id_of(content)) is None:
-            self._dispatch_other(parse_message(content))
-            return
-        self._check_capacity()
+    def check_id(self, id_: RequestId) -> None:
+        """Raise InvalidRequest if the id is that of a pending request."""
+        if str(id_) in self._open:
+            raise InvalidRequest("a request with this id is not answered yet")
+
+    def _receive_request(self, id_: RequestId, content: Json) -> None:
+        if len(self._open) >= self._max_open_requests:
+            raise CapacityExceeded(
+                f"{self._max_open_requests} requests are open; wait for an answer"
+            )
         if self._is_modern is None:
             self._is_modern = _opens_modern(content)
-        if self._is_modern:
-            self._stateless[str(id_)] = self._tasks.create_task(self._answer(id_, content))
-        else:
-            message = parse_message(content)
-            self._forward_to_sdk(message)
-            if not isinstance(message, JSONRPCRequest):  # it has an error beside its method
-                return
-        self._open[str(id_)] = content["method"]
+        response = None
+        if content["method"] == INITIALIZE and not self._is_modern:
+            # at once: a client may send its next request without waiting for the response
+            response = self._initialize(id_, content.get("params") or {})
+        task = self._tasks.create_task(self._respond(id_, content, response))
+        self._open[str(id_)] = _PendingRequest(id_, content["method"], task)
         self._answered.clear()
 
-    def _dispatch_other(self, message: JSONRPCMessage) -> None:
-        """Cancel a request, or forward what concerns sessions only."""
+    def _receive_other(self, message: Json) -> None:
+        """Cancel a request, or hand over what concerns the session of an older era."""
         match message:
-            case JSONRPCNotification(
-                method="notifications/cancelled", params={"requestId": int() | str() as id_}
+            case {"method": str(method), "params": {"requestId": int() | str() as id_}} if (
+                method == CANCELLED
             ):
-                if task := self._stateless.pop(str(id_), None):
-                    task.cancel()
-                self._close_request(id_)
-        if not self._is_modern:
-            self._forward_to_sdk(message)
+                if request := self._open.get(str(id_)):
+                    request.task.cancel()
+                    self._close_request(id_)
+            case {"method": str(method)} if method == INITIALIZED and self._handshake is not None:
+                self._tasks.create_task(self._subscribe_to_lists(self._handshake))
+            case _ if self._handshake is not None:
+                self._handshake.receive(message)
 
-    def _check_capacity(self) -> None:
-        if len(self._open) >= MAX_OPEN_REQUESTS:
-            raise CapacityExceeded(f"{MAX_OPEN_REQUESTS} requests are open; wait for an answer")
+    async def _subscribe_to_lists(self, handshake: HandshakeSession) -> None:
+        versions = await self._server.list_changes.snapshot_or_empty(self._caller)
+        if not self._closed.is_set():
+            handshake.subscriptions.subscribe_to_lists(self._caller, versions)
 
-    def _forward_to_sdk(self, message: JSONRPCMessage) -> None:
-        """Queue a message for the SDK, which the first one starts. Raises CapacityExceeded."""
-        self._needs_sdk.set()
+    def _initialize(self, id_: RequestId, params: Mapping[str, Any]) -> Json:
+        """Begin the session of an older era; return the response to the request that did."""
         try:
-            self._to_sdk.send_nowait(SessionMessage(message))
-        except anyio.WouldBlock:
-            raise CapacityExceeded(
-                f"{MAX_QUEUED_MESSAGES} messages wait to be looked at; send fewer"
-            ) from None
+            declared = Declared.read(params)
+        except MCPError as error:
+            return error_response(id_, error)
+        if self._handshake is not None:
+            self._handshake.end()
+        self._handshake = HandshakeSession(self._server, declared, self._send)
+        return result_response(id_, initialize_result(self._server, declared))
 
-    async def _answer(self, id_: RequestId, content: Json) -> None:
-        """Handle a request of the newer era and send its response; cancelled with the request."""
-        answer: Json | None = None
+    async def _respond(self, id_: RequestId, content: Json, response: Json | None) -> None:
+        """Send the response to a request, made here if there is none; cancelled with it."""
 
-        async def send_before_result(message: Mapping[str, object]) -> None:
-            if answer is None:  # a notification after its response would break MCP
+        async def send_before_response(message: Mapping[str, object]) -> None:
+            if response is None:  # a notification after its response would break MCP
                 await self._send(message)
 
         try:
-            answer = await self._handle(id_, content, send_before_result)
-            await self._send(answer)
+            if response is None:
+                answer = self._answer_modern if self._is_modern else self._answer_in_session
+                response = await answer(id_, content, send_before_response)
+            await self._send(response)
+        except RequestCancelled:
+            pass
         except Exception:
             log.exception("facade.answer_crashed", method=content["method"])
             with suppress(Exception):
-                await self._refuse(id_, InternalError())
-        if self._stateless.pop(str(id_), None):  # it was not closed meanwhile
-            self._close_request(id_)
+                await self._send(refused_request(id_, InternalError()))
+        self._close_request(id_)
 
-    async def _handle(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
+    async def _answer_modern(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
         """Return the response to a request of the newer era."""
         try:
             if content["method"] == INITIALIZE:
@@ -205,15 +236,13 @@ class MessageSession:
             return error_response(id_, error)
         return await handle_stateless(self._server, request, self._caller, send=send)
 
-    async def _refuse(self, id_: RequestId, error: ProxyError) -> None:
-        await self._send_item(SessionMessage(refused_request(id_, error)))
-
-    async def _send_item(self, item: SessionMessage) -> None:
-        message = item.message
-        await self._send(_as_json(message))
-        match message:
-            case JSONRPCResponse(id=id_) | JSONRPCError(id=int() | str() as id_):
-                self._close_request(id_)
+    async def _answer_in_session(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
+        """Return the response to a request of the older eras. Raises RequestCancelled."""
+        if self._handshake is not None:
+            return await self._handshake.answer(content, self._caller, send)
+        if content["method"] == "ping":
+            return result_response(id_, {})
+        return error_response(id_, MCPError(INVALID_REQUEST, "send initialize first"))
 
     def _close_request(self, id_: RequestId) -> None:
         self._open.pop(str(id_), None)
@@ -249,33 +278,6 @@ class MessageSessions:
             self._tasks = None
 
 
-class _SdkOutput:
-    """The stream that the SDK writes to; once closed it sends nothing more."""
-
-    def __init__(self, send_item: Callable[[SessionMessage], Awaitable[None]]) -> None:
-        self._send_item = send_item
-        self.closed = False
-
-    async def send(self, item: SessionMessage, /) -> None:
-        if self.closed:
-            raise anyio.ClosedResourceError
-        await self._send_item(item)
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
 def _opens_modern(content: Mapping[str, Any]) -> bool:
     """Return whether a connection that begins with this request is of the newer era.
 
@@ -297,10 +299,3 @@ def _initialize_refused(params: Mapping[str, Any] | None) -> MCPError:
         "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
         data,
     )
-
-
-def _as_json(message: JSONRPCMessage) -> Json:
-    """Convert a message to JSON; results are JSON already, so they skip pydantic."""
-    if isinstance(message, JSONRPCResponse):
-        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-    return message.model_dump(by_alias=True, mode="json", exclude_unset=True)

@@ -1,30 +1,22 @@
 """One MCP request, parsed once: method, parameters, caller and protocol era.
 
-SDK contexts and stateless requests both become an ``McpRequest``, so that the methods do not depend
-on the transport.
+Requests of sessions and stateless requests both become an ``McpRequest``, so that the methods do
+not depend on the transport.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 from mcp import MCPError
-from mcp.server.context import ServerRequestContext
-from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY, RequestId
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from starlette.datastructures import Headers
-from starlette.requests import Request
 
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind
 from mcp_tools_proxy.domain.client import Client
-from mcp_tools_proxy.mcp_server.clients import LEVELS, SessionClient
+from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
-
-Context = ServerRequestContext[Any, Any]
-CallerOf = Callable[[Context], Caller]
-"""Returns the authenticated caller of a request that the SDK serves."""
 
 BuildClient = Callable[[object, str | None], Client]
 """Builds the Client of a request from its progress token and its lowest wanted log level."""
@@ -81,20 +73,6 @@ class McpRequest:
             build_client=build_client,
         )
 
-    @classmethod
-    def from_context(cls, context: Context, caller: Caller, session_log_level: str | None) -> Self:
-        """Create a request from the SDK's context; see ``from_params``. Raises MCPError."""
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return cls.from_params(
-            context.method,
-            context.params or {},
-            caller,
-            partial(SessionClient, context.session, id_of(context), supports_input_required=modern),
-            modern=modern,
-            headers=_headers(context),
-            session_log_level=session_log_level,
-        )
-
     def require_str(self, name: str) -> str:
         """Return a required parameter, a string. Raises MCPError."""
         value = self.params.get(name)
@@ -138,17 +116,6 @@ class McpRequest:
         """Return the W3C trace context of ``_meta``, else of the HTTP headers."""
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
-
-
-def id_of(context: Context) -> RequestId:
-    """Return the id of a request that the SDK serves. Raises MCPError."""
-    if context.request_id is None:
-        raise MCPError(INVALID_PARAMS, "a request has an id")
-    return context.request_id
-
-
-def _headers(context: Context) -> Headers:
-    return context.request.headers if isinstance(context.request, Request) else NO_HEADERS
 
 
 def _object_or_empty(value: object) -> Mapping[str, Any]:

@@ -16,7 +16,6 @@ from mcp.types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     SERVER_INFO_META_KEY,
     URL_ELICITATION_REQUIRED,
-    JSONRPCError,
     RequestId,
 )
 
@@ -140,12 +139,23 @@ def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: ob
     return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
 
 
-def refused_request(id_: RequestId, error: ProxyError) -> JSONRPCError:
+def result_response(id_: RequestId, result: Json) -> Json:
+    """Build the JSON-RPC response for a result."""
+    return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+
+def error_response(id_: RequestId | None, error: MCPError) -> Json:
+    """Build the JSON-RPC response for an error."""
+    error_object = error.error.model_dump(mode="json", exclude_none=True)
+    return {"jsonrpc": "2.0", "id": id_, "error": error_object}
+
+
+def refused_request(id_: RequestId, error: ProxyError) -> Json:
     """Build the response to a request that is refused before any method handles it."""
-    error_object = protocol_error(error, new_trace_id(), modern=True).error
+    refusal = protocol_error(error, new_trace_id(), modern=True)
     if isinstance(error, InvalidRequest):
-        error_object.code = INVALID_REQUEST
-    return JSONRPCError(jsonrpc="2.0", id=id_, error=error_object)
+        refusal.error.code = INVALID_REQUEST
+    return error_response(id_, refusal)
 
 
 def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:

@@ -27,13 +27,10 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.mcp_server.clients import StatelessClient
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
-from mcp_tools_proxy.mcp_server.results import Json, protocol_error
+from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.wire.json_rpc import SendMessage
-
-INITIALIZE = "initialize"
-"""The method by which a session of the older eras begins."""
 
 log = structlog.get_logger()
 
@@ -109,13 +106,7 @@ async def handle_stateless(
         log.exception("facade.crashed", method=request.method, trace_id=mcp_request.trace_id)
         crash = protocol_error(InternalError(), mcp_request.trace_id, modern=True)
         return error_response(request.id, crash)
-    return {"jsonrpc": "2.0", "id": request.id, "result": result}
-
-
-def error_response(id_: RequestId | None, error: MCPError) -> Json:
-    """Build the JSON-RPC response for an error."""
-    error_object = error.error.model_dump(mode="json", exclude_none=True)
-    return {"jsonrpc": "2.0", "id": id_, "error": error_object}
+    return result_response(request.id, result)
 
 
 async def _handle_protocol_method(

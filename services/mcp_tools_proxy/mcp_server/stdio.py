@@ -1,21 +1,22 @@
 """MCP over stdin and stdout: one client, for as long as its input is open (F-01)."""
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import redirect_stdout, suppress
-from typing import cast
+import math
+from contextlib import suppress
 
-import anyio
 import structlog
-from mcp.server.stdio import stdio_server
+from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InvalidRequest, ShuttingDown
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
-from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
+from mcp_tools_proxy.mcp_server.message_session import MessageSession
+from mcp_tools_proxy.mcp_server.results import refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.mcp_server.stdio_lines import StrictLines
+from mcp_tools_proxy.mcp_server.stdio_lines import InputLines, OutputLines, stdout_for_protocol
 from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.wire.json_rpc import refusable_id
+from mcp_tools_proxy.wire.request_json import parse_request
 
 LAST_RESPONSES_GRACE_S = 1.0
 """Seconds for pending requests once the input has ended. Clients wait for 2 s before they kill the
@@ -24,101 +25,72 @@ process."""
 log = structlog.get_logger()
 
 
-async def serve_stdio(server: GatewayMcpServer, lifecycle: Lifecycle, limits: BodyLimits) -> None:
+async def serve_stdio(
+    server: GatewayMcpServer, caller: Caller, lifecycle: Lifecycle, limits: BodyLimits
+) -> None:
     """Serve until the input ends, or until the service stops and no call is in flight.
 
     Requests that are pending when the input ends are answered if that takes no longer than
     LAST_RESPONSES_GRACE_S: with a file or an ``echo`` as input they all are. Stray prints go to
     stderr meanwhile, since stdout carries the protocol only.
     """
-    lines = await _Lines.open(limits.max_bytes)
-    checked = StrictLines(lines or _lines_of_file(), max_items=limits.max_items)
-    stdin = cast("anyio.AsyncFile[str]", checked)  # the SDK only iterates over it
-    pending = PendingRequests()
-
-    async def stop_reading() -> None:
-        await lifecycle.stopping()
-        server.listen_streams.close()
-        await lifecycle.idle()
-        await pending.wait_empty()
-        if lines is not None:  # a file ends by itself
-            lines.close()
-
-    async def wait_last_responses() -> None:
-        server.listen_streams.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_RESPONSES_GRACE_S):
-                await pending.wait_empty()
-
-    async with (
-        asyncio.TaskGroup() as chores,
-        stdio_server(stdin=stdin) as streams,
-    ):
-        checked.responses.set_result(streams[1])
-        tasks = [chores.create_task(it) for it in (server.run_notifications(), stop_reading())]
-        try:
-            # stray prints must not break the protocol on stdout
-            with redirect_stdout(sys.stderr):
-                tracked = pending.track(streams[0], streams[1], on_input_end=wait_last_responses)
-                async with tracked as (reader, writer):
-                    await server.run(reader, writer, server.options)
-        finally:
-            for task in tasks:
-                task.cancel()
+    with stdout_for_protocol() as out:
+        lines, output = await InputLines.open(limits.max_bytes), await OutputLines.open(out)
+        async with asyncio.TaskGroup() as tasks:
+            # one client, which runs this process: what it asks at once is its own affair
+            session = MessageSession(server, caller, output.send, tasks, max_open_requests=math.inf)
+            chores = [
+                tasks.create_task(server.run_notifications()),
+                tasks.create_task(_stop_reading(server, lifecycle, session, lines)),
+            ]
+            async for line in lines:
+                await _receive(session, line, output, max_items=limits.max_items)
+            server.listen_streams.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_RESPONSES_GRACE_S):
+                    await session.wait_until_answered()
+            await session.refuse_pending(
+                ShuttingDown("the input ended before the answer was there")
+            )
+            session.close()
+            for chore in chores:
+                chore.cancel()
+        output.close()
 
 
-class _Lines:
-    """The lines of stdin, read without a thread: one that waits for input would block the exit.
-
-    A line over the limit is replaced by an empty one, which the reader skips.
-    """
-
-    def __init__(
-        self, reader: asyncio.StreamReader, pipe: asyncio.ReadTransport, max_bytes: int
-    ) -> None:
-        self._reader = reader
-        self._pipe = pipe
-        self._max_bytes = max_bytes
-
-    @classmethod
-    async def open(cls, max_bytes: int) -> "_Lines | None":
-        """Open stdin as it is now; None for a file, which the event loop cannot watch."""
-        loop = asyncio.get_running_loop()
-        pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-        try:
-            loop.add_reader(pipe, int)  # a callback without effect: a file raises here
-        except PermissionError:
-            pipe.close()
-            return None
-        loop.remove_reader(pipe)
-        reader = asyncio.StreamReader(limit=max_bytes)
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        return cls(reader, transport, max_bytes)
-
-    def close(self) -> None:
-        """Close at once: iteration ends."""
-        self._pipe.close()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        too_long = False
-        while True:
-            try:
-                line = await self._reader.readuntil()
-            except asyncio.LimitOverrunError as overrun:
-                await self._reader.readexactly(overrun.consumed)
-                too_long = True
-                continue
-            except asyncio.IncompleteReadError as end:
-                line = end.partial
-            if too_long:  # the end of that line
-                log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
-                too_long, line = False, line and b"\n"
-            if not line:
-                return
-            yield line
+async def _receive(
+    session: MessageSession, line: bytes, output: OutputLines, *, max_items: int
+) -> None:
+    """Receive one line; one that is refused is logged, and answered if it is a request."""
+    if not line.strip():
+        return
+    try:
+        message = parse_request(line, max_items=max_items)
+    except InvalidRequest as error:
+        log.warning("facade.line_refused", field=(error.details or {}).get("field"))
+        id_ = refusable_id(_content_of(line))
+        if id_ is not None:
+            await output.send(refused_request(id_, error))
+        return
+    try:
+        await session.receive(message)
+    except InvalidRequest as error:
+        log.warning("facade.line_refused", field=(error.details or {}).get("field"))
 
 
-def _lines_of_file() -> AsyncIterable[bytes]:
-    return anyio.wrap_file(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
+async def _stop_reading(
+    server: GatewayMcpServer, lifecycle: Lifecycle, session: MessageSession, lines: InputLines
+) -> None:
+    await lifecycle.stopping()
+    server.listen_streams.close()
+    await lifecycle.idle()
+    await session.wait_until_answered()
+    lines.close()
+
+
+def _content_of(line: bytes) -> object:
+    """Parse a refused line leniently, to find its id: None if it is no JSON at all."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return None

@@ -1,69 +1,121 @@
-"""Checks the lines of stdin as strictly as HTTP bodies and connector frames are checked.
-
-The SDK parses leniently: of a repeated key, for one, the last value would count.
-"""
+"""The lines of stdin and stdout, without a thread: one that waits would block the exit."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import suppress
-from typing import Protocol
+import os
+import sys
+from asyncio.streams import FlowControlMixin
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import IO, Self
 
 import anyio
 import structlog
-from mcp.shared.message import SessionMessage
-from pydantic_core import from_json
-
-from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.mcp_server.results import refused_request
-from mcp_tools_proxy.wire.request_json import parse_request
+from pydantic_core import to_json
 
 log = structlog.get_logger()
 
 
-class ResponseStream(Protocol):
-    """The stream to the client."""
+class InputLines:
+    """The lines of stdin. Of a pipe, one that is over ``max_bytes`` is logged and left out."""
 
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send one message."""
-        ...
+    def __init__(self, pipe: IO[bytes], max_bytes: int) -> None:
+        self._pipe = pipe
+        self._max_bytes = max_bytes
+        self._transport: asyncio.ReadTransport | None = None
+        self._reader = asyncio.StreamReader(limit=max_bytes)
 
+    @classmethod
+    async def open(cls, max_bytes: int) -> Self:
+        """Open stdin as it is now."""
+        loop = asyncio.get_running_loop()
+        lines = cls(os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0), max_bytes)
+        try:
+            loop.add_reader(lines._pipe, int)  # a callback without effect: a file raises here
+        except PermissionError:
+            return lines
+        loop.remove_reader(lines._pipe)
+        lines._transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines._reader), lines._pipe
+        )
+        return lines
 
-class StrictLines:
-    """Yields those of ``lines`` that are strict JSON of at most ``max_items`` values.
+    def close(self) -> None:
+        """Close at once: iteration ends. A file ends by itself."""
+        if self._transport is not None:
+            self._transport.close()
 
-    Any other line is logged and left out. If it is a request, INVALID_REQUEST is sent to
-    ``responses``; whoever iterates has to set that future.
-    """
-
-    def __init__(self, lines: AsyncIterable[bytes], *, max_items: int) -> None:
-        self._lines = lines
-        self._max_items = max_items
-        self.responses: asyncio.Future[ResponseStream] = asyncio.get_running_loop().create_future()
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._lines:
-            if not line.strip():
-                continue
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._transport is None:  # the event loop cannot watch files
+            async for line in anyio.wrap_file(os.fdopen(self._pipe.fileno(), "rb", closefd=False)):
+                yield line
+            return
+        too_long = False
+        while True:
             try:
-                parse_request(line, max_items=self._max_items)
-            except InvalidRequest as error:
-                await self._refuse(line, error)
-            else:
-                yield line.decode()
-
-    async def _refuse(self, line: bytes, error: InvalidRequest) -> None:
-        log.warning("facade.line_refused", field=(error.details or {}).get("field"))
-        match _content_of(line):
-            case {"id": bool()}:
+                line = await self._reader.readuntil()
+            except asyncio.LimitOverrunError as overrun:
+                await self._reader.readexactly(overrun.consumed)
+                too_long = True
+                continue
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+            if too_long:  # the end of that line
+                log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
+                too_long, line = False, line and b"\n"
+            if not line:
                 return
-            case {"method": str(), "id": int() | str() as id_}:
-                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await (await self.responses).send(SessionMessage(refused_request(id_, error)))
+            yield line
 
 
-def _content_of(line: bytes) -> object:
-    """Parse a refused line leniently, to find its id: None if it is no JSON at all."""
+class OutputLines:
+    """Writes messages to stdout, one in each line; what its reader has left is dropped."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out = out
+        self._writer: asyncio.StreamWriter | None = None
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, out: IO[bytes]) -> Self:
+        """Open what stdout was, see ``stdout_for_protocol``."""
+        lines, loop = cls(out), asyncio.get_running_loop()
+        with suppress(ValueError):  # a file
+            transport, protocol = await loop.connect_write_pipe(FlowControlMixin, out)
+            transport.set_write_buffer_limits(high=0)  # so that drain waits for all
+            lines._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        return lines
+
+    async def send(self, message: Mapping[str, object]) -> None:
+        """Write a message; returns when the pipe has taken it."""
+        line = to_json(message) + b"\n"
+        async with self._writing:
+            if self._writer is None:
+                await asyncio.to_thread(self._out.write, line)
+                return
+            with suppress(ConnectionError):  # the client has left
+                self._writer.write(line)
+                await self._writer.drain()
+
+    def close(self) -> None:
+        """Close it; all that was sent is written."""
+        if self._writer is not None:
+            self._writer.close()
+        else:
+            self._out.close()
+
+
+@contextmanager
+def stdout_for_protocol() -> Iterator[IO[bytes]]:
+    """Yield what stdout was, while all that is printed goes to stderr.
+
+    Prints of programs that we start and of C code as well: they would break the protocol.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
     try:
-        return from_json(line)
-    except ValueError:
-        return None
+        with redirect_stdout(sys.stderr):
+            yield os.fdopen(os.dup(kept), "wb", buffering=0)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

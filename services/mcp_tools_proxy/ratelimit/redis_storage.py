@@ -1,32 +1,24 @@
-"""The storage in Redis by which replicas share budgets; the only module that imports redis."""
+"""The storage in Redis by which replicas share budgets."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import structlog
 from limits.aio.storage import RedisStorage
 from limits.errors import StorageError
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from mcp_tools_proxy.ratelimit.budget_counter import CountingStorage
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
 
-URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
-KEY_PREFIX = "mcp-tools-proxy"
 MAX_CONNECTIONS = 80
 """More than ``failover.MAX_CONCURRENT_CALLS``: each call uses one connection, the probe another."""
-
-CONNECT_TIMEOUT_S = 1.0
-"""Seconds that one connect to Redis may take."""
-
 
 _READ_COUNTS = """
 local counts = {}
@@ -161,41 +153,24 @@ class OpenStorage:
 
 
 def open_redis(url: str) -> OpenStorage:
-    """Build a storage for ``redis[s]://host[:port][/db]``; it connects when first used.
+    """Build a storage in the Redis at ``url``; it connects when first used.
 
-    Raises ValueError with one line that names the variable and quotes nothing of the URL, which may
-    hold a password. Redis failures are raised as ``limits.errors.StorageError``. redis-py's own
-    retries are off: ``failover`` decides how long to wait (T-10).
+    Raises ValueError for the URL, see ``open_pool``. Failures of Redis are raised as
+    ``limits.errors.StorageError``.
     """
-    name = _checked_name(url)
-    try:
-        pool = ConnectionPool.from_url(
-            url,
-            max_connections=MAX_CONNECTIONS,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            encoding_errors="surrogatepass",
-            protocol=2,
-        )
-        # With a socket timeout redis-py sends through asyncio.wait_for, which before Python 3.12
-        # can swallow a cancellation, and ``io_timeout`` works by cancellation. So there is no
-        # socket timeout, even if the URL sets one.
-        pool.connection_kwargs["socket_timeout"] = None
-        pool.max_connections = MAX_CONNECTIONS  # too few would look like a failing Redis
-        pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
-    except (ValueError, TypeError, RedisError) as error:
-        raise ValueError(f"{URL_VARIABLE}: not a usable Redis URL, check its options") from error
+    opened = open_pool(url, max_connections=MAX_CONNECTIONS)
+    pool = opened.connections
 
     async def connect(count: int) -> None:
-        opened: list[AbstractConnection] = []
+        connections: list[AbstractConnection] = []
 
         async def open_one() -> None:
-            opened.append(await pool.get_connection())  # type: ignore[no-untyped-call]
+            connections.append(await pool.get_connection())  # type: ignore[no-untyped-call]
 
         try:  # all are opened before any is released; calls open those that failed
             await asyncio.gather(*(open_one() for _ in range(count)), return_exceptions=True)
         finally:
-            for connection in opened:
+            for connection in connections:
                 await pool.release(connection)
 
     async def disconnect() -> None:
@@ -203,25 +178,5 @@ def open_redis(url: str) -> OpenStorage:
             await pool.disconnect(inuse_connections=False)
 
     return OpenStorage(
-        storage=SharedRedisStorage(pool), name=name, connect=connect, disconnect=disconnect
+        storage=SharedRedisStorage(pool), name=opened.name, connect=connect, disconnect=disconnect
     )
-
-
-def _checked_name(url: str) -> str:
-    """Check the parts that redis-py would silently replace by defaults.
-
-    Returns the URL without its secrets. Raises ValueError.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValueError(f"{URL_VARIABLE}: the host or port cannot be read") from error
-    if parts.scheme not in ("redis", "rediss"):
-        raise ValueError(f"{URL_VARIABLE}: the scheme must be redis:// or rediss://")
-    if not host:
-        raise ValueError(f"{URL_VARIABLE}: names no host")
-    database = parts.path.strip("/")
-    if database and not (database.isascii() and database.isdigit()):
-        raise ValueError(f"{URL_VARIABLE}: the path must be a database number, e.g. /0")
-    return f"{parts.scheme}://{host}:{port or 6379}/{database or 0}"

@@ -26,11 +26,11 @@ async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
     gateway = Gateway(settings)
     caller = mcp_callers(settings, gateway.authenticator).resolve_trusted(asserted)
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
-    server = build_server(settings, gateway, lambda _: caller, one_tenant=True)
+    server = build_server(settings, gateway, one_tenant=True)
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:
         # many clients list only once, so wait for the servers that connect now
         await gateway.pool.wait_first_attempts(settings.startup_wait_s)
-        serving = tasks.create_task(serve_stdio(server, gateway.lifecycle, limits))
+        serving = tasks.create_task(serve_stdio(server, caller, gateway.lifecycle, limits))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
                 number, _stop, gateway, serving, tasks, settings.shutdown_grace_s

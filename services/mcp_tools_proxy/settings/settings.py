@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -28,6 +29,7 @@ from mcp_tools_proxy.settings.types import (
     OptionalText,
     Radius,
     Seconds,
+    SecretList,
     SettingWarning,
     TextList,
     empty_is_unset,
@@ -45,6 +47,18 @@ S = TypeVar("S", bound=EnvironmentSettings)
 
 LOCAL_WINDOWS = "local"
 """The ``retrieval_window_url`` that selects the gateway's own documents."""
+
+
+MIN_KEY_CHARS = 32
+
+
+def _are_long(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    if any(len(key.get_secret_value()) < MIN_KEY_CHARS for key in keys):
+        raise ValueError(
+            f"each key should have at least {MIN_KEY_CHARS} characters, or it can be guessed; make "
+            "one with: openssl rand -hex 32"
+        )
+    return keys
 
 
 class SettingsError(Exception):
@@ -97,9 +111,14 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Tenant of MCP requests that name none; unset, these are offered no document tools."""
     max_sessions: Count = 1000
-    """MCP sessions that may be open at once, and as many streams of changes."""
+    """MCP sessions that may hold something at once (a stream, a subscription, a log level), and as
+    many streams of changes."""
     session_idle_s: Seconds = 1800.0
     """Seconds that an MCP session of the older eras is kept without a request or a stream."""
+    session_keys: Annotated[SecretList, AfterValidator(_are_long)] = ()
+    """Keys of at least 32 characters that sign MCP session ids, the first for new ones: replicas
+    with the same serve each other's sessions. Unset, one is made at the start, which no other
+    process knows."""
 
     max_pages_per_call: Count = 5
     """Pages that one read_doc_pages call may span."""

@@ -61,7 +61,7 @@ class Metrics:
         )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
         self.mcp_sessions = Gauge(
-            "mcp_proxy_mcp_sessions", "MCP sessions of the older eras that are open.", registry=r
+            "mcp_proxy_mcp_sessions", "MCP sessions that hold something here.", registry=r
         )
         self.mcp_streams = Gauge(
             "mcp_proxy_mcp_streams", "Streams that MCP clients hold open.", registry=r

@@ -1,7 +1,7 @@
 """Cancels the work of a caller who has disconnected: Starlette does not watch for that."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
@@ -24,7 +24,8 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     try:
         async with asyncio.TaskGroup() as group:
             start = asyncio.get_running_loop().call_later(
-                WATCH_AFTER_S, lambda: watchers.append(group.create_task(_disconnected(receive)))
+                WATCH_AFTER_S,
+                lambda: watchers.append(group.create_task(disconnected(receive, _raise))),
             )
             try:
                 return await work
@@ -37,7 +38,12 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     raise ClientDisconnect
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive, then: Callable[[], None]) -> None:
+    """Wait until the caller disconnects, and call ``then``."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    then()
+
+
+def _raise() -> None:
     raise ClientDisconnect

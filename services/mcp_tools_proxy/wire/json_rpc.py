@@ -1,15 +1,21 @@
-"""Recognises requests and notifications of JSON-RPC, and the id that a response needs.
+"""Recognises the messages of JSON-RPC, and the id that a response needs.
 
 An id is a text or a whole number: ``True`` is an int in Python, and no id.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp_tools_proxy.domain.errors import InvalidRequest
 
 SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one JSON-RPC message to a client."""
 
 
-def request_id_of(content: object) -> int | str | None:
+RequestId = int | str
+
+
+def request_id_of(content: object) -> RequestId | None:
     """Return the id of a JSON-RPC request; None if ``content`` is no such request."""
     if not isinstance(content, dict) or isinstance(content.get("id"), bool):
         return None
@@ -39,7 +45,7 @@ def is_request(content: object) -> bool:
     return False
 
 
-def refusable_id(content: object) -> int | str | None:
+def refusable_id(content: object) -> RequestId | None:
     """Return the id under which a malformed request can be refused; None if it has none."""
     match content:
         case {"id": bool()}:
@@ -47,3 +53,31 @@ def refusable_id(content: object) -> int | str | None:
         case {"id": int() | str() as id_, "method": _}:
             return id_
     return None
+
+
+def is_response(content: object) -> bool:
+    """Return whether ``content`` is a JSON-RPC response; one for an error may have no id."""
+    match content:
+        case {"method": _}:
+            return False
+        case {"jsonrpc": "2.0", "id": bool()}:
+            return False
+        case {"jsonrpc": "2.0", "id": int() | str(), "result": dict()}:
+            return True
+        case {
+            "jsonrpc": "2.0",
+            "id": int() | str() | None,
+            "error": {"code": int(), "message": str()},
+        }:
+            return True
+    return False
+
+
+def check_message(content: object) -> dict[str, Any]:
+    """Return ``content`` if it is one message of JSON-RPC 2.0. Raises InvalidRequest."""
+    if isinstance(content, dict):
+        if request_id_of(content) is not None or is_notification(content) or is_response(content):
+            return content
+        if "method" in content and "id" in content:
+            raise InvalidRequest("the id of a request should be a text or a whole number")
+    raise InvalidRequest("this should be one message of JSON-RPC 2.0")

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.auth.caller_resolver import CALLER
-from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import (
     AgentRequired,
@@ -19,18 +17,8 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.mcp_server.http.authentication import (
     asserted_by_path,
-    authenticated_scope,
     json_rpc_error_response,
-    tenant_of,
 )
-
-
-@pytest.mark.parametrize("tenant_id", ["acme", 'a","b', ""])
-def test_the_sdk_keeps_the_tenant_of_a_session(tenant_id: str) -> None:
-    caller = Caller(tenant_id=tenant_id, user_id="u", agent="reader")
-    scope = authenticated_scope({"headers": [], CALLER: caller}, caller)
-    assert tenant_of(scope["user"].access_token.client_id) == tenant_id
-    assert scope[CALLER] is caller
 
 
 @pytest.mark.parametrize(

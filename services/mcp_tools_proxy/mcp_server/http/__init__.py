@@ -1,6 +1,6 @@
 """MCP over HTTP, as a server: streamable HTTP of all versions, and legacy HTTP+SSE.
 
 ``endpoints`` passes a request to what serves its era: ``stateless_http`` (with ``post_headers``,
-``header_parameters`` and ``event_stream``) the newer one, ``stateful_http`` (with
-``session_manager`` and ``json_responses``, over the SDK) the older ones.
+``header_parameters`` and ``event_stream``) the newer one, ``stateful_http`` (with ``sessions``) the
+older ones.
 """

@@ -22,20 +22,22 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import (
     asserted_by_path,
-    authenticated_scope,
     json_rpc_error_response,
 )
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
-from mcp_tools_proxy.mcp_server.http.session_manager import replay_body
+from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
+from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecords
+from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 from mcp_tools_proxy.mcp_server.http.stateful_http import StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
@@ -54,6 +56,8 @@ class HttpLimits:
     body: BodyLimits
     max_sessions: int
     session_idle_s: float
+    session_keys: Sequence[bytes]
+    """Keys of the session ids, the first for new ones; none where no other replica has to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +83,33 @@ class HttpEndpoints:
         metrics: Metrics,
         refusals: RequestRefusals,
         limits: HttpLimits,
+        shared_sessions: SharedSessions | None = None,
     ) -> None:
+        """``shared_sessions`` is by which replicas tell each other of sessions."""
         self._callers = callers
         self._server = server
         self._lifecycle = lifecycle
         self._refusals = refusals
         self._limits = limits
         self._streams = OpenStreams(max_of_tenant=tenant_share(limits.max_sessions))
+        records = SessionRecords(
+            idle_s=limits.session_idle_s, is_alone=not limits.session_keys, shared=shared_sessions
+        )
+        self._live = LiveSessions(
+            server,
+            records,
+            shared=shared_sessions,
+            max_held=limits.max_sessions,
+            idle_s=limits.session_idle_s,
+            others=lambda: self._streams.legacy_sse_sessions,
+        )
         self._stateful = StatefulHttp(
             server,
             self._streams,
+            self._live,
+            ids=SessionIds(limits.session_keys),
+            records=records,
             limits=limits.body,
-            max_sessions=limits.max_sessions,
-            idle_s=limits.session_idle_s,
         )
         self._stateless = StatelessHttp(
             server, HeaderParameters(registry), self._streams, limits.body
@@ -102,8 +120,8 @@ class HttpEndpoints:
 
     @property
     def sessions(self) -> int:
-        """Number of open sessions of the older eras, legacy HTTP+SSE included."""
-        return len(self._stateful)
+        """Number of sessions that hold something here, those of legacy HTTP+SSE included."""
+        return len(self._live)
 
     @property
     def streams(self) -> int:
@@ -129,9 +147,10 @@ class HttpEndpoints:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve while open. When the service stops, streams end as soon as no call needs them."""
-        async with self._stateful.lifespan(), asyncio.TaskGroup() as chores:
+        async with asyncio.TaskGroup() as chores:
             tasks = [
                 chores.create_task(self._server.run_notifications()),
+                chores.create_task(self._live.run()),
                 chores.create_task(self._streams.run()),
                 chores.create_task(self._end_streams()),
             ]
@@ -162,17 +181,14 @@ class HttpEndpoints:
         self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
         """Serve legacy HTTP+SSE."""
-        scope = authenticated_scope(scope, caller)
         match scope["method"]:
             case "POST":
-                body = await read_body(receive, self._limits.body.max_bytes)
-                await self._sse.post(scope, body, replay_body(body, receive), send)
+                await self._sse.post(caller, scope, receive, send)
             case "GET":
                 self._streams.check_capacity(caller.tenant_id)
-                await self._stateful.make_space(caller)
-                self._streams.check_capacity(caller.tenant_id)  # others may have come meanwhile
+                self._live.make_space(caller)
                 await self._streams.serve(
-                    self._sse.stream,
+                    partial(self._sse.stream, caller),
                     scope,
                     receive,
                     send,

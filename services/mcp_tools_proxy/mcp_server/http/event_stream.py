@@ -1,7 +1,7 @@
-"""The response to one stateless request: one JSON body, or an event stream."""
+"""The response to one MCP request: one JSON body, or an event stream."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
@@ -14,7 +14,12 @@ PING_S = 15.0
 """Seconds of silence after which a comment is sent: proxies cut connections that stay silent."""
 
 _PING = b": ping\r\n\r\n"
-_HEADERS = [
+Header = tuple[bytes, bytes]
+SendOnly = Callable[[Json, Send], Awaitable[None]]
+"""Sends a response that nothing has come before."""
+
+_JSON = [(b"content-type", b"application/json")]
+_STREAM = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"connection", b"keep-alive"),
@@ -22,73 +27,119 @@ _HEADERS = [
 ]
 
 
-async def send_json(message: Json, send: Send) -> None:
-    """Send a JSON-RPC response as one body, with the status that the specification gives it."""
-    error = message.get("error")
-    status = 200 if error is None else ERROR_CODE_HTTP_STATUS.get(error["code"], 200)
-    body = to_json(message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+async def send_json(
+    message: Json, send: Send, *, status: int | None = None, headers: Sequence[Header] = ()
+) -> None:
+    """Send a JSON-RPC response as one body.
+
+    Without ``status`` it has the one that the newer era gives its error.
+    """
+    if status is None:
+        error = message.get("error")
+        status = 200 if error is None else ERROR_CODE_HTTP_STATUS.get(error["code"], 200)
+    await _send_whole(to_json(message), _JSON, send, status=status, headers=headers)
+
+
+async def send_event(message: Json, send: Send, *, headers: Sequence[Header] = ()) -> None:
+    """Send a JSON-RPC response as the one event of a stream."""
+    await _send_whole(event_frame(message), _STREAM, send, headers=headers)
+
+
+async def _send_whole(
+    body: bytes,
+    kind: Sequence[Header],
+    send: Send,
+    *,
+    status: int = 200,
+    headers: Sequence[Header] = (),
+) -> None:
+    head = [*kind, (b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
 
 
 class EventStream:
-    """A response that is a stream if anything comes before the result, else one JSON body.
+    """A response that is a stream if anything comes before the result.
 
-    So an error that comes first keeps its HTTP status. PING_S seconds of silence open the stream
-    too.
+    If nothing does, ``send_only`` sends the result, so that an error keeps its HTTP status. PING_S
+    seconds of silence open the stream too.
     """
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, send_only: SendOnly = send_json) -> None:
         self._send = send
+        self._send_only = send_only
         self._is_open = False
         self._is_complete = False
         self._sending = asyncio.Lock()
         self._sent_at = 0.0
 
-    async def notify(self, message: Mapping[str, object]) -> None:
-        """Send a message that comes before the response; after the response it is dropped."""
-        await self._send_part(_event(message))
+    async def notify(self, message: Mapping[str, object], *, id_: str | None = None) -> None:
+        """Send a message that comes before the response; after the response it is dropped.
+
+        ``id_`` is the event's: a client that opens the stream again names the last one it got.
+        """
+        await self.send_frame(_id_line(id_) + event_frame(message))
+
+    async def begin(self, id_: str | None = None) -> None:
+        """Send the head at once, and with ``id_`` an event that has nothing but that id."""
+        await self.send_frame(b"" if id_ is None else _id_line(id_) + b"data: \r\n\r\n")
 
     async def complete(self, response: Json) -> None:
         """Send the response."""
         async with self._sending:
             self._is_complete = True
             if self._is_open:
-                await self._send({"type": "http.response.body", "body": _event(response)})
+                await self._send({"type": "http.response.body", "body": event_frame(response)})
             else:
-                await send_json(response, self._send)
+                await self._send_only(response, self._send)
+
+    async def end(self) -> None:
+        """End a stream that has no response."""
+        async with self._sending:
+            self._is_complete = True
+            await self._send({"type": "http.response.body", "body": b""})
 
     @asynccontextmanager
     async def pings(self) -> AsyncIterator[None]:
         """Send a comment after each PING_S of silence, while open."""
-        async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(self._ping())
-            try:
-                yield
-            finally:
+        loop = asyncio.get_running_loop()
+        tasks: list[asyncio.Task[None]] = []
+        # most responses are there long before: a task for each would cost as much as a short call
+        timer = loop.call_later(PING_S, lambda: tasks.append(loop.create_task(self._ping())))
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for task in tasks:
                 task.cancel()
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
-        self._sent_at = loop.time()
         while True:
-            await asyncio.sleep(self._sent_at + PING_S - loop.time())
-            if loop.time() >= self._sent_at + PING_S:
-                await self._send_part(_PING)
+            wait_s = self._sent_at + PING_S - loop.time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            else:
+                await self.send_frame(_PING)
 
-    async def _send_part(self, body: bytes) -> None:
+    async def send_frame(self, body: bytes) -> None:
+        """Send an event as it is on the wire; after the response it is dropped."""
         async with self._sending:
             if self._is_complete:
                 return
             if not self._is_open:
-                start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+                start = {"type": "http.response.start", "status": 200, "headers": _STREAM}
                 await self._send(start)
                 self._is_open = True
-            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+            if body:
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
             self._sent_at = asyncio.get_running_loop().time()
 
 
-def _event(message: Mapping[str, object]) -> bytes:
+def event_frame(message: Mapping[str, object]) -> bytes:
     """Frame a message; in ASCII, as some clients take U+2028 for the end of a line."""
     return b"event: message\r\ndata: %b\r\n\r\n" % to_json(message, ensure_ascii=True)
+
+
+def _id_line(id_: str | None) -> bytes:
+    return b"" if id_ is None else b"id: %b\r\n" % id_.encode()

@@ -4,33 +4,36 @@ The stream's first event is the address to post to, the stream's own with a ``se
 a message without one is answered 400, with an unknown one 404 (F-03).
 """
 
-import re
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import Self
-from urllib.parse import parse_qsl, quote, urlencode
-from uuid import UUID
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote
+from uuid import UUID, uuid4
 
-import anyio
-from mcp.server.sse import SseServerTransport
-from mcp.shared._stream_protocols import WriteStream
-from mcp.shared.message import SessionMessage
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.mcp_server.http.session_manager import parse_message
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_frame
 from mcp_tools_proxy.mcp_server.http.unread_messages import UnreadMessages
-from mcp_tools_proxy.mcp_server.pending_requests import PendingRequests
+from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.disconnect import disconnected
+from mcp_tools_proxy.wire.json_rpc import check_message, request_id_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
-_ADDRESS = re.compile(rb"data: [^\r\n]*\?session_id=([0-9a-f]{32})")
+
+@dataclass(frozen=True, slots=True)
+class _SseSession:
+    caller: Caller
+    messages: MessageSession
+    unread: UnreadMessages
 
 
 class LegacySse:
-    """The SDK's transport, with the address and query parameter that clients of the protocol
-    expect.
+    """Serves each stream as a session of its own.
 
     When ``on_shutdown`` returns, each stream ends as soon as its requests are answered.
     """
@@ -44,122 +47,85 @@ class LegacySse:
     ) -> None:
         self._server = server
         self._on_shutdown = on_shutdown
-        self._max_items = limits.max_items
-        self._transport = SseServerTransport("/", max_request_body_size=limits.max_bytes)
-        self._unread: dict[str, UnreadMessages] = {}
-        """The unread messages of each session, by the id that its stream announced."""
+        self._limits = limits
+        self._sessions: dict[str, _SseSession] = {}
 
-    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def stream(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one session for as long as its stream is open."""
-        unread, announced_id = UnreadMessages(), ""
+        events, unread, session_id = EventStream(send), UnreadMessages(), uuid4().hex
 
-        def announced(session_id: str) -> None:
-            nonlocal announced_id
-            announced_id = session_id
-            self._unread[session_id] = unread
+        async def send_message(message: Mapping[str, object]) -> None:
+            frame = event_frame(message)
+            with unread.sending(message, len(frame)):
+                await events.send_frame(frame)
 
-        sending = _announcing(quote(scope["path"]).encode(), send, announced)
-        try:
-            async with (
-                self._transport.connect_sse(scope, receive, sending) as (messages, answers),
-                PendingRequests().track(messages, answers, self._on_shutdown) as (reader, writer),
-            ):
-                await self._server.run(reader, _CountedStream(writer, unread), self._server.options)
-        finally:
-            self._unread.pop(announced_id, None)
+        address = f"{quote(scope['path'])}?sessionId={session_id}"
+        async with events.pings(), asyncio.TaskGroup() as tasks:
+            # its open requests are bounded by what waits, see UnreadMessages
+            session = MessageSession(
+                self._server, caller, send_message, tasks, max_open_requests=math.inf
+            )
+            self._sessions[session_id] = _SseSession(caller, session, unread)
+            enders = [
+                tasks.create_task(end)
+                for end in (disconnected(receive, session.close), self._end_on_shutdown(session))
+            ]
+            try:
+                await events.send_frame(b"event: endpoint\r\ndata: %b\r\n\r\n" % address.encode())
+                await session.run()
+            finally:
+                del self._sessions[session_id]
+                for ender in enders:
+                    ender.cancel()
+        await events.end()
 
-    async def post(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Receive one message of a session; ``receive`` replays its ``body``.
+    async def post(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Receive one message of a session.
 
         Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded while too much of
         the session waits.
         """
-        message = parse_message(parse_request(body, max_items=self._max_items))
-        session_id = _session_id_of(scope["query_string"])
-        # the SDK refuses a message of an unknown session, so what counts there is of no matter
-        unread = self._unread.get(session_id) or UnreadMessages()
-        query = {"session_id": session_id} if session_id else {}
-        again = {**scope, "query_string": urlencode(query).encode()}
-        answered = _StatusOf(send)
-        delivered = False
-        unread.add_post(message, len(body))
+        body = await read_body(receive, self._limits.max_bytes)
+        message = check_message(parse_request(body, max_items=self._limits.max_items))
+        response = await self._receive(caller, scope["query_string"], message, len(body))
+        await response(scope, receive, send)
+
+    async def _receive(
+        self, caller: Caller, query_string: bytes, message: Mapping[str, object], size_bytes: int
+    ) -> Response:
         try:
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the stream ended
-                await self._transport.handle_post_message(again, receive, answered)
-                delivered = answered.status == 202
-        finally:
-            unread.end_post(message, len(body), delivered=delivered)
+            session_id = _session_id_of(query_string)
+        except ValueError as error:
+            return Response(str(error), status_code=400)
+        session = self._sessions.get(session_id)
+        if session is None or session.caller != caller:
+            return Response("Could not find session", status_code=404)
+        id_ = request_id_of(message)
+        if id_ is not None:
+            session.messages.check_id(id_)
+            session.unread.add_request(id_, size_bytes)
+        await session.messages.receive(message)
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": cancelled}}:
+                session.unread.end_request(cancelled)
+        return Response("Accepted", status_code=202)
+
+    async def _end_on_shutdown(self, session: MessageSession) -> None:
+        await self._on_shutdown()
+        await session.wait_until_answered()
+        session.close()
 
 
 def _session_id_of(query_string: bytes) -> str:
-    """Return the session id in the query of a POST, spelled as it was announced; "" without one.
+    """Return the session id in the query of a POST, in any spelling of a UUID.
 
-    The SDK takes it in any spelling of a UUID: upper case, dashes, braces. One that were looked up
-    in another spelling here than there would have its unread messages uncounted.
+    Raises ValueError without one.
     """
     query = parse_qsl(query_string.decode("latin-1"))
     *_, given = "", *(value for key, value in query if key in ("sessionId", "session_id"))
+    if not given:
+        raise ValueError("session_id is required")
     try:
         return UUID(hex=given).hex
-    except ValueError:  # the SDK refuses it
-        return given
-
-
-class _StatusOf:
-    """An ASGI ``send`` that knows the status of its response, 0 before it."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        await self._send(message)
-
-
-class _CountedStream:
-    """The SDK's stream to one client, which counts the unread messages."""
-
-    def __init__(self, inner: WriteStream[SessionMessage], unread: UnreadMessages) -> None:
-        self._inner = inner
-        self._unread = unread
-
-    async def send(self, item: SessionMessage, /) -> None:
-        with self._unread.sending(item.message):
-            await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc, traceback)
-
-
-def _announcing(path: bytes, send: Send, announced: Callable[[str], None]) -> Send:
-    """Return a ``send`` that replaces the SDK's address to post to by the stream's own path.
-
-    ``announced`` is called with the session id in it.
-    """
-    waiting = True
-
-    async def sending(message: Message) -> None:
-        nonlocal waiting
-        if waiting and (found := _ADDRESS.search(message.get("body", b""))):
-            waiting = False
-            announced(found[1].decode())
-            address = b"data: %b?sessionId=%b" % (path, found[1])
-            body = message["body"].replace(found[0], address, 1)
-            message = {**message, "body": body}
-        await send(message)
-
-    return sending
+    except ValueError:
+        raise ValueError("Invalid session ID") from None

@@ -1,157 +1,256 @@
-"""Streamable HTTP of the older eras: requests belong to sessions, which the SDK serves.
+"""Streamable HTTP of the older eras: requests belong to sessions.
 
-A session has JSON bodies if its first request does not accept ``text/event-stream``, else streams.
+A session is known by its id, which any replica with the key can read; see session_ids.py. What a
+client has open or has set in its session is held by the process that it asked.
 """
 
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
+from functools import partial
 
+from mcp import MCPError
+from mcp.types import INVALID_REQUEST
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.mcp_server.http.authentication import authenticated_scope
-from mcp_tools_proxy.mcp_server.http.json_responses import answer_in_session
-from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
-from mcp_tools_proxy.mcp_server.http.session_manager import (
-    HttpSessions,
-    InFlightIds,
-    SessionReservations,
-    replay_body,
-    send_204_instead_of_200,
+from mcp_tools_proxy.mcp_server.handshake_session import (
+    INITIALIZE,
+    Declared,
+    RequestCancelled,
+    initialize_result,
 )
+from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_event, send_json
+from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
+from mcp_tools_proxy.mcp_server.http.post_headers import accepts_events, accepts_json
+from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSession, LiveSessions
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionIds
+from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
+from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM_S
+from mcp_tools_proxy.mcp_server.results import Json, error_response, result_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.mcp_server.stateless import INITIALIZE
-from mcp_tools_proxy.policy.session_eviction import select_session_to_evict
 from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.wire.json_rpc import SendMessage, check_message, request_id_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
 SESSION_HEADER = b"mcp-session-id"
 
+PRIMING_VERSION = "2025-11-25"
+"""The version from which clients understand an event that has an id and no data."""
+
+REQUEST_CANCELLED = -32800
+"""The code for a request that its client has cancelled: here a request ends with a response only.
+It is that of the Language Server Protocol, which MCP's SDKs use."""
+
+_SETTING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+"""Methods after which something of a session is kept."""
+
+
+class _RefusedRequest(Exception):
+    """A request that no session serves."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class _HttpRequest:
+    """One HTTP request and where its response is sent."""
+
+    __slots__ = ("accept", "caller", "headers", "path", "receive", "scope", "send")
+
+    def __init__(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.caller = caller
+        self.path: str = scope["path"]
+        self.receive = receive
+        self.send = send
+        self.headers: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
+        """The headers; of a repeated one the first."""
+        accept = [value for name, value in scope["headers"] if name == b"accept"]
+        self.accept = b",".join(accept).decode("latin-1")
+
+    @property
+    def accepts_events(self) -> bool:
+        """Whether the response may be an event stream."""
+        return accepts_events(self.accept)
+
+    def check_media_types(self) -> None:
+        """Raise _RefusedRequest for a POST that is no JSON, or that does not accept JSON."""
+        content_type = self.headers.get(b"content-type", b"").strip(b" \t").lower()
+        if not content_type.startswith(b"application/json"):
+            raise _RefusedRequest(400, "Invalid Content-Type header")
+        if not accepts_json(self.accept):
+            raise _RefusedRequest(406, "Not Acceptable: Client must accept application/json")
+
 
 class StatefulHttp:
-    """Serves the sessions of older eras: at most ``max_sessions``, legacy HTTP+SSE included."""
+    """Serves the sessions of the older eras."""
 
     def __init__(
         self,
         server: GatewayMcpServer,
         streams: OpenStreams,
+        live: LiveSessions,
         *,
+        ids: SessionIds,
+        records: SessionRecords,
         limits: BodyLimits,
-        max_sessions: int,
-        idle_s: float,
     ) -> None:
+        self._server = server
         self._streams = streams
+        self._live = live
+        self._ids = ids
+        self._records = records
         self._limits = limits
-        self._max_sessions = max_sessions
-        self._json_sessions, self._event_sessions = (
-            HttpSessions(
-                server,
-                json_response=json_response,
-                session_idle_timeout=idle_s,
-                max_request_body_size=limits.max_bytes,
-                max_sessions=None,  # both share one limit, see make_space
-            )
-            for json_response in (True, False)
-        )
-        self._ids_in_use = InFlightIds()
-        self._reservations = SessionReservations()
-
-    def __len__(self) -> int:
-        """Number of sessions, those of legacy HTTP+SSE and those that are being opened included."""
-        return (
-            len(self._json_sessions)
-            + len(self._event_sessions)
-            + self._streams.legacy_sse_sessions.total()
-            + self._reservations.tenants.total()
-        )
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        """Serve while open."""
-        async with self._json_sessions.run(), self._event_sessions.run():
-            yield
 
     async def serve(
         self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
     ) -> None:
-        """Serve one HTTP request. Raises ProxyError."""
-        scope = authenticated_scope(scope, caller)
-        headers = dict(reversed(scope["headers"]))  # the first of a repeated one counts
-        sessions = self._sessions_for(headers)
-        match scope["method"]:
-            case "POST":
-                await self._post(sessions, headers, scope, caller, receive, send)
-            case "GET":
-                self._streams.check_capacity(caller.tenant_id)
-                await self._streams.serve(
-                    sessions.handle_request,
-                    scope,
-                    receive,
-                    send,
-                    check=check,
-                    session_tenant=caller.tenant_id,
-                )
-            case "DELETE":
-                await sessions.handle_request(scope, receive, send_204_instead_of_200(send))
-            case _:
-                refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
-                await refused(scope, receive, send)
+        """Serve one HTTP request. Raises ProxyError, ClientDisconnect."""
+        request = _HttpRequest(scope, caller, receive, send)
+        try:
+            match scope["method"]:
+                case "POST":
+                    await self._post(request)
+                case "GET":
+                    await self._get(request, check)
+                case "DELETE":
+                    await self._delete(request)
+                case _:
+                    refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
+                    await refused(scope, receive, send)
+        except _RefusedRequest as refusal:
+            error = error_response(None, MCPError(INVALID_REQUEST, refusal.message))
+            await send_json(error, send, status=refusal.status)
 
-    async def make_space(self, caller: Caller) -> None:
-        """End an idle session if one more of ``caller`` would be too many.
+    async def _post(self, request: _HttpRequest) -> None:
+        body = await read_body(request.receive, self._limits.max_bytes)
+        message = check_message(parse_request(body, max_items=self._limits.max_items))
+        request.check_media_types()
+        if request_id_of(message) is None:
+            claims, record = await self._session_of(request)
+            with self._live.use(claims, record, request.caller) as live:
+                await self._live.receive(claims.nonce, live, message)
+            await _send_empty(request.send, status=202)
+        elif message["method"] == INITIALIZE:
+            await self._initialize(request, message)
+        else:
+            claims, record = await self._session_of(request)
+            with self._live.use(claims, record, request.caller) as live:
+                live.handshake.check_id(message["id"])
+                if message["method"] in _SETTING:
+                    await self._answer_setting(claims.nonce, live, record, request, message)
+                else:
+                    await self._answer(live, request, message)
 
-        Raises CapacityExceeded if no session may be ended for it. The caller takes the space
-        before it waits for anything, else another one may.
-        """
-        while len(self) >= self._max_sessions:
-            both = self._json_sessions, self._event_sessions
-            idle = [session for manager in both for session in manager.idle]
-            end = select_session_to_evict(
-                idle, self._tenants, caller.tenant_id, limit=self._max_sessions
-            )
-            await end()
+    async def _initialize(self, request: _HttpRequest, message: Json) -> None:
+        """Begin a session; one that the client may have is left alone."""
+        respond = send_event if request.accepts_events else partial(send_json, status=200)
+        try:
+            declared = Declared.read(message.get("params") or {})
+        except MCPError as error:
+            await respond(error_response(message["id"], error), request.send)
+            return
+        caller = request.caller
+        versions = await self._server.list_changes.snapshot_or_empty(caller)
+        session_id, nonce = self._ids.create(declared, caller, request.path, versions.digest)
+        self._records.begin(nonce)
+        response = result_response(message["id"], initialize_result(self._server, declared))
+        await respond(response, request.send, headers=[(SESSION_HEADER, session_id)])
 
-    @property
-    def _tenants(self) -> Counter[str]:
-        """Number of sessions of each tenant, of every kind."""
-        return (
-            self._json_sessions.tenants
-            + self._event_sessions.tenants
-            + self._streams.legacy_sse_sessions
-            + self._reservations.tenants
-        )
+    async def _answer(self, live: LiveSession, request: _HttpRequest, message: Json) -> None:
+        """Send the response to a request of a session."""
+        if not request.accepts_events:
+            await send_json(await _response_to(live, request, message), request.send, status=200)
+            return
+        stream = EventStream(request.send, send_event)
+        async with stream.pings():
+            response = await _response_to(live, request, message, stream.notify)
+        await stream.complete(response)
 
-    async def _post(
+    async def _answer_setting(
         self,
-        sessions: HttpSessions,
-        headers: Mapping[bytes, bytes],
-        scope: Scope,
-        caller: Caller,
-        receive: Receive,
-        send: Send,
+        nonce: bytes,
+        live: LiveSession,
+        record: SessionRecord,
+        request: _HttpRequest,
+        message: Json,
     ) -> None:
-        body = await read_body(receive, self._limits.max_bytes)
-        content = parse_request(body, max_items=self._limits.max_items)
-        session_id = headers.get(SESSION_HEADER)
-        is_initialize = isinstance(content, dict) and content.get("method") == INITIALIZE
-        async with AsyncExitStack() as stack:
-            if session_id is None and is_initialize:
-                await self.make_space(caller)
-                stack.enter_context(self._reservations.reserve(caller.tenant_id))
-            await stack.enter_async_context(self._ids_in_use.reserve(session_id, content))
-            await answer_in_session(sessions, scope, replay_body(body, receive), send)
+        """Send the response to a request by which something of a session is set."""
+        if message["method"] != "resources/unsubscribe":
+            self._live.make_space_for(live)
+        response = await _response_to(live, request, message)
+        if "result" in response:
+            await self._live.share(nonce, live, record, message)
+        respond = send_event if request.accepts_events else partial(send_json, status=200)
+        await respond(response, request.send)
 
-    def _sessions_for(self, headers: Mapping[bytes, bytes]) -> HttpSessions:
-        """Return the manager that has a request's session, or will have the new one.
+    async def _get(self, request: _HttpRequest, check: CallerCheck) -> None:
+        """Serve the stream of a session."""
+        if not request.accepts_events:
+            raise _RefusedRequest(406, "Not Acceptable: Client must accept text/event-stream")
+        (claims, record), caller = await self._session_of(request), request.caller
+        with self._live.use(claims, record, caller) as live:
+            if live.stream is not None:
+                raise _RefusedRequest(409, "Conflict: Only one SSE stream is allowed per session")
+            self._streams.check_capacity(caller.tenant_id)
+            self._live.make_space_for(live, opens_stream=True)
+            lists = self._server.list_changes
+            serve = partial(
+                live.serve_stream,
+                lists,
+                record,
+                seen=_lists_seen(claims, request),
+                primed=claims.declared.version >= PRIMING_VERSION,
+            )
+            await self._streams.serve(
+                serve,
+                request.scope,
+                request.receive,
+                request.send,
+                check=check,
+                session_tenant=caller.tenant_id,
+            )
 
-        The SDK fixes JSON bodies or streams for a manager, so there is one of each kind.
-        """
-        session_id = headers.get(SESSION_HEADER)
-        if session_id is not None:
-            known = session_id.decode("latin-1") in self._json_sessions
-            return self._json_sessions if known else self._event_sessions
-        accept = headers.get(b"accept", b"*/*")
-        accepts_streams = b"text/event-stream" in accept or b"*/*" in accept
-        return self._event_sessions if accepts_streams else self._json_sessions
+    async def _delete(self, request: _HttpRequest) -> None:
+        claims, _ = await self._session_of(request)
+        await self._live.end(claims.nonce)
+        await _send_empty(request.send, status=204)
+
+    async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:
+        """Return what a session id says, and its session's record. Raises _RefusedRequest."""
+        session_id = request.headers.get(SESSION_HEADER)
+        if not session_id:
+            raise _RefusedRequest(400, "Bad Request: Missing session ID")
+        claims = self._ids.read(session_id.strip(b" \t"), request.caller, request.path)
+        record = None if claims is None else await self._records.use(claims)
+        if claims is None or record is None:
+            raise _RefusedRequest(404, "Session not found")
+        return claims, record
+
+
+async def _response_to(
+    live: LiveSession, request: _HttpRequest, message: Json, send: SendMessage | None = None
+) -> Json:
+    """Return the response to a request; to one that was cancelled an error that says so."""
+    headers = Headers(scope=request.scope)
+    try:
+        return await live.handshake.answer(message, request.caller, send, headers=headers)
+    except RequestCancelled:
+        return error_response(message["id"], MCPError(REQUEST_CANCELLED, "Request cancelled"))
+
+
+def _lists_seen(claims: SessionClaims, request: _HttpRequest) -> str | None:
+    """Return the digest of the lists that the client of a new stream knows; None if unknown."""
+    last_event = request.headers.get(b"last-event-id")
+    if last_event is not None:
+        return last_event.decode("latin-1")
+    return claims.lists.hex() if claims.age_s < FIRST_STREAM_S else None
+
+
+async def _send_empty(send: Send, *, status: int) -> None:
+    headers = [] if status == 204 else [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

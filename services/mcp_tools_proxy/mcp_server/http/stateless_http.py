@@ -20,11 +20,10 @@ from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
-from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.mcp_server.results import Json, error_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
     StatelessRequest,
-    error_response,
     handle_stateless,
     parse_stateless,
     wants_stream,

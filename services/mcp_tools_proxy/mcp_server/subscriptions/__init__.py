@@ -1,5 +1,5 @@
 """Notifications to MCP clients: lists that changed, resources that were updated.
 
 ``list_changes`` compares registries, ``delivery`` sends; ``listen_streams`` serves the newer era's
-streams, ``session_state`` the sessions of the older eras.
+streams, ``session_subscriptions`` the sessions of the older eras.
 """

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from hashlib import sha256
 
 import structlog
 
@@ -26,6 +27,11 @@ class ListKind(Enum):
     PROMPTS = "prompts"
     RESOURCES = "resources"
 
+    @property
+    def changed_method(self) -> str:
+        """The notification that this list has changed."""
+        return f"notifications/{self.value}/list_changed"
+
 
 @dataclass(frozen=True, slots=True)
 class ListVersions:
@@ -33,6 +39,12 @@ class ListVersions:
 
     registry: Registry | None = None
     etags: Mapping[ListKind, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> bytes:
+        """Four bytes that are other ones, but by rare chance, when any of the lists is."""
+        tags = ";".join(self.etags.get(kind, "") for kind in ListKind)
+        return sha256(tags.encode()).digest()[:4]
 
 
 OnChange = Callable[[frozenset[ListKind]], Awaitable[None]]
@@ -61,6 +73,10 @@ class ListChangeMonitor:
     async def snapshot(self, caller: Caller) -> ListVersions:
         """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
         return await _snapshot(self._registry.current, caller)
+
+    async def snapshot_or_empty(self, caller: Caller) -> ListVersions:
+        """Return the versions that ``caller`` sees now, empty ones where it may list nothing."""
+        return await _snapshot_or_empty(self._registry.current, caller)
 
     def subscribe(
         self, caller: Caller, versions: ListVersions, send: OnChange

@@ -23,6 +23,8 @@ from mcp_tools_proxy.wire.json_rpc import SendMessage
 LISTEN = "subscriptions/listen"
 """The method that opens a stream of change notifications."""
 
+RESOURCE_UPDATED = "notifications/resources/updated"
+
 MAX_RESOURCES = 100
 """Resource subscriptions of one client; more are left out of the filter that it gets back."""
 
@@ -34,7 +36,6 @@ MAX_WAITING = 2 * MAX_RESOURCES
 Twice MAX_RESOURCES, as all subscribed resources may change at once."""
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_RESOURCE_UPDATED = "notifications/resources/updated"
 _FILTER_KEYS: Mapping[ListKind, str] = {
     ListKind.TOOLS: "toolsListChanged",
     ListKind.PROMPTS: "promptsListChanged",
@@ -70,12 +71,12 @@ class ListenStream:
         """Add notifications of the ``changed`` lists that are ``wanted``."""
         for kind in ListKind:
             if kind in wanted & changed:
-                self._add(f"notifications/{kind.value}/list_changed", {})
+                self._add(kind.changed_method, {})
 
     async def add_updates(self, uris: frozenset[str]) -> None:
         """Add notifications of updated resources, then wait while further ones are merged."""
         for uri in uris:
-            self._add(_RESOURCE_UPDATED, {"uri": uri})
+            self._add(RESOURCE_UPDATED, {"uri": uri})
         await asyncio.sleep(COALESCE_S)
 
     def close(self) -> None:

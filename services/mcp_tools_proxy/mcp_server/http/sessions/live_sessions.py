@@ -1,0 +1,295 @@
+"""The sessions of the older eras of which this process holds something.
+
+Of a session that nobody uses now only its id exists, which its client has, and a small record.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.handshake_session import (
+    CANCELLED,
+    HandshakeSession,
+    cancelled,
+    replica_of,
+)
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims
+from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
+from mcp_tools_proxy.mcp_server.http.sessions.session_stream import SessionStream
+from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import Notice, SharedSessions
+from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
+from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+
+CHECK_S = 30.0
+"""The longest pause between two checks for sessions that nobody uses, in seconds; other replicas
+know after it which are in use."""
+
+MAX_CANCELLED_ID_CHARS = 256
+"""A cancellation of a request that has a longer id is not passed on to other replicas."""
+
+
+class LiveSession:
+    """What this process holds of one session: requests, a stream, and what its client has set."""
+
+    __slots__ = ("_is_shared", "caller", "handshake", "last_used", "stream", "users")
+
+    def __init__(
+        self, server: GatewayMcpServer, claims: SessionClaims, caller: Caller, *, is_shared: bool
+    ) -> None:
+        self.handshake = HandshakeSession(server, claims.declared, self._send)
+        self.caller = caller
+        self.stream: SessionStream | None = None
+        """The stream for what no request has caused, while the client holds one open."""
+        self.users = 0
+        """Number of HTTP requests that are being served, the stream's included."""
+        self.last_used = 0.0
+        self._is_shared = is_shared
+
+    @property
+    def is_held(self) -> bool:
+        """Whether something is kept when no request is being served.
+
+        Where replicas share sessions, what a client has set is in Redis.
+        """
+        return self.stream is not None or (self.handshake.holds_state and not self._is_shared)
+
+    def end(self) -> None:
+        """Cancel the requests, end the stream, and forget what the client has set."""
+        self.handshake.end()
+        if self.stream is not None:
+            self.stream.close()
+
+    async def serve_stream(
+        self,
+        lists: ListChangeMonitor,
+        record: SessionRecord,
+        _scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        seen: str | None,
+        primed: bool,
+    ) -> None:
+        """Serve the session's stream, see ``SessionStream.serve``; there must be none yet."""
+        self.stream = SessionStream(send, lists, self.caller)
+        try:
+            await self.stream.serve(
+                self.handshake.subscriptions,
+                receive,
+                seen=seen,
+                primed=primed,
+                restore=partial(self._follow, record.uris),
+            )
+        finally:
+            self.stream = None
+
+    async def _follow(self, uris: Set[str]) -> None:
+        """Follow the resources that the client subscribed to at other replicas."""
+        if self._is_shared:
+            await self.handshake.follow(uris, self.caller, notify=True)
+
+    async def _send(self, message: Mapping[str, object]) -> None:
+        """Send a message by the stream; without one it is dropped."""
+        if self.stream is not None:
+            await self.stream.send(message)
+
+
+class LiveSessions:
+    """The sessions that hold something here: at most ``max_held`` beyond their requests.
+
+    One that has to make space ends as a whole: a client that lost its subscriptions only would wait
+    for updates that never come. ``others`` counts what else takes such a place: the sessions of
+    legacy HTTP+SSE.
+    """
+
+    def __init__(
+        self,
+        server: GatewayMcpServer,
+        records: SessionRecords,
+        *,
+        shared: SharedSessions | None,
+        max_held: int,
+        idle_s: float,
+        others: Callable[[], Counter[str]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._shared = shared
+        self._max_held = max_held
+        self._idle_s = idle_s
+        self._others = others
+        self._clock = clock
+        self._live: dict[bytes, LiveSession] = {}
+
+    def __len__(self) -> int:
+        """Number of sessions that hold something, those of legacy HTTP+SSE included."""
+        return self._held_tenants.total()
+
+    @contextmanager
+    def use(
+        self, claims: SessionClaims, record: SessionRecord, caller: Caller
+    ) -> Iterator[LiveSession]:
+        """Yield a session for a request of its client."""
+        live = self._live.get(claims.nonce)
+        if live is None:
+            is_shared = self._shared is not None
+            live = LiveSession(self._server, claims, caller, is_shared=is_shared)
+            self._live[claims.nonce] = live
+        if self._shared is not None:
+            live.handshake.log_level = record.log_level
+            live.handshake.subscriptions.known_uris = record.uris
+        live.users += 1
+        try:
+            yield live
+        finally:
+            live.users -= 1
+            if not live.users:
+                self._leave(claims.nonce, live)
+
+    def make_space(self, caller: Caller) -> None:
+        """End an unused session that holds something if one more of ``caller`` would be too many.
+
+        Raises CapacityExceeded if no session may be ended for it. The caller takes the space before
+        it waits for anything, else another one may.
+        """
+        tenants = self._held_tenants
+        while tenants.total() >= self._max_held:
+            unused = [
+                IdleSession(nonce, live.caller.tenant_id, live.last_used + self._idle_s)
+                for nonce, live in self._live.items()
+                if not live.users
+            ]
+            nonce = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
+            self._end_here(nonce)
+            tenants = self._held_tenants
+
+    def make_space_for(self, live: LiveSession, *, opens_stream: bool = False) -> None:
+        """Evict an unused session if one more will hold something. Raises CapacityExceeded."""
+        if not live.is_held and (opens_stream or self._shared is None):
+            self.make_space(live.caller)
+
+    async def receive(self, nonce: bytes, live: LiveSession, message: Mapping[str, Any]) -> None:
+        """Receive a notification or response of a client, here or where it is waited for."""
+        if live.handshake.receive(message) or self._shared is None:
+            return
+        match message:
+            case {"method": method, "params": {"requestId": int() | str() as id_}} if (
+                method == CANCELLED and len(str(id_)) <= MAX_CANCELLED_ID_CHARS
+            ):
+                await self._shared.send(nonce, cancelled(id_))
+            case {"id": str(id_)} if replica := replica_of(id_):
+                await self._shared.send(nonce, message, replica)
+
+    async def share(
+        self, nonce: bytes, live: LiveSession, record: SessionRecord, message: Mapping[str, Any]
+    ) -> None:
+        """Publish what a client has set by a request that has succeeded."""
+        if self._shared is None:
+            return
+        match message:
+            case {"method": "logging/setLevel"}:
+                record.log_level = live.handshake.log_level
+                await self._shared.set_log_level(nonce, record.log_level)
+            case {"method": "resources/subscribe", "params": {"uri": str(uri)}}:
+                record.uris |= {uri}
+                await self._shared.subscribe(nonce, uri)
+                if live.stream is not None:  # another replica's news may have undone it meanwhile
+                    await live.handshake.follow(record.uris, live.caller)
+            case {"method": "resources/unsubscribe", "params": {"uri": str(uri)}}:
+                record.uris -= {uri}
+                await self._shared.unsubscribe(nonce, uri)
+
+    async def end(self, nonce: bytes) -> None:
+        """End a session, at all replicas: its client has to begin a new one."""
+        self._end_here(nonce)
+        if self._shared is not None:
+            await self._shared.end(nonce)
+
+    async def run(self) -> None:
+        """End the sessions that hold something and were not used for long, until cancelled.
+
+        Meanwhile other replicas are told which sessions are in use here, and are listened to.
+        """
+        shared = self._shared
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._end_unused())
+                if shared is not None:
+                    tasks.create_task(self._refresh(shared, tasks))
+                    async for notice in shared.notices():
+                        await self._receive_notice(notice, shared, tasks)
+        finally:
+            if shared is not None:
+                await shared.close()
+
+    async def _end_unused(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause_s)
+            long_ago = self._clock() - self._idle_s
+            for nonce, live in tuple(self._live.items()):
+                if not live.users and live.last_used <= long_ago:
+                    self._end_here(nonce)
+
+    async def _refresh(self, shared: SharedSessions, tasks: asyncio.TaskGroup) -> None:
+        """Publish which sessions are in use, and read their state: a notice may be lost."""
+        while True:
+            since = self._clock()
+            await asyncio.sleep(self._pause_s)
+            await self._reload(self._records.used_since(since), shared, tasks)
+
+    async def _receive_notice(
+        self, notice: Notice, shared: SharedSessions, tasks: asyncio.TaskGroup
+    ) -> None:
+        live = self._live.get(notice.nonce)
+        if notice.message is None:
+            if self._records.is_known(notice.nonce):
+                await self._reload([notice.nonce], shared, tasks)
+        elif live is not None:
+            live.handshake.receive(notice.message)
+
+    async def _reload(
+        self, nonces: Sequence[bytes], shared: SharedSessions, tasks: asyncio.TaskGroup
+    ) -> None:
+        """Apply what other replicas have published of sessions that are in use here."""
+        for nonce, state in zip(nonces, await shared.load(nonces) or (), strict=False):
+            record = self._records.update(nonce, state)
+            live = self._live.get(nonce)
+            if live is None:
+                continue
+            if record is None:
+                self._end_here(nonce)
+            elif live.stream is not None:
+                tasks.create_task(live.handshake.follow(record.uris, live.caller))
+
+    @property
+    def _pause_s(self) -> float:
+        return min(self._idle_s / 4, CHECK_S)
+
+    def _leave(self, nonce: bytes, live: LiveSession) -> None:
+        """Keep what is held of a session that no request uses now, or forget it."""
+        if live.is_held:
+            live.last_used = self._clock()
+        elif self._live.get(nonce) is live:
+            del self._live[nonce]
+            live.handshake.subscriptions.cancel_all()
+
+    def _end_here(self, nonce: bytes) -> None:
+        self._records.end(nonce)
+        live = self._live.pop(nonce, None)
+        if live is not None:
+            live.end()
+
+    @property
+    def _held_tenants(self) -> Counter[str]:
+        """Number of sessions of each tenant that hold something."""
+        held = Counter(live.caller.tenant_id for live in self._live.values() if live.is_held)
+        return held + self._others()

@@ -1,0 +1,139 @@
+"""Session ids of the older eras: signed, and with all that a session needs to be served.
+
+So any replica that has the key serves any session, and none keeps a table of those that are idle.
+"""
+
+import hmac
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
+
+CAPABILITIES: Sequence[tuple[str, ...]] = (
+    ("roots",),
+    ("roots", "listChanged"),
+    ("sampling",),
+    ("sampling", "tools"),
+    ("sampling", "context"),
+    ("elicitation",),
+    ("elicitation", "form"),
+    ("elicitation", "url"),
+)
+"""What an id keeps of a client's capabilities, one bit each: what servers may request of clients.
+
+New ones are added at the end: ids of the version before are still in use.
+"""
+
+_FORMAT = 1
+_FIELDS = Struct(">BBHI4s8s")
+"""Format, protocol version, capabilities, time of begin, lists, random bytes."""
+_MAC_BYTES = 16
+_ID_CHARS = (_FIELDS.size + _MAC_BYTES) * 4 // 3
+
+
+def _now() -> float:
+    return time.time_ns() / 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClaims:
+    """What an id says of its session."""
+
+    declared: Declared
+    age_s: float
+    """Seconds since it began."""
+    lists: bytes
+    """Digest of the lists that its client saw then."""
+    nonce: bytes
+    """Tells sessions apart that are alike otherwise."""
+
+
+class SessionIds:
+    """Makes session ids with the first of ``keys``, and reads those made with any of them.
+
+    Without keys one is made up: then no other process knows the ids.
+    """
+
+    def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = _now) -> None:
+        """``clock`` returns seconds since 1970: replicas have to agree on it within seconds."""
+        self._keys = keys or (secrets.token_bytes(32),)
+        self._clock = clock
+
+    def create(
+        self, declared: Declared, caller: Caller, path: str, lists: bytes
+    ) -> tuple[bytes, bytes]:
+        """Return the id of a new session, which only ``caller`` can use, at ``path``; its nonce.
+
+        ``lists`` are four bytes, see SessionClaims.
+        """
+        nonce = secrets.token_bytes(8)
+        fields = _FIELDS.pack(
+            _FORMAT,
+            VERSIONS.index(declared.version),
+            _bits_of(declared.capabilities),
+            int(self._clock()),
+            lists,
+            nonce,
+        )
+        signed = fields + _mac(self._keys[0], fields, caller, path)
+        return urlsafe_b64encode(signed), nonce
+
+    def read(self, session_id: bytes, caller: Caller, path: str) -> SessionClaims | None:
+        """Return what an id says; None if it was not made by us, for this caller and path."""
+        if len(session_id) != _ID_CHARS:
+            return None
+        try:
+            signed = urlsafe_b64decode(session_id)
+        except ValueError:
+            return None
+        if len(signed) != _FIELDS.size + _MAC_BYTES or urlsafe_b64encode(signed) != session_id:
+            return None
+        fields, mac = signed[: _FIELDS.size], signed[_FIELDS.size :]
+        if not any(hmac.compare_digest(mac, _mac(key, fields, caller, path)) for key in self._keys):
+            return None
+        format_, version, bits, began, lists, nonce = _FIELDS.unpack(fields)
+        if format_ != _FORMAT or version >= len(VERSIONS):  # of a version of ours to come
+            return None
+        declared = Declared(VERSIONS[version], _capabilities_of(bits))
+        return SessionClaims(declared, self._clock() - began, lists, nonce)
+
+
+def _mac(key: bytes, fields: bytes, caller: Caller, path: str) -> bytes:
+    owner = _owner(caller.tenant_id, caller.user_id, caller.agent, path)
+    return hmac.digest(key, fields + owner, "sha256")[:_MAC_BYTES]
+
+
+@lru_cache(maxsize=1024)
+def _owner(*parts: str | None) -> bytes:
+    return to_json(parts)
+
+
+def _bits_of(capabilities: Mapping[str, Any]) -> int:
+    return sum(1 << bit for bit, parts in enumerate(CAPABILITIES) if _has(capabilities, parts))
+
+
+def _has(value: Any, parts: Iterable[str]) -> bool:
+    """Return whether a capability is declared: an object, or True."""
+    for part in parts:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value is True or isinstance(value, Mapping)
+
+
+@lru_cache(maxsize=256)
+def _capabilities_of(bits: int) -> Mapping[str, Any]:
+    capabilities: dict[str, Any] = {}
+    for bit, (name, *part) in enumerate(CAPABILITIES):
+        if bits >> bit & 1:
+            inner = capabilities.setdefault(name, {})
+            for key in part:
+                inner[key] = True if key == "listChanged" else {}
+    return capabilities

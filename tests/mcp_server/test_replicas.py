@@ -1,0 +1,301 @@
+"""Sessions of the older eras that two replicas serve: with shared keys, and with Redis as well."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from redis import Redis
+
+from mcp_tools_proxy.mcp_server.http.sessions import live_sessions
+from tests.support.configuration import Config, make_preset
+from tests.support.mcp_endpoint import LEGACY, Served, serving
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.raw_mcp_client import RawMcpClient, messages_of, raw_client
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.service import eventually
+
+KEY, OLD_KEY = "k" * 32, "o" * 32
+FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
+UPDATED = "notifications/resources/updated"
+URI = "raw://text"
+CHANNEL = "mcp-tools-proxy:sessions"
+
+
+class Replicas(NamedTuple):
+    """Two services with the same server behind them."""
+
+    a: Served
+    b: Served
+    server: RawServer
+
+    def at_b(self, client: RawMcpClient) -> RawMcpClient:
+        """Return a session's client as it is when its balancer takes the other replica."""
+        return RawMcpClient(self.b, LEGACY, client.session_id, {})
+
+
+@asynccontextmanager
+async def two_replicas(
+    *tools: str, redis: RedisServer | None = None, b_keys: str = KEY, **settings: Any
+) -> AsyncIterator[Replicas]:
+    """Run them with the same keys, unless ``b_keys`` says otherwise."""
+    if redis is not None:
+        settings["rate_limit_storage_url"] = redis.url
+    async with running_raw(era="legacy", sse=True) as server, AsyncExitStack() as stack:
+        preset = make_preset(tools=[("s1", tool) for tool in ("whoami", *tools)])
+        config = Config(servers={"s1": server.entry}, presets=[preset])
+        a, b = [
+            await stack.enter_async_context(serving(config=config, session_keys=keys, **settings))
+            for keys in (KEY, b_keys)
+        ]
+        if redis is not None:
+            await both_listen(redis)
+        yield Replicas(a, b, server)
+
+
+async def both_listen(redis: RedisServer) -> None:
+    """Wait until both replicas are published of each other's sessions."""
+    with Redis.from_url(redis.url) as client:
+
+        async def do_they() -> bool:
+            return dict(client.pubsub_numsub(CHANNEL)) == {CHANNEL.encode(): 2}
+
+        await eventually(do_they)
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+@asynccontextmanager
+async def session_stream(client: RawMcpClient, served: Served) -> AsyncIterator[AsyncIterator[Any]]:
+    """Open the stream of a session at a replica, and give its messages."""
+    _, headers = client.build("", {})
+    async with served.http.stream("GET", "/mcp", headers=headers) as response:
+        assert response.status_code == 200
+        yield messages_of(response)
+
+
+async def status_at(served: Served, client: RawMcpClient) -> int:
+    body, headers = client.build("ping", {})
+    return (await served.http.post("/mcp", json=body, headers=headers)).status_code
+
+
+async def test_each_replica_serves_the_sessions_of_the_other() -> None:
+    async with two_replicas("echo") as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        elsewhere = replicas.at_b(client)
+        listed = await elsewhere.request("tools/list")
+        result = await elsewhere.call("echo", {"text": "x"})
+    assert ("s1:echo" in json.dumps(listed), "isError" in result) == (True, False)
+
+
+async def test_a_replica_with_another_key_knows_no_such_session() -> None:
+    async with two_replicas(b_keys=OLD_KEY) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        assert await status_at(replicas.b, client) == 404
+
+
+async def test_keys_are_changed_one_replica_after_the_other() -> None:
+    async with two_replicas(b_keys=f"{OLD_KEY},{KEY}") as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        assert await status_at(replicas.b, client) == 200
+
+
+async def test_a_session_of_another_tenant_is_unknown_at_every_replica() -> None:
+    async with two_replicas() as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        body, headers = client.build("ping", {})
+        other = {**headers, "X-Tenant-Id": "tenant_2"}
+        statuses = [
+            (await served.http.post("/mcp", json=body, headers=other)).status_code
+            for served in (replicas.a, replicas.b)
+        ]
+    assert statuses == [404, 404]
+
+
+async def test_what_the_client_declared_is_known_at_every_replica() -> None:
+    async with two_replicas("request_client") as replicas:
+        client = await raw_client(replicas.a, LEGACY, elicitation={})
+        elsewhere = replicas.at_b(client)
+        call = {"name": "s1:request_client", "arguments": FORM}
+        async with elsewhere.stream("tools/call", call) as messages:
+            request = await anext(messages)
+            await elsewhere.notify({"id": request["id"], "result": {"action": "decline"}})
+            answers = (await anext(messages))["result"]["structuredContent"]["answers"]
+    assert answers == [{"result": {"action": "decline"}}]
+
+
+async def test_a_session_that_was_ended_is_unknown_to_all(redis: RedisServer) -> None:
+    async with two_replicas(redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        known = await status_at(replicas.b, client)
+        _, headers = client.build("", {})
+        ended = await replicas.a.http.delete("/mcp", headers=headers)
+
+        async def is_unknown() -> bool:
+            return await status_at(replicas.b, client) == 404
+
+        await eventually(is_unknown)
+        other = await raw_client(replicas.a, LEGACY)
+        deleted = await replicas.a.http.delete("/mcp", headers=other.build("", {})[1])
+        at_once = await status_at(replicas.b, other)
+    assert (known, ended.status_code, deleted.status_code, at_once) == (200, 204, 204, 404)
+
+
+async def test_a_session_that_no_replica_uses_ends(redis: RedisServer) -> None:
+    async with two_replicas(redis=redis, session_idle_s=1) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+
+        async def has_ended() -> bool:
+            await asyncio.sleep(1.5)
+            return await status_at(replicas.b, client) == 404
+
+        await eventually(has_ended)
+
+
+async def test_replicas_tell_which_sessions_are_in_use(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_sessions, "CHECK_S", 0.05)
+    async with two_replicas(redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        published = 0
+        with Redis.from_url(redis.url) as store:
+
+            async def is_published_again() -> bool:
+                nonlocal published
+                await status_at(replicas.a, client)
+                published += store.delete(*store.keys("*:session:*"), "another")
+                return bool(published > 1)
+
+            await eventually(is_published_again)
+
+
+async def test_the_log_level_of_a_session_holds_at_every_replica(redis: RedisServer) -> None:
+    async with two_replicas("notify", redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        elsewhere = replicas.at_b(client)
+        levels = ("debug", "error")
+        sent = [
+            {"method": "notifications/message", "params": {"level": level, "data": "x"}}
+            for level in levels
+        ]
+        call = {"name": "s1:notify", "arguments": {"messages": sent}}
+
+        async def received() -> list[str]:
+            async with elsewhere.stream("tools/call", call) as messages:
+                return [m["params"]["level"] async for m in messages if "params" in m]
+
+        before = await received()
+        await client.request("logging/setLevel", {"level": "error"})
+
+        async def is_set() -> bool:
+            return await received() == ["error"]
+
+        await eventually(is_set)
+    assert before == [*levels]
+
+
+@pytest.mark.parametrize("first", ["the stream", "the subscription"])
+async def test_a_resource_is_followed_wherever_the_stream_is(
+    first: str, redis: RedisServer
+) -> None:
+    async with two_replicas("notify", redis=redis) as replicas, AsyncExitStack() as stack:
+        client = await raw_client(replicas.a, LEGACY)
+        elsewhere = replicas.at_b(client)
+        if first == "the stream":
+            messages = await stack.enter_async_context(session_stream(client, replicas.b))
+            await client.request("resources/subscribe", {"uri": URI})
+        else:
+            await client.request("resources/subscribe", {"uri": URI})
+            messages = await stack.enter_async_context(session_stream(client, replicas.b))
+
+        async def is_followed() -> bool:
+            return replicas.server.script.updates.watches(URI) > 0
+
+        await eventually(is_followed)
+        updated = {"method": UPDATED, "params": {"uri": URI}}
+        waiting = asyncio.ensure_future(anext(messages))
+        while not waiting.done():
+            await elsewhere.call("notify", {"messages": [updated]})
+        assert (await waiting)["params"] == {"uri": URI}
+        await client.request("resources/unsubscribe", {"uri": URI})
+
+        async def is_left() -> bool:
+            return replicas.server.script.updates.watches(URI) == 0
+
+        await eventually(is_left)
+
+
+async def test_the_client_answers_at_another_replica(redis: RedisServer) -> None:
+    async with two_replicas("request_client", redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY, elicitation={})
+        call = {"name": "s1:request_client", "arguments": FORM}
+        async with client.stream("tools/call", call) as messages:
+            request = await anext(messages)
+            answer = {"id": request["id"], "result": {"action": "decline"}}
+            await replicas.at_b(client).notify(answer)
+            answers = (await anext(messages))["result"]["structuredContent"]["answers"]
+    assert answers == [{"result": {"action": "decline"}}]
+
+
+async def test_another_session_answers_nothing_at_another_replica(redis: RedisServer) -> None:
+    async with two_replicas("request_client", redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY, elicitation={})
+        other = await raw_client(replicas.b, LEGACY, elicitation={})
+        call = {"name": "s1:request_client", "arguments": FORM}
+        async with client.stream("tools/call", call) as messages:
+            request = await anext(messages)
+            await other.notify({"id": request["id"], "result": {"action": "accept"}})
+            await replicas.at_b(client).notify(
+                {"id": request["id"], "result": {"action": "decline"}}
+            )
+            answers = (await anext(messages))["result"]["structuredContent"]["answers"]
+    assert answers == [{"result": {"action": "decline"}}]
+
+
+async def test_a_call_is_cancelled_from_another_replica(redis: RedisServer) -> None:
+    async with two_replicas("hang", redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        body, headers = client.build("tools/call", {"name": "s1:hang", "arguments": {}})
+        call = asyncio.ensure_future(replicas.a.http.post("/mcp", json=body, headers=headers))
+
+        async def runs() -> bool:
+            return replicas.server.script.running_count > 0
+
+        await eventually(runs)
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": body["id"]}}
+        await replicas.at_b(client).notify(cancelled)
+        assert "Request cancelled" in (await call).text
+
+
+async def test_while_redis_is_down_sessions_go_on_at_both(redis: RedisServer) -> None:
+    async with two_replicas("echo", redis=redis) as replicas:
+        known = await raw_client(replicas.a, LEGACY)
+        redis.stop()
+        new = await raw_client(replicas.a, LEGACY)
+        statuses = [await status_at(replicas.b, client) for client in (known, new)]
+        level = await new.request("logging/setLevel", {"level": "error"})
+        ended = await replicas.a.http.delete("/mcp", headers=new.build("", {})[1])
+        redis.start()
+        await both_listen(redis)
+        after = await status_at(replicas.b, await raw_client(replicas.a, LEGACY))
+    assert (statuses, level["result"], ended.status_code, after) == ([200, 200], {}, 204, 200)
+
+
+async def test_a_stream_of_redis_that_says_nonsense_is_survived(redis: RedisServer) -> None:
+    async with two_replicas(redis=redis) as replicas:
+        client = await raw_client(replicas.a, LEGACY)
+        with Redis.from_url(redis.url) as other:
+            for nonsense in (b"", b"{", b"[]", b'{"from": "x", "session": "zz", "message": null}'):
+                other.publish(CHANNEL, nonsense)
+            message = {"method": "notifications/cancelled", "params": [1]}
+            other.publish(CHANNEL, json.dumps({"from": "x", "session": "00", "message": message}))
+        ended = await replicas.a.http.delete("/mcp", headers=client.build("", {})[1])
+        assert (ended.status_code, await status_at(replicas.b, client)) == (204, 404)

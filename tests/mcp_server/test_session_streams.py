@@ -1,0 +1,154 @@
+"""The stream of a session of the older eras: opened, lost, opened again."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Json, make_preset, write_json
+from tests.support.mcp_endpoint import BOTH, INITIALIZE, TENANT, Served, in_front_of_two, serving
+from tests.support.raw_mcp_client import lines_of
+from tests.support.service import CONFIG_DIR, eventually
+
+CHANGED = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
+
+
+class SessionEvents:
+    """The events of one open stream."""
+
+    def __init__(self, lines: AsyncIterator[str]) -> None:
+        self._lines = lines
+        self.last_id: str | None = None
+
+    async def next_method(self) -> str:
+        """Return the method of the next message."""
+        async with asyncio.timeout(BOUND_S):
+            async for line in self._lines:
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    self.last_id = value
+                elif name == "data" and value:
+                    return str(json.loads(value)["method"])
+        raise AssertionError("the stream has ended")
+
+    async def first_id(self) -> str:
+        """Return the id that comes with no message."""
+        async with asyncio.timeout(BOUND_S):
+            async for line in self._lines:
+                if line.startswith("id: "):
+                    self.last_id = line.removeprefix("id: ")
+                    return self.last_id
+        raise AssertionError("the stream has ended")
+
+
+@asynccontextmanager
+async def opened(
+    served: Served, session_id: str, last_event_id: str | None = None
+) -> AsyncIterator[SessionEvents]:
+    """Open the stream of a session."""
+    headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+    if last_event_id is not None:
+        headers["Last-Event-ID"] = last_event_id
+    async with served.http.stream("GET", "/mcp", headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        async with aclosing(lines_of(response)) as lines:
+            yield SessionEvents(lines)
+
+
+async def change_tools(served: Served, *tools: str) -> None:
+    """Show these tools of server ``a``, and wait until they are listed."""
+    preset = make_preset(tools=[("a", tool) for tool in tools])
+    write_json(CONFIG_DIR / "preset_work.json", preset)
+
+    async def is_listed() -> bool:
+        return await served.service.listed() == [f"a:{tool}" for tool in tools]
+
+    await eventually(is_listed)
+
+
+async def test_a_client_that_opens_its_stream_again_is_told_of_a_change_it_missed() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        async with opened(served, session_id) as events:
+            last = await events.first_id()
+        await change_tools(served, "alpha")
+        async with opened(served, session_id, last) as events:
+            assert [await events.next_method() for _ in CHANGED] == CHANGED
+
+
+async def test_a_client_that_missed_nothing_is_told_nothing() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        async with opened(served, session_id) as events:
+            last = await events.first_id()
+        async with opened(served, session_id, last) as events:
+            assert await events.first_id() == last
+            await change_tools(served, "alpha")
+            assert await events.next_method() == CHANGED[0]
+            assert events.last_id != last
+
+
+async def test_a_change_that_was_told_is_not_told_again() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        async with opened(served, session_id) as events:
+            await events.first_id()
+            await change_tools(served, "alpha")
+            assert await events.next_method() == CHANGED[0]
+            last = events.last_id
+        async with opened(served, session_id, last) as events:
+            assert await events.first_id() == last
+
+
+async def test_a_change_between_the_handshake_and_the_stream_is_told() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        await change_tools(served, "alpha")
+        async with opened(served, session_id) as events:
+            assert await events.next_method() == CHANGED[0]
+
+
+async def test_an_event_id_of_nobody_means_that_all_may_have_changed() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        async with opened(served, session_id, "7") as events:
+            assert [await events.next_method() for _ in CHANGED] == CHANGED
+
+
+async def test_one_stream_of_a_session_is_open_at_a_time() -> None:
+    async with serving() as served:
+        session_id = await served.open_session()
+        headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+        async with opened(served, session_id):
+            second = await served.http.get("/mcp", headers=headers)
+        assert (second.status_code, second.json()["error"]["message"]) == (
+            409,
+            "Conflict: Only one SSE stream is allowed per session",
+        )
+
+
+async def test_clients_that_would_take_an_event_id_for_a_message_get_none_alone() -> None:
+    async with serving() as served:
+        body: Json = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
+        older = {**INITIALIZE, "protocolVersion": "2025-06-18"}
+        begun = await served.http.post(
+            "/mcp", json={**body, "params": older}, headers={**BOTH, **TENANT}
+        )
+        async with AsyncExitStack() as stack:
+            headers = {**BOTH, **TENANT, "Mcp-Session-Id": begun.headers["mcp-session-id"]}
+            response = await stack.enter_async_context(
+                served.http.stream("GET", "/mcp", headers=headers)
+            )
+            with_body = asyncio.ensure_future(anext(response.aiter_raw()))
+            ended = await served.http.delete("/mcp", headers=headers)
+            assert (ended.status_code, await anext_or_end(with_body)) == (204, b"")
+
+
+async def anext_or_end(pending: "asyncio.Future[bytes]") -> bytes:
+    """Return what came first of a stream, b"" if it ended without anything."""
+    try:
+        async with asyncio.timeout(BOUND_S):
+            return await pending
+    except StopAsyncIteration:
+        return b""

@@ -1,0 +1,138 @@
+"""A session id says what a replica needs to know, to those who have a key, and to nobody else."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
+
+KEY, OTHER_KEY = (secrets.token_bytes(32) for _ in range(2))
+CALLER = Caller(tenant_id="tenant_1", user_id="u", agent="reader")
+PATH = "/mcp/agents/reader"
+LISTS = b"list"
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def declared(version: str = VERSIONS[-1], **capabilities: Any) -> Declared:
+    return Declared(version, capabilities)
+
+
+def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
+    return ids.create(about or declared(), CALLER, PATH, LISTS)[0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {},
+        {"roots": {}},
+        {"roots": {"listChanged": True}, "sampling": {}},
+        {"sampling": {"tools": {}, "context": {}}},
+        {"elicitation": {"form": {}, "url": {}}},
+    ],
+)
+def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping[str, Any]) -> None:
+    clock = Clock()
+    ids = SessionIds([KEY], clock)
+    session_id, nonce = ids.create(Declared(version, capabilities), CALLER, PATH, LISTS)
+    clock.now += 5
+    claims = ids.read(session_id, CALLER, PATH)
+    assert claims is not None
+    assert (claims.declared, claims.age_s, claims.lists, claims.nonce) == (
+        (version, capabilities),
+        5,
+        LISTS,
+        nonce,
+    )
+
+
+def test_what_no_server_may_request_is_left_out() -> None:
+    ids = SessionIds([KEY])
+    about = declared(experimental={"x": {"y": 1}}, roots=None, sampling={"tools": False})
+    claims = ids.read(new_id(ids, about), CALLER, PATH)
+    assert claims is not None
+    assert claims.declared.capabilities == {"sampling": {}}
+
+
+def test_ids_are_short_unique_and_may_be_in_a_header() -> None:
+    ids = SessionIds([KEY])
+    made = {new_id(ids) for _ in range(100)}
+    assert (len(made), {len(id_) for id_ in made}) == (100, {48})
+    assert all(id_.decode("ascii").isprintable() and b" " not in id_ for id_ in made)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Caller(tenant_id="tenant_2", user_id="u", agent="reader"),
+        Caller(tenant_id="tenant_1", user_id="v", agent="reader"),
+        Caller(tenant_id="tenant_1", user_id="", agent="reader"),
+        Caller(tenant_id="tenant_1", user_id="u", agent="writer"),
+        Caller(tenant_id="tenant_1", user_id="u"),
+    ],
+    ids=str,
+)
+def test_nobody_else_can_use_an_id(other: Caller) -> None:
+    ids = SessionIds([KEY])
+    session_id = new_id(ids)
+    assert ids.read(session_id, other, PATH) is None
+    assert ids.read(session_id, CALLER, PATH) is not None
+
+
+def test_parts_of_a_caller_do_not_run_together() -> None:
+    ids = SessionIds([KEY])
+    session_id, _ = ids.create(declared(), Caller(tenant_id="a", user_id="bc"), PATH, LISTS)
+    assert ids.read(session_id, Caller(tenant_id="ab", user_id="c"), PATH) is None
+
+
+def test_an_id_is_of_one_path() -> None:
+    ids = SessionIds([KEY])
+    assert ids.read(new_id(ids), CALLER, "/mcp") is None
+
+
+def test_replicas_with_the_same_key_read_each_others_ids() -> None:
+    assert SessionIds([KEY]).read(new_id(SessionIds([KEY])), CALLER, PATH) is not None
+
+
+def test_an_old_key_is_known_while_it_is_named() -> None:
+    session_id = new_id(SessionIds([KEY]))
+    assert SessionIds([OTHER_KEY, KEY]).read(session_id, CALLER, PATH) is not None
+    assert SessionIds([OTHER_KEY]).read(session_id, CALLER, PATH) is None
+    rotated = new_id(SessionIds([OTHER_KEY, KEY]))
+    assert SessionIds([OTHER_KEY]).read(rotated, CALLER, PATH) is not None
+
+
+def test_without_keys_no_other_process_knows_the_ids() -> None:
+    ids = SessionIds([])
+    session_id = new_id(ids)
+    assert ids.read(session_id, CALLER, PATH) is not None
+    assert SessionIds([]).read(session_id, CALLER, PATH) is None
+
+
+@given(st.integers(0, 47), st.binary(min_size=1, max_size=1))
+def test_an_altered_id_is_none(position: int, put: bytes) -> None:
+    ids = SessionIds([KEY])
+    session_id = new_id(ids)
+    altered = session_id[:position] + put + session_id[position + 1 :]
+    assert (ids.read(altered, CALLER, PATH) is not None) == (altered == session_id)
+
+
+@given(st.one_of(st.binary(max_size=100), st.binary(min_size=48, max_size=48)))
+def test_what_is_no_id_is_none(text: bytes) -> None:
+    assert SessionIds([KEY]).read(text, CALLER, PATH) is None
