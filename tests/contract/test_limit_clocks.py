@@ -131,8 +131,9 @@ async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
 
 
 async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
-    server: RedisServer, redis: Redis
+    server: RedisServer, redis: Redis, patient_limits: None
 ) -> None:
+    del patient_limits
     redis.acl_setuser(
         "clerk", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all", "-del"]
     )
