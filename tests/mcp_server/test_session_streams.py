@@ -152,3 +152,15 @@ async def anext_or_end(pending: "asyncio.Future[bytes]") -> bytes:
             return await pending
     except StopAsyncIteration:
         return b""
+
+
+async def test_a_session_whose_stream_is_open_is_in_use() -> None:
+    idle_s = 0.05
+    async with serving(session_idle_s=idle_s) as served:
+        session_id = await served.open_session()
+        headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+        ping: Json = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        async with opened(served, session_id) as events:
+            await events.first_id()
+            await asyncio.sleep(4 * idle_s)
+            assert (await served.http.post("/mcp", json=ping, headers=headers)).status_code == 200

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, cast
 
 import structlog
 from mcp import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from starlette.datastructures import Headers
 
@@ -25,7 +25,7 @@ from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import HANDSHAKE_CAPABILITIES, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
-from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
 
 INITIALIZE = "initialize"
 """The method by which a session begins."""
@@ -118,11 +118,6 @@ class HandshakeSession:
 
     def __repr__(self) -> str:
         return f"<HandshakeSession {len(self._requests)} open requests>"
-
-    @property
-    def open_requests(self) -> int:
-        """Number of the client's requests that have no response yet."""
-        return len(self._requests)
 
     @property
     def holds_state(self) -> bool:

@@ -15,7 +15,6 @@ from mcp.types import (
     INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    RequestId,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -41,6 +40,7 @@ from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import handle_stateless, parse_stateless
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.wire.json_rpc import (
+    RequestId,
     SendMessage,
     check_message,
     refusable_id,

@@ -16,7 +16,6 @@ from mcp.types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     SERVER_INFO_META_KEY,
     URL_ELICITATION_REQUIRED,
-    RequestId,
 )
 
 from mcp_tools_proxy.domain.caller import Call
@@ -24,6 +23,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.wire.json_rpc import RequestId
 from mcp_tools_proxy.wire.tracing import OUR_PREFIX, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"

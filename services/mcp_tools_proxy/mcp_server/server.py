@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from uuid import uuid4
 
-from mcp.types import SERVER_INFO_META_KEY, RequestId, SubscriptionFilter
+from mcp.types import SERVER_INFO_META_KEY, SubscriptionFilter
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.gateway.executor import Executor
@@ -17,7 +17,7 @@ from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMoni
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, ListenStreams
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
 from mcp_tools_proxy.registry.registry import RegistryHolder
-from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER = "server/discover"

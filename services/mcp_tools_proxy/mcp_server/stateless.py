@@ -16,7 +16,6 @@ from mcp.types import (
     INVALID_PARAMS,
     LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
-    RequestId,
     SubscriptionFilter,
 )
 from mcp.types.methods import validate_client_request
@@ -30,7 +29,7 @@ from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
-from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
 
 log = structlog.get_logger()
 

@@ -15,6 +15,7 @@ from mcp_tools_proxy.settings.types import (
     OptionalText,
     TextList,
     empty_is_unset,
+    hard_to_guess,
     is_private,
     is_token,
     starting_with,
@@ -29,15 +30,6 @@ def _known(algorithms: tuple[str, ...]) -> tuple[str, ...]:
     if not algorithms or set(algorithms) - set(ALGORITHMS):
         raise ValueError(f"should name some of {', '.join(ALGORITHMS)}")
     return algorithms
-
-
-def _is_long(token: SecretStr | None) -> SecretStr | None:
-    if token is not None and len(token.get_secret_value()) < MIN_ADMIN_TOKEN_CHARS:
-        raise ValueError(
-            f"should have at least {MIN_ADMIN_TOKEN_CHARS} characters, or it can be guessed; make "
-            "one with: openssl rand -hex 32"
-        )
-    return token
 
 
 def _are_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,7 +87,7 @@ class IdentitySettings(TokensFileSettings):
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         AfterValidator(is_token),
-        AfterValidator(_is_long),
+        hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
     """Bearer token that operators switch presets with; unset, only loopback may switch."""
 

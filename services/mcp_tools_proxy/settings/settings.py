@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -29,8 +28,8 @@ from mcp_tools_proxy.settings.types import (
     OptionalText,
     Radius,
     Seconds,
-    SecretList,
     SettingWarning,
+    SigningKeys,
     TextList,
     empty_is_unset,
     nearest_values,
@@ -47,18 +46,6 @@ S = TypeVar("S", bound=EnvironmentSettings)
 
 LOCAL_WINDOWS = "local"
 """The ``retrieval_window_url`` that selects the gateway's own documents."""
-
-
-MIN_KEY_CHARS = 32
-
-
-def _are_long(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-    if any(len(key.get_secret_value()) < MIN_KEY_CHARS for key in keys):
-        raise ValueError(
-            f"each key should have at least {MIN_KEY_CHARS} characters, or it can be guessed; make "
-            "one with: openssl rand -hex 32"
-        )
-    return keys
 
 
 class SettingsError(Exception):
@@ -115,7 +102,7 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     many streams of changes."""
     session_idle_s: Seconds = 1800.0
     """Seconds that an MCP session of the older eras is kept without a request or a stream."""
-    session_keys: Annotated[SecretList, AfterValidator(_are_long)] = ()
+    session_keys: SigningKeys = ()
     """Keys of at least 32 characters that sign MCP session ids, the first for new ones: replicas
     with the same serve each other's sessions. Unset, one is made at the start, which no other
     process knows."""

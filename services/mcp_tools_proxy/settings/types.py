@@ -113,6 +113,23 @@ def starting_with(*prefixes: str, word: str | None = None) -> AfterValidator:
     return AfterValidator(check)
 
 
+MIN_KEY_CHARS = 32
+
+
+def hard_to_guess(min_chars: int) -> AfterValidator:
+    """Build a validator for a secret that has at least so many characters."""
+
+    def check(value: T) -> T:
+        if isinstance(value, SecretStr) and len(value.get_secret_value()) < min_chars:
+            raise ValueError(
+                f"should have at least {min_chars} characters, or it can be guessed; make one "
+                "with: openssl rand -hex 32"
+            )
+        return value
+
+    return AfterValidator(check)
+
+
 def is_private(url: str) -> bool:
     """Return whether no third party can read or change what is sent: TLS, or loopback."""
     try:
@@ -135,6 +152,10 @@ Budget = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(empty_is_unset)]
 TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_list)]
-SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(parse_list)]
+SigningKeys = Annotated[
+    tuple[Annotated[SecretStr, hard_to_guess(MIN_KEY_CHARS)], ...],
+    NoDecode,
+    BeforeValidator(parse_list),
+]
 OptionalText = Annotated[str | None, BeforeValidator(empty_is_unset)]
 OptionalPath = Annotated[Path | None, BeforeValidator(empty_is_unset)]

@@ -13,6 +13,7 @@ SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 
 
 RequestId = int | str
+"""The id of a request, and of its response."""
 
 
 def request_id_of(content: object) -> RequestId | None:

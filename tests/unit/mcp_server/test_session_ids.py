@@ -11,21 +11,12 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
+from tests.support.virtual_time import ManualClock
 
 KEY, OTHER_KEY = (secrets.token_bytes(32) for _ in range(2))
 CALLER = Caller(tenant_id="tenant_1", user_id="u", agent="reader")
 PATH = "/mcp/agents/reader"
 LISTS = b"list"
-
-
-class Clock:
-    """Seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def declared(version: str = VERSIONS[-1], **capabilities: Any) -> Declared:
@@ -48,7 +39,7 @@ def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
     ],
 )
 def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping[str, Any]) -> None:
-    clock = Clock()
+    clock = ManualClock()
     ids = SessionIds([KEY], clock)
     session_id, nonce = ids.create(Declared(version, capabilities), CALLER, PATH, LISTS)
     clock.now += 5

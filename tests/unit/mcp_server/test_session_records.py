@@ -6,21 +6,12 @@ from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
 from mcp_tools_proxy.mcp_server.http.sessions import session_records
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S, SessionRecords
+from tests.support.virtual_time import ManualClock
 
 IDLE_S = 100.0
 
 
-class Clock:
-    """Seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def records(clock: Clock, *, is_alone: bool = True) -> SessionRecords:
+def records(clock: ManualClock, *, is_alone: bool = True) -> SessionRecords:
     return SessionRecords(idle_s=IDLE_S, is_alone=is_alone, clock=clock)
 
 
@@ -29,7 +20,7 @@ def claims(nonce: bytes = b"one", age_s: float = 1.0) -> SessionClaims:
 
 
 async def test_a_session_goes_on_while_it_is_used() -> None:
-    clock = Clock()
+    clock = ManualClock()
     known = records(clock)
     known.begin(b"one")
     for _ in range(5):
@@ -38,7 +29,7 @@ async def test_a_session_goes_on_while_it_is_used() -> None:
 
 
 async def test_a_session_that_is_unused_for_too_long_ends() -> None:
-    clock = Clock()
+    clock = ManualClock()
     known = records(clock)
     known.begin(b"one")
     clock.now += IDLE_S
@@ -47,7 +38,7 @@ async def test_a_session_that_is_unused_for_too_long_ends() -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False])
 async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
-    known = records(Clock(), is_alone=is_alone)
+    known = records(ManualClock(), is_alone=is_alone)
     known.begin(b"one")
     known.begin(b"two")
     known.end(b"one")
@@ -57,14 +48,14 @@ async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False])
 async def test_a_session_of_old_age_ends(is_alone: bool) -> None:
-    known = records(Clock(), is_alone=is_alone)
+    known = records(ManualClock(), is_alone=is_alone)
     known.begin(b"one")
     assert await known.use(claims(age_s=MAX_AGE_S))
     assert not await known.use(claims(age_s=MAX_AGE_S + 1))
 
 
 async def test_a_session_that_another_replica_may_have_served_goes_on() -> None:
-    known = records(Clock(), is_alone=False)
+    known = records(ManualClock(), is_alone=False)
     assert await known.use(claims())
 
 
@@ -72,7 +63,7 @@ async def test_beyond_what_is_remembered_no_session_in_use_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_records, "MAX_KNOWN", 2)
-    clock = Clock()
+    clock = ManualClock()
     known = records(clock)
     for nonce in (b"one", b"two", b"three"):
         known.begin(nonce)
@@ -83,7 +74,7 @@ async def test_beyond_what_is_remembered_no_session_in_use_ends(
 
 async def test_of_ended_sessions_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_records, "MAX_KNOWN", 2)
-    known = records(Clock(), is_alone=False)
+    known = records(ManualClock(), is_alone=False)
     for nonce in (b"one", b"two", b"three"):
         known.end(nonce)
     found = [await known.use(claims(nonce)) for nonce in (b"one", b"two", b"three")]

@@ -124,3 +124,20 @@ def test_an_admin_token_that_can_be_guessed_stops_the_start(
         load_settings()
     put(monkeypatch, {"ADMIN_TOKEN": "x" * 16})
     assert load_settings().admin_token is not None
+
+
+@pytest.mark.parametrize("keys", ["k" * 31, f"{'k' * 32},short"])
+def test_session_keys_that_can_be_guessed_stop_the_start(
+    monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    monkeypatch.setenv("MCP_PROXY_SESSION_KEYS", keys)
+    refusal = r"^MCP_PROXY_SESSION_KEYS.* at least 32 characters"
+    with pytest.raises(SettingsError, match=refusal) as refused:
+        load_settings()
+    assert keys[-5:] not in str(refused.value)
+
+
+def test_session_keys_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_PROXY_SESSION_KEYS", f"{'a' * 32}, {'b' * 40}")
+    keys = [key.get_secret_value() for key in load_settings().session_keys]
+    assert keys == ["a" * 32, "b" * 40]

@@ -4,7 +4,7 @@ A session is known by its id, which any replica with the key can read; see sessi
 client has open or has set in its session is held by the process that it asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mcp import MCPError
@@ -20,7 +20,12 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
     RequestCancelled,
     initialize_result,
 )
-from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_event, send_json
+from mcp_tools_proxy.mcp_server.http.event_stream import (
+    EventStream,
+    Header,
+    send_event,
+    send_json,
+)
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSession, LiveSessions
@@ -75,6 +80,13 @@ class _HttpRequest:
     def accepts_events(self) -> bool:
         """Whether the response may be an event stream."""
         return accepts_events(self.accept)
+
+    async def respond(self, response: Json, headers: Sequence[Header] = ()) -> None:
+        """Send the response that nothing comes before, as an event or as a body."""
+        if self.accepts_events:
+            await send_event(response, self.send, headers=headers)
+        else:
+            await send_json(response, self.send, status=200, headers=headers)
 
     def check_media_types(self) -> None:
         """Raise _RefusedRequest for a POST that is no JSON, or that does not accept JSON."""
@@ -132,7 +144,7 @@ class StatefulHttp:
         if request_id_of(message) is None:
             claims, record = await self._session_of(request)
             with self._live.use(claims, record, request.caller) as live:
-                await self._live.receive(claims.nonce, live, message)
+                await self._live.receive(live, message)
             await _send_empty(request.send, status=202)
         elif message["method"] == INITIALIZE:
             await self._initialize(request, message)
@@ -141,29 +153,28 @@ class StatefulHttp:
             with self._live.use(claims, record, request.caller) as live:
                 live.handshake.check_id(message["id"])
                 if message["method"] in _SETTING:
-                    await self._answer_setting(claims.nonce, live, record, request, message)
+                    await self._answer_setting(live, request, message)
                 else:
                     await self._answer(live, request, message)
 
     async def _initialize(self, request: _HttpRequest, message: Json) -> None:
         """Begin a session; one that the client may have is left alone."""
-        respond = send_event if request.accepts_events else partial(send_json, status=200)
         try:
             declared = Declared.read(message.get("params") or {})
         except MCPError as error:
-            await respond(error_response(message["id"], error), request.send)
+            await request.respond(error_response(message["id"], error))
             return
         caller = request.caller
         versions = await self._server.list_changes.snapshot_or_empty(caller)
         session_id, nonce = self._ids.create(declared, caller, request.path, versions.digest)
         self._records.begin(nonce)
         response = result_response(message["id"], initialize_result(self._server, declared))
-        await respond(response, request.send, headers=[(SESSION_HEADER, session_id)])
+        await request.respond(response, [(SESSION_HEADER, session_id)])
 
     async def _answer(self, live: LiveSession, request: _HttpRequest, message: Json) -> None:
         """Send the response to a request of a session."""
         if not request.accepts_events:
-            await send_json(await _response_to(live, request, message), request.send, status=200)
+            await request.respond(await _response_to(live, request, message))
             return
         stream = EventStream(request.send, send_event)
         async with stream.pings():
@@ -171,21 +182,15 @@ class StatefulHttp:
         await stream.complete(response)
 
     async def _answer_setting(
-        self,
-        nonce: bytes,
-        live: LiveSession,
-        record: SessionRecord,
-        request: _HttpRequest,
-        message: Json,
+        self, live: LiveSession, request: _HttpRequest, message: Json
     ) -> None:
         """Send the response to a request by which something of a session is set."""
         if message["method"] != "resources/unsubscribe":
             self._live.make_space_for(live)
         response = await _response_to(live, request, message)
         if "result" in response:
-            await self._live.share(nonce, live, record, message)
-        respond = send_event if request.accepts_events else partial(send_json, status=200)
-        await respond(response, request.send)
+            await self._live.share(live, message)
+        await request.respond(response)
 
     async def _get(self, request: _HttpRequest, check: CallerCheck) -> None:
         """Serve the stream of a session."""
@@ -201,7 +206,6 @@ class StatefulHttp:
             serve = partial(
                 live.serve_stream,
                 lists,
-                record,
                 seen=_lists_seen(claims, request),
                 primed=claims.declared.version >= PRIMING_VERSION,
             )

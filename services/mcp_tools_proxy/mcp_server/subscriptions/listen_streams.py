@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp.types import RequestId, SubscriptionFilter
+from mcp.types import SubscriptionFilter
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
@@ -18,7 +18,7 @@ from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
-from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
 
 LISTEN = "subscriptions/listen"
 """The method that opens a stream of change notifications."""

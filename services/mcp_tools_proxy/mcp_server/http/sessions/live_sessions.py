@@ -6,9 +6,8 @@ Of a session that nobody uses now only its id exists, which its client has, and 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -39,18 +38,23 @@ MAX_CANCELLED_ID_CHARS = 256
 class LiveSession:
     """What this process holds of one session: requests, a stream, and what its client has set."""
 
-    __slots__ = ("_is_shared", "caller", "handshake", "last_used", "stream", "users")
+    __slots__ = ("_is_shared", "caller", "handshake", "nonce", "record", "stream")
 
     def __init__(
-        self, server: GatewayMcpServer, claims: SessionClaims, caller: Caller, *, is_shared: bool
+        self,
+        server: GatewayMcpServer,
+        claims: SessionClaims,
+        record: SessionRecord,
+        caller: Caller,
+        *,
+        is_shared: bool,
     ) -> None:
+        self.nonce = claims.nonce
         self.handshake = HandshakeSession(server, claims.declared, self._send)
+        self.record = record
         self.caller = caller
         self.stream: SessionStream | None = None
         """The stream for what no request has caused, while the client holds one open."""
-        self.users = 0
-        """Number of HTTP requests that are being served, the stream's included."""
-        self.last_used = 0.0
         self._is_shared = is_shared
 
     @property
@@ -70,7 +74,6 @@ class LiveSession:
     async def serve_stream(
         self,
         lists: ListChangeMonitor,
-        record: SessionRecord,
         _scope: Scope,
         receive: Receive,
         send: Send,
@@ -86,15 +89,15 @@ class LiveSession:
                 receive,
                 seen=seen,
                 primed=primed,
-                restore=partial(self._follow, record.uris),
+                restore=self._restore,
             )
         finally:
             self.stream = None
 
-    async def _follow(self, uris: Set[str]) -> None:
+    async def _restore(self) -> None:
         """Follow the resources that the client subscribed to at other replicas."""
         if self._is_shared:
-            await self.handshake.follow(uris, self.caller, notify=True)
+            await self.handshake.follow(self.record.uris, self.caller, notify=True)
 
     async def _send(self, message: Mapping[str, object]) -> None:
         """Send a message by the stream; without one it is dropped."""
@@ -142,18 +145,20 @@ class LiveSessions:
         live = self._live.get(claims.nonce)
         if live is None:
             is_shared = self._shared is not None
-            live = LiveSession(self._server, claims, caller, is_shared=is_shared)
+            live = LiveSession(self._server, claims, record, caller, is_shared=is_shared)
             self._live[claims.nonce] = live
+        live.record = record
         if self._shared is not None:
             live.handshake.log_level = record.log_level
             live.handshake.subscriptions.known_uris = record.uris
-        live.users += 1
+        record.users += 1
         try:
             yield live
         finally:
-            live.users -= 1
-            if not live.users:
-                self._leave(claims.nonce, live)
+            self._records.leave(claims.nonce, record)
+            if not record.users and not live.is_held and self._live.get(claims.nonce) is live:
+                del self._live[claims.nonce]
+                live.handshake.subscriptions.cancel_all()
 
     def make_space(self, caller: Caller) -> None:
         """End an unused session that holds something if one more of ``caller`` would be too many.
@@ -164,9 +169,9 @@ class LiveSessions:
         tenants = self._held_tenants
         while tenants.total() >= self._max_held:
             unused = [
-                IdleSession(nonce, live.caller.tenant_id, live.last_used + self._idle_s)
+                IdleSession(nonce, live.caller.tenant_id, live.record.used + self._idle_s)
                 for nonce, live in self._live.items()
-                if not live.users
+                if not live.record.users
             ]
             nonce = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
             self._end_here(nonce)
@@ -177,7 +182,7 @@ class LiveSessions:
         if not live.is_held and (opens_stream or self._shared is None):
             self.make_space(live.caller)
 
-    async def receive(self, nonce: bytes, live: LiveSession, message: Mapping[str, Any]) -> None:
+    async def receive(self, live: LiveSession, message: Mapping[str, Any]) -> None:
         """Receive a notification or response of a client, here or where it is waited for."""
         if live.handshake.receive(message) or self._shared is None:
             return
@@ -185,16 +190,15 @@ class LiveSessions:
             case {"method": method, "params": {"requestId": int() | str() as id_}} if (
                 method == CANCELLED and len(str(id_)) <= MAX_CANCELLED_ID_CHARS
             ):
-                await self._shared.send(nonce, cancelled(id_))
+                await self._shared.send(live.nonce, cancelled(id_))
             case {"id": str(id_)} if replica := replica_of(id_):
-                await self._shared.send(nonce, message, replica)
+                await self._shared.send(live.nonce, message, replica)
 
-    async def share(
-        self, nonce: bytes, live: LiveSession, record: SessionRecord, message: Mapping[str, Any]
-    ) -> None:
+    async def share(self, live: LiveSession, message: Mapping[str, Any]) -> None:
         """Publish what a client has set by a request that has succeeded."""
         if self._shared is None:
             return
+        nonce, record = live.nonce, live.record
         match message:
             case {"method": "logging/setLevel"}:
                 record.log_level = live.handshake.log_level
@@ -222,29 +226,27 @@ class LiveSessions:
         shared = self._shared
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._end_unused())
+                tasks.create_task(self._check_all(shared, tasks))
                 if shared is not None:
-                    tasks.create_task(self._refresh(shared, tasks))
                     async for notice in shared.notices():
                         await self._receive_notice(notice, shared, tasks)
         finally:
             if shared is not None:
                 await shared.close()
 
-    async def _end_unused(self) -> None:
-        while True:
-            await asyncio.sleep(self._pause_s)
-            long_ago = self._clock() - self._idle_s
-            for nonce, live in tuple(self._live.items()):
-                if not live.users and live.last_used <= long_ago:
-                    self._end_here(nonce)
+    async def _check_all(self, shared: SharedSessions | None, tasks: asyncio.TaskGroup) -> None:
+        """From time to time, end what is unused, and publish which sessions are in use.
 
-    async def _refresh(self, shared: SharedSessions, tasks: asyncio.TaskGroup) -> None:
-        """Publish which sessions are in use, and read their state: a notice may be lost."""
+        Their state is read as well: a notice may be lost.
+        """
         while True:
             since = self._clock()
-            await asyncio.sleep(self._pause_s)
-            await self._reload(self._records.used_since(since), shared, tasks)
+            await asyncio.sleep(min(self._idle_s / 4, CHECK_S))
+            for nonce, live in tuple(self._live.items()):
+                if self._records.is_unused(live.record):
+                    self._end_here(nonce)
+            if shared is not None:
+                await self._reload(self._records.used_since(since), shared, tasks)
 
     async def _receive_notice(
         self, notice: Notice, shared: SharedSessions, tasks: asyncio.TaskGroup
@@ -269,18 +271,6 @@ class LiveSessions:
                 self._end_here(nonce)
             elif live.stream is not None:
                 tasks.create_task(live.handshake.follow(record.uris, live.caller))
-
-    @property
-    def _pause_s(self) -> float:
-        return min(self._idle_s / 4, CHECK_S)
-
-    def _leave(self, nonce: bytes, live: LiveSession) -> None:
-        """Keep what is held of a session that no request uses now, or forget it."""
-        if live.is_held:
-            live.last_used = self._clock()
-        elif self._live.get(nonce) is live:
-            del self._live[nonce]
-            live.handshake.subscriptions.cancel_all()
 
     def _end_here(self, nonce: bytes) -> None:
         self._records.end(nonce)

@@ -24,6 +24,8 @@ class SessionRecord:
 
     used: float
     """When it was used last, on the clock of its records."""
+    users: int = 0
+    """Number of HTTP requests of it that are served here now, its stream's included."""
     log_level: str = LEVELS[0]
     """With Redis: the lowest level of log messages that its client wants."""
     uris: frozenset[str] = field(default=frozenset())
@@ -88,9 +90,22 @@ class SessionRecords:
         if len(self._ended) > MAX_KNOWN:
             del self._ended[next(iter(self._ended))]
 
+    def leave(self, nonce: bytes, record: SessionRecord) -> None:
+        """Count one user of a session less: it is used until now."""
+        record.users -= 1
+        if nonce in self._known:
+            del self._known[nonce]
+            self._keep(nonce, record, self._clock())
+
     def used_since(self, moment: float) -> Sequence[bytes]:
         """Return the sessions that were used here since then, by the clock of these records."""
-        return [nonce for nonce, record in self._known.items() if record.used >= moment]
+        return [
+            nonce for nonce, record in self._known.items() if record.users or record.used >= moment
+        ]
+
+    def is_unused(self, record: SessionRecord) -> bool:
+        """Return whether a session is not in use, and was not for as long as one is kept."""
+        return not record.users and record.used <= self._clock() - self._idle_s
 
     def update(self, nonce: bytes, state: SharedState) -> SessionRecord | None:
         """Apply the state of a session in Redis; return its record, None if it has ended."""
@@ -124,12 +139,19 @@ class SessionRecords:
         record.used = now
         self._known[nonce] = record  # now the last one
         if len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+            self._forget_first(now)
             self._all_known_from = now + self._idle_s
 
     def _forget_idle(self, now: float) -> None:
         while self._known:
-            nonce = next(iter(self._known))
-            if self._known[nonce].used > now - self._idle_s:
+            if self._known[next(iter(self._known))].used > now - self._idle_s:
                 return
-            del self._known[nonce]
+            self._forget_first(now)
+
+    def _forget_first(self, now: float) -> None:
+        """Forget the session that is unused longest; one whose stream is open is used now."""
+        nonce = next(iter(self._known))
+        record = self._known.pop(nonce)
+        if record.users:
+            record.used = now
+            self._known[nonce] = record

@@ -104,19 +104,19 @@ class SharedSessions:
 
     async def end(self, nonce: bytes) -> None:
         """Publish that a session has ended."""
-        await self._attempt(partial(self._change, nonce, has_ended=True))
+        await self._change(nonce, has_ended=True)
 
     async def set_log_level(self, nonce: bytes, level: str) -> None:
         """Publish which log messages a client wants."""
-        await self._attempt(partial(self._change, nonce, put=(_LEVEL, level.encode())))
+        await self._change(nonce, put=(_LEVEL, level.encode()))
 
     async def subscribe(self, nonce: bytes, uri: str) -> None:
         """Publish that a client has subscribed to a resource."""
-        await self._attempt(partial(self._change, nonce, put=(_URI + uri.encode(), b"")))
+        await self._change(nonce, put=(_URI + uri.encode(), b""))
 
     async def unsubscribe(self, nonce: bytes, uri: str) -> None:
         """Publish that a client has unsubscribed from a resource."""
-        await self._attempt(partial(self._change, nonce, remove=_URI + uri.encode()))
+        await self._change(nonce, remove=_URI + uri.encode())
 
     async def send(
         self, nonce: bytes, message: Mapping[str, Any], replica: str | None = None
@@ -126,7 +126,8 @@ class SharedSessions:
         It is lost if that replica is gone, and with it the call that waits.
         """
         channel = _CHANNEL if replica is None else f"{_CHANNEL}:{replica}"
-        await self._attempt(partial(self._publish, channel, nonce, message))
+        notice = self._notice(nonce, message)
+        await self._attempt(partial(self._redis.publish, channel, notice))
 
     async def notices(self) -> AsyncIterator[Notice]:
         """Yield what other replicas publish, for ever; while Redis fails that is lost."""
@@ -176,10 +177,7 @@ class SharedSessions:
         if remove is not None:
             pipeline.hdel(key, remove)
         pipeline.publish(_CHANNEL, self._notice(nonce, None))
-        await pipeline.execute()
-
-    async def _publish(self, channel: str, nonce: bytes, message: Mapping[str, Any]) -> None:
-        await self._redis.publish(channel, self._notice(nonce, message))
+        await self._attempt(pipeline.execute)
 
     def _notice(self, nonce: bytes, message: Mapping[str, Any] | None) -> bytes:
         return to_json({"from": self._replica, "session": nonce.hex(), "message": message})
