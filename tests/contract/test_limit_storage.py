@@ -203,6 +203,7 @@ async def test_no_call_waits_long_for_a_paused_redis(
 
 
 @pytest.mark.requirement("T-10")
+@pytest.mark.usefixtures("patient_limits")
 async def test_a_restarted_redis_is_returned_to(on_server: Limiters, server: RedisServer) -> None:
     limiter = on_server.build(document_calls=5)
     async with asyncio.TaskGroup() as tasks:

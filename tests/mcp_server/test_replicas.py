@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
-from mcp_tools_proxy.mcp_server.http.sessions import live_sessions
+from mcp_tools_proxy.mcp_server.http.sessions import live_sessions, shared_sessions
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionName
+from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_endpoint import LEGACY, Served, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
@@ -64,6 +67,12 @@ async def both_listen(redis: RedisServer) -> None:
             return dict(client.pubsub_numsub(CHANNEL)) == {CHANNEL.encode(): 2}
 
         await eventually(do_they)
+
+
+@pytest.fixture(autouse=True)
+def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for Redis as long as it takes: after 1 s each replica would go on alone."""
+    monkeypatch.setattr(shared_sessions, "WAIT_S", BOUND_S)
 
 
 @pytest.fixture
@@ -159,6 +168,54 @@ async def test_a_session_that_no_replica_uses_ends(redis: RedisServer) -> None:
         await eventually(has_ended)
 
 
+async def test_a_session_that_was_ended_stays_so_though_its_client_goes_on(
+    redis: RedisServer,
+) -> None:
+    name = SessionName("tenant_1", b"1")
+    pool = open_pool(redis.url, max_connections=2)
+    shared = shared_sessions.SharedSessions(pool, "a", idle_s=0.5, max_set=10)
+    await shared.end(name)
+    for _ in range(5):
+        (state,) = await shared.load([name]) or ()
+        assert state.has_ended or not state.is_known
+        await asyncio.sleep(0.2)
+    await shared.close()
+
+
+async def test_of_a_tenants_sessions_so_many_are_kept_in_redis(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_sessions, "MAX_OF_TENANT", 2)
+    async with two_replicas(redis=redis) as replicas:
+        clients = [await raw_client(replicas.a, LEGACY) for _ in range(6)]
+        for client in clients:
+            assert await status_at(replicas.b, client) == 200
+        for client in clients[:4]:
+            await replicas.a.http.delete("/mcp", headers=client.build("", {})[1])
+        with Redis.from_url(redis.url) as store:
+            sizes = {key: store.zcard(key) for key in store.keys("*:sessions:*")}
+    keys = (f"{CHANNEL}:{{tenant_1}}:{kind}".encode() for kind in ("used", "ended"))
+    assert sizes == dict.fromkeys(keys, 2)
+
+
+async def test_of_a_tenants_sessions_so_many_can_have_something_set(redis: RedisServer) -> None:
+    async with two_replicas(redis=redis, max_sessions=2) as replicas:
+        clients = [await raw_client(replicas.a, LEGACY) for _ in range(3)]
+        other = await raw_client(replicas.a, LEGACY, caller={"X-Tenant-Id": "tenant_2"})
+        for client in (other, *clients):
+            await client.request("resources/subscribe", {"uri": URI})
+        at_once = [await status_at(replicas.a, client) for client in (other, *clients)]
+
+        async def is_known_to_both() -> bool:
+            return await status_at(replicas.b, clients[0]) == 404
+
+        await eventually(is_known_to_both)
+        after = [await status_at(replicas.b, client) for client in (other, *clients)]
+        with Redis.from_url(redis.url) as store:
+            hashes = [key for key in store.keys("*:sessions:*") if store.type(key) == b"hash"]
+    assert (at_once, after, len(hashes)) == ([200, 404, 200, 200], [200, 404, 200, 200], 3)
+
+
 async def test_replicas_tell_which_sessions_are_in_use(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +228,7 @@ async def test_replicas_tell_which_sessions_are_in_use(
             async def is_published_again() -> bool:
                 nonlocal published
                 await status_at(replicas.a, client)
-                published += store.delete(*store.keys("*:session:*"), "another")
+                published += store.delete(*store.keys("*:used"), "another")
                 return bool(published > 1)
 
             await eventually(is_published_again)
@@ -293,9 +350,16 @@ async def test_a_stream_of_redis_that_says_nonsense_is_survived(redis: RedisServ
     async with two_replicas(redis=redis) as replicas:
         client = await raw_client(replicas.a, LEGACY)
         with Redis.from_url(redis.url) as other:
-            for nonsense in (b"", b"{", b"[]", b'{"from": "x", "session": "zz", "message": null}'):
+            for nonsense in (
+                b"",
+                b"{",
+                b"[]",
+                b'{"from": "x", "session": {"tenant": "t", "nonce": "zz"}, "message": null}',
+            ):
                 other.publish(CHANNEL, nonsense)
             message = {"method": "notifications/cancelled", "params": [1]}
-            other.publish(CHANNEL, json.dumps({"from": "x", "session": "00", "message": message}))
+            session = {"tenant": "t", "nonce": "00"}
+            notice = {"from": "x", "session": session, "message": message}
+            other.publish(CHANNEL, json.dumps(notice))
         ended = await replicas.a.http.delete("/mcp", headers=client.build("", {})[1])
         assert (ended.status_code, await status_at(replicas.b, client)) == (204, 404)

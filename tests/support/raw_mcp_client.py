@@ -47,15 +47,24 @@ async def in_front_of_one(
 class RawMcpClient:
     """One client: a session of the older eras, or requests of the newer one."""
 
-    def __init__(self, served: Served, era: str, session_id: str | None, declared: Json) -> None:
+    def __init__(
+        self,
+        served: Served,
+        era: str,
+        session_id: str | None,
+        declared: Json,
+        caller: Mapping[str, str] = TENANT,
+    ) -> None:
+        """``caller`` are the headers that say who calls."""
         self.era = era
         self.session_id = session_id
         self._served = served
         self._declared = declared
+        self._caller = caller
 
     def build(self, method: str, params: Json) -> tuple[Json, dict[str, str]]:
         """Build a request's body and headers."""
-        headers = {**BOTH, **TENANT}
+        headers = {**BOTH, **self._caller}
         if self.session_id is not None:
             headers["Mcp-Session-Id"] = self.session_id
         else:
@@ -103,14 +112,16 @@ class RawMcpClient:
         assert accepted.status_code == 202, accepted.text
 
 
-async def raw_client(served: Served, era: str, **declared: Any) -> RawMcpClient:
+async def raw_client(
+    served: Served, era: str, *, caller: Mapping[str, str] = TENANT, **declared: Any
+) -> RawMcpClient:
     """Connect; ``declared`` are the client's capabilities."""
     if era == MODERN:
-        return RawMcpClient(served, era, None, declared)
+        return RawMcpClient(served, era, None, declared, caller)
     params = {**INITIALIZE, "capabilities": declared}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    begun = await served.http.post("/mcp", json=body, headers={**BOTH, **TENANT})
-    connected = RawMcpClient(served, era, begun.headers["mcp-session-id"], declared)
+    begun = await served.http.post("/mcp", json=body, headers={**BOTH, **caller})
+    connected = RawMcpClient(served, era, begun.headers["mcp-session-id"], declared, caller)
     await connected.notify({"method": "notifications/initialized"})
     return connected
 

@@ -31,7 +31,6 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
 )
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
-from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S
 from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import MAX_CONNECTIONS, SharedSessions
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from mcp_tools_proxy.settings.settings import Settings
@@ -199,7 +198,7 @@ def _shared_sessions(settings: Settings, replica: str) -> SharedSessions | None:
         open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS),
         replica,
         idle_s=settings.session_idle_s,
-        max_age_s=MAX_AGE_S,
+        max_set=settings.max_sessions,
     )
 
 

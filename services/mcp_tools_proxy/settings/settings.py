@@ -99,7 +99,7 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Tenant of MCP requests that name none; unset, these are offered no document tools."""
     max_sessions: Count = 1000
     """MCP sessions that may hold something at once (a stream, a subscription, a log level), and as
-    many streams of changes."""
+    many streams of changes; in Redis as many of each tenant."""
     session_idle_s: Seconds = 1800.0
     """Seconds that an MCP session of the older eras is kept without a request or a stream."""
     session_keys: SigningKeys = ()

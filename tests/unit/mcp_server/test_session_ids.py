@@ -41,15 +41,15 @@ def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
 def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping[str, Any]) -> None:
     clock = ManualClock()
     ids = SessionIds([KEY], clock)
-    session_id, nonce = ids.create(Declared(version, capabilities), CALLER, PATH, LISTS)
+    session_id, name = ids.create(Declared(version, capabilities), CALLER, PATH, LISTS)
     clock.now += 5
     claims = ids.read(session_id, CALLER, PATH)
     assert claims is not None
-    assert (claims.declared, claims.age_s, claims.lists, claims.nonce) == (
+    assert (claims.declared, claims.age_s, claims.lists, claims.name) == (
         (version, capabilities),
         5,
         LISTS,
-        nonce,
+        name,
     )
 
 

@@ -166,8 +166,8 @@ class StatefulHttp:
             return
         caller = request.caller
         versions = await self._server.list_changes.snapshot_or_empty(caller)
-        session_id, nonce = self._ids.create(declared, caller, request.path, versions.digest)
-        self._records.begin(nonce)
+        session_id, name = self._ids.create(declared, caller, request.path, versions.digest)
+        self._records.begin(name)
         response = result_response(message["id"], initialize_result(self._server, declared))
         await request.respond(response, [(SESSION_HEADER, session_id)])
 
@@ -220,7 +220,7 @@ class StatefulHttp:
 
     async def _delete(self, request: _HttpRequest) -> None:
         claims, _ = await self._session_of(request)
-        await self._live.end(claims.nonce)
+        await self._live.end(claims.name)
         await _send_empty(request.send, status=204)
 
     async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:

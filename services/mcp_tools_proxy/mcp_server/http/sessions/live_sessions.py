@@ -19,7 +19,7 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
     cancelled,
     replica_of,
 )
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import SessionStream
 from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import Notice, SharedSessions
@@ -38,7 +38,7 @@ MAX_CANCELLED_ID_CHARS = 256
 class LiveSession:
     """What this process holds of one session: requests, a stream, and what its client has set."""
 
-    __slots__ = ("_is_shared", "caller", "handshake", "nonce", "record", "stream")
+    __slots__ = ("_is_shared", "caller", "handshake", "name", "record", "stream")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LiveSession:
         *,
         is_shared: bool,
     ) -> None:
-        self.nonce = claims.nonce
+        self.name = claims.name
         self.handshake = HandshakeSession(server, claims.declared, self._send)
         self.record = record
         self.caller = caller
@@ -131,7 +131,7 @@ class LiveSessions:
         self._idle_s = idle_s
         self._others = others
         self._clock = clock
-        self._live: dict[bytes, LiveSession] = {}
+        self._live: dict[SessionName, LiveSession] = {}
 
     def __len__(self) -> int:
         """Number of sessions that hold something, those of legacy HTTP+SSE included."""
@@ -142,11 +142,11 @@ class LiveSessions:
         self, claims: SessionClaims, record: SessionRecord, caller: Caller
     ) -> Iterator[LiveSession]:
         """Yield a session for a request of its client."""
-        live = self._live.get(claims.nonce)
+        live = self._live.get(claims.name)
         if live is None:
             is_shared = self._shared is not None
             live = LiveSession(self._server, claims, record, caller, is_shared=is_shared)
-            self._live[claims.nonce] = live
+            self._live[claims.name] = live
         live.record = record
         if self._shared is not None:
             live.handshake.log_level = record.log_level
@@ -155,9 +155,9 @@ class LiveSessions:
         try:
             yield live
         finally:
-            self._records.leave(claims.nonce, record)
-            if not record.users and not live.is_held and self._live.get(claims.nonce) is live:
-                del self._live[claims.nonce]
+            self._records.leave(claims.name, record)
+            if not record.users and not live.is_held and self._live.get(claims.name) is live:
+                del self._live[claims.name]
                 live.handshake.subscriptions.cancel_all()
 
     def make_space(self, caller: Caller) -> None:
@@ -169,12 +169,12 @@ class LiveSessions:
         tenants = self._held_tenants
         while tenants.total() >= self._max_held:
             unused = [
-                IdleSession(nonce, live.caller.tenant_id, live.record.used + self._idle_s)
-                for nonce, live in self._live.items()
+                IdleSession(name, live.caller.tenant_id, live.record.used + self._idle_s)
+                for name, live in self._live.items()
                 if not live.record.users
             ]
-            nonce = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
-            self._end_here(nonce)
+            name = select_session_to_evict(unused, tenants, caller.tenant_id, limit=self._max_held)
+            self._end_here(name)
             tenants = self._held_tenants
 
     def make_space_for(self, live: LiveSession, *, opens_stream: bool = False) -> None:
@@ -190,33 +190,36 @@ class LiveSessions:
             case {"method": method, "params": {"requestId": int() | str() as id_}} if (
                 method == CANCELLED and len(str(id_)) <= MAX_CANCELLED_ID_CHARS
             ):
-                await self._shared.send(live.nonce, cancelled(id_))
+                await self._shared.send(live.name, cancelled(id_))
             case {"id": str(id_)} if replica := replica_of(id_):
-                await self._shared.send(live.nonce, message, replica)
+                await self._shared.send(live.name, message, replica)
 
     async def share(self, live: LiveSession, message: Mapping[str, Any]) -> None:
         """Publish what a client has set by a request that has succeeded."""
         if self._shared is None:
             return
-        nonce, record = live.nonce, live.record
+        name, record = live.name, live.record
+        too_many: Sequence[SessionName] = ()
         match message:
             case {"method": "logging/setLevel"}:
                 record.log_level = live.handshake.log_level
-                await self._shared.set_log_level(nonce, record.log_level)
+                too_many = await self._shared.set_log_level(name, record.log_level)
             case {"method": "resources/subscribe", "params": {"uri": str(uri)}}:
                 record.uris |= {uri}
-                await self._shared.subscribe(nonce, uri)
+                too_many = await self._shared.subscribe(name, uri)
                 if live.stream is not None:  # another replica's news may have undone it meanwhile
                     await live.handshake.follow(record.uris, live.caller)
             case {"method": "resources/unsubscribe", "params": {"uri": str(uri)}}:
                 record.uris -= {uri}
-                await self._shared.unsubscribe(nonce, uri)
+                await self._shared.unsubscribe(name, uri)
+        for unused in too_many:
+            await self.end(unused)
 
-    async def end(self, nonce: bytes) -> None:
+    async def end(self, name: SessionName) -> None:
         """End a session, at all replicas: its client has to begin a new one."""
-        self._end_here(nonce)
+        self._end_here(name)
         if self._shared is not None:
-            await self._shared.end(nonce)
+            await self._shared.end(name)
 
     async def run(self) -> None:
         """End the sessions that hold something and were not used for long, until cancelled.
@@ -242,39 +245,39 @@ class LiveSessions:
         while True:
             since = self._clock()
             await asyncio.sleep(min(self._idle_s / 4, CHECK_S))
-            for nonce, live in tuple(self._live.items()):
+            for name, live in tuple(self._live.items()):
                 if self._records.is_unused(live.record):
-                    self._end_here(nonce)
+                    self._end_here(name)
             if shared is not None:
                 await self._reload(self._records.used_since(since), shared, tasks)
 
     async def _receive_notice(
         self, notice: Notice, shared: SharedSessions, tasks: asyncio.TaskGroup
     ) -> None:
-        live = self._live.get(notice.nonce)
+        live = self._live.get(notice.name)
         if notice.message is None:
-            if self._records.is_known(notice.nonce):
-                await self._reload([notice.nonce], shared, tasks)
+            if self._records.is_known(notice.name):
+                await self._reload([notice.name], shared, tasks)
         elif live is not None:
             live.handshake.receive(notice.message)
 
     async def _reload(
-        self, nonces: Sequence[bytes], shared: SharedSessions, tasks: asyncio.TaskGroup
+        self, names: Sequence[SessionName], shared: SharedSessions, tasks: asyncio.TaskGroup
     ) -> None:
         """Apply what other replicas have published of sessions that are in use here."""
-        for nonce, state in zip(nonces, await shared.load(nonces) or (), strict=False):
-            record = self._records.update(nonce, state)
-            live = self._live.get(nonce)
+        for name, state in zip(names, await shared.load(names) or (), strict=False):
+            record = self._records.update(name, state)
+            live = self._live.get(name)
             if live is None:
                 continue
             if record is None:
-                self._end_here(nonce)
+                self._end_here(name)
             elif live.stream is not None:
                 tasks.create_task(live.handshake.follow(record.uris, live.caller))
 
-    def _end_here(self, nonce: bytes) -> None:
-        self._records.end(nonce)
-        live = self._live.pop(nonce, None)
+    def _end_here(self, name: SessionName) -> None:
+        self._records.end(name)
+        live = self._live.pop(name, None)
         if live is not None:
             live.end()
 

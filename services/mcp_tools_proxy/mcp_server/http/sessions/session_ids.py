@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
@@ -40,8 +40,16 @@ _MAC_BYTES = 16
 _ID_CHARS = (_FIELDS.size + _MAC_BYTES) * 4 // 3
 
 
-def _now() -> float:
+def unix_time() -> float:
+    """Return the seconds since 1970."""
     return time.time_ns() / 10**9
+
+
+class SessionName(NamedTuple):
+    """What tells one session from all others."""
+
+    tenant_id: str
+    nonce: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,7 @@ class SessionClaims:
     """Seconds since it began."""
     lists: bytes
     """Digest of the lists that its client saw then."""
-    nonce: bytes
-    """Tells sessions apart that are alike otherwise."""
+    name: SessionName
 
 
 class SessionIds:
@@ -63,15 +70,15 @@ class SessionIds:
     Without keys one is made up: then no other process knows the ids.
     """
 
-    def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = _now) -> None:
+    def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = unix_time) -> None:
         """``clock`` returns seconds since 1970: replicas have to agree on it within seconds."""
         self._keys = keys or (secrets.token_bytes(32),)
         self._clock = clock
 
     def create(
         self, declared: Declared, caller: Caller, path: str, lists: bytes
-    ) -> tuple[bytes, bytes]:
-        """Return the id of a new session, which only ``caller`` can use, at ``path``; its nonce.
+    ) -> tuple[bytes, SessionName]:
+        """Return the id of a new session, which only ``caller`` can use, at ``path``; its name.
 
         ``lists`` are four bytes, see SessionClaims.
         """
@@ -85,7 +92,7 @@ class SessionIds:
             nonce,
         )
         signed = fields + _mac(self._keys[0], fields, caller, path)
-        return urlsafe_b64encode(signed), nonce
+        return urlsafe_b64encode(signed), SessionName(caller.tenant_id, nonce)
 
     def read(self, session_id: bytes, caller: Caller, path: str) -> SessionClaims | None:
         """Return what an id says; None if it was not made by us, for this caller and path."""
@@ -104,7 +111,8 @@ class SessionIds:
         if format_ != _FORMAT or version >= len(VERSIONS):  # of a version of ours to come
             return None
         declared = Declared(VERSIONS[version], _capabilities_of(bits))
-        return SessionClaims(declared, self._clock() - began, lists, nonce)
+        name = SessionName(caller.tenant_id, nonce)
+        return SessionClaims(declared, self._clock() - began, lists, name)
 
 
 def _mac(key: bytes, fields: bytes, caller: Caller, path: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.mcp_server.clients import LEVELS
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
 from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions, SharedState
 
 MAX_AGE_S = 7 * 24 * 3600
@@ -56,62 +56,62 @@ class SessionRecords:
         self._is_alone = is_alone
         self._shared = shared
         self._clock = clock
-        self._known: dict[bytes, SessionRecord] = {}
+        self._known: dict[SessionName, SessionRecord] = {}
         """The sessions that go on, the longest unused first."""
-        self._ended: dict[bytes, None] = {}
+        self._ended: dict[SessionName, None] = {}
         """Sessions that have ended before their time, the first ended first."""
         self._all_known_from = clock()
         """From then on every session that was used within ``idle_s`` is in ``_known``."""
 
-    def begin(self, nonce: bytes) -> None:
+    def begin(self, name: SessionName) -> None:
         """Remember a session that begins now."""
         now = self._clock()
-        self._keep(nonce, SessionRecord(now), now)
+        self._keep(name, SessionRecord(now), now)
 
-    def is_known(self, nonce: bytes) -> bool:
+    def is_known(self, name: SessionName) -> bool:
         """Return whether a session was used here and goes on."""
-        return nonce in self._known
+        return name in self._known
 
     async def use(self, claims: SessionClaims) -> SessionRecord | None:
         """Return the record of a session that goes on and is used now; None if it has ended."""
         now = self._clock()
         self._forget_idle(now)
-        if claims.nonce in self._ended or claims.age_s > MAX_AGE_S:
+        if claims.name in self._ended or claims.age_s > MAX_AGE_S:
             return None
-        record = self._known.pop(claims.nonce, None) or await self._load(claims, now)
+        record = self._known.pop(claims.name, None) or await self._load(claims, now)
         if record is not None:
-            self._keep(claims.nonce, record, now)
+            self._keep(claims.name, record, now)
         return record
 
-    def end(self, nonce: bytes) -> None:
+    def end(self, name: SessionName) -> None:
         """Remember that a session was ended."""
-        self._known.pop(nonce, None)
-        self._ended[nonce] = None
+        self._known.pop(name, None)
+        self._ended[name] = None
         if len(self._ended) > MAX_KNOWN:
             del self._ended[next(iter(self._ended))]
 
-    def leave(self, nonce: bytes, record: SessionRecord) -> None:
+    def leave(self, name: SessionName, record: SessionRecord) -> None:
         """Count one user of a session less: it is used until now."""
         record.users -= 1
-        if nonce in self._known:
-            del self._known[nonce]
-            self._keep(nonce, record, self._clock())
+        if name in self._known:
+            del self._known[name]
+            self._keep(name, record, self._clock())
 
-    def used_since(self, moment: float) -> Sequence[bytes]:
+    def used_since(self, moment: float) -> Sequence[SessionName]:
         """Return the sessions that were used here since then, by the clock of these records."""
         return [
-            nonce for nonce, record in self._known.items() if record.users or record.used >= moment
+            name for name, record in self._known.items() if record.users or record.used >= moment
         ]
 
     def is_unused(self, record: SessionRecord) -> bool:
         """Return whether a session is not in use, and was not for as long as one is kept."""
         return not record.users and record.used <= self._clock() - self._idle_s
 
-    def update(self, nonce: bytes, state: SharedState) -> SessionRecord | None:
+    def update(self, name: SessionName, state: SharedState) -> SessionRecord | None:
         """Apply the state of a session in Redis; return its record, None if it has ended."""
         if state.has_ended:
-            self.end(nonce)
-        record = self._known.get(nonce)
+            self.end(name)
+        record = self._known.get(name)
         if record is not None:
             record.update(state)
         return record
@@ -121,23 +121,23 @@ class SessionRecords:
         record = SessionRecord(now)
         if self._shared is None:
             return None if self._is_alone and now >= self._all_known_from else record
-        states = await self._shared.load([claims.nonce])
+        states = await self._shared.load([claims.name])
         if states is None:  # Redis cannot be used: rather one session too many than one too few
             return record
         (state,) = states
         if state.has_ended:
-            self.end(claims.nonce)
+            self.end(claims.name)
             return None
         if not state.is_known and claims.age_s > self._idle_s:
-            self.end(claims.nonce)
-            await self._shared.end(claims.nonce)
+            self.end(claims.name)
+            await self._shared.end(claims.name)
             return None
         record.update(state)
         return record
 
-    def _keep(self, nonce: bytes, record: SessionRecord, now: float) -> None:
+    def _keep(self, name: SessionName, record: SessionRecord, now: float) -> None:
         record.used = now
-        self._known[nonce] = record  # now the last one
+        self._known[name] = record  # now the last one
         if len(self._known) > MAX_KNOWN:
             self._forget_first(now)
             self._all_known_from = now + self._idle_s
@@ -150,8 +150,8 @@ class SessionRecords:
 
     def _forget_first(self, now: float) -> None:
         """Forget the session that is unused longest; one whose stream is open is used now."""
-        nonce = next(iter(self._known))
-        record = self._known.pop(nonce)
+        name = next(iter(self._known))
+        record = self._known.pop(name)
         if record.users:
             record.used = now
-            self._known[nonce] = record
+            self._known[name] = record

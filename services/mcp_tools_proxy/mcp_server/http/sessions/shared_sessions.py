@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
-from redis.asyncio.client import PubSub
+from redis.asyncio.client import Pipeline, PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionName, unix_time
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
 from mcp_tools_proxy.wire.json_rpc import check_message
 
@@ -37,6 +38,10 @@ MAX_CONNECTIONS = 17
 
 BATCH = 200
 """Sessions that are read in one round trip."""
+
+MAX_OF_TENANT = 10_000
+"""Sessions of a tenant whose last use is known, and as many that have ended: about 2 MB in Redis.
+Beyond, the longest unused are forgotten, and have ended for a replica that did not serve them."""
 
 _CHANNEL = f"{KEY_PREFIX}:sessions"
 _LEVEL = b"level"
@@ -61,7 +66,7 @@ class SharedState(NamedTuple):
 class Notice(NamedTuple):
     """What another replica has published of a session."""
 
-    nonce: bytes
+    name: SessionName
     message: Mapping[str, Any] | None
     """A message of its client for this replica; None if its state has changed."""
 
@@ -69,8 +74,11 @@ class Notice(NamedTuple):
 class SharedSessions:
     """The sessions of all replicas that have the same keys, as Redis knows them.
 
-    ``replica`` is the name of this one. A session that no replica uses for ``idle_s`` is forgotten,
-    and that one has ended after ``max_age_s``.
+    ``replica`` is the name of this one. A session that no replica uses for ``idle_s`` has ended; at
+    most ``max_set`` of a tenant can have a log level or subscriptions.
+
+    Each tenant has three sorted sets of sessions (in use, ended, with something set), whose scores
+    are times, and each session with something set has a hash.
     """
 
     def __init__(
@@ -79,54 +87,64 @@ class SharedSessions:
         replica: str,
         *,
         idle_s: float,
-        max_age_s: float,
+        max_set: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._redis = Redis(connection_pool=pool.connections)
         self._name = pool.name
         self._replica = replica
+        self._idle_s = idle_s
         self._idle_ms = int(idle_s * 1000)
-        self._max_age_ms = int(max_age_s * 1000)
+        self._max_set = max_set
         self._clock = clock
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS - 1)
         self._retry_at: float | None = None
         """While Redis fails: when it is tried again."""
 
-    async def load(self, nonces: Sequence[bytes]) -> Sequence[SharedState] | None:
+    async def load(self, names: Sequence[SessionName]) -> Sequence[SharedState] | None:
         """Return what is known of sessions, which are in use here; None while Redis fails."""
         states: list[SharedState] = []
-        for begin in range(0, len(nonces), BATCH):
-            found = await self._attempt(partial(self._load, nonces[begin : begin + BATCH]))
+        for begin in range(0, len(names), BATCH):
+            found = await self._attempt(partial(self._load, names[begin : begin + BATCH]))
             if found is None:
                 return None
             states += found
         return states
 
-    async def end(self, nonce: bytes) -> None:
+    async def end(self, name: SessionName) -> None:
         """Publish that a session has ended."""
-        await self._change(nonce, has_ended=True)
+        pipeline = self._pipeline()
+        self._end(pipeline, name)
+        pipeline.publish(_CHANNEL, self._notice(name, None))
+        await self._attempt(pipeline.execute)
 
-    async def set_log_level(self, nonce: bytes, level: str) -> None:
-        """Publish which log messages a client wants."""
-        await self._change(nonce, put=(_LEVEL, level.encode()))
+    async def set_log_level(self, name: SessionName, level: str) -> Sequence[SessionName]:
+        """Publish which log messages a client wants.
 
-    async def subscribe(self, nonce: bytes, uri: str) -> None:
-        """Publish that a client has subscribed to a resource."""
-        await self._change(nonce, put=(_URI + uri.encode(), b""))
+        Returns the sessions of its tenant that have to end for it, the longest unused ones.
+        """
+        return await self._put(name, _LEVEL, level.encode())
 
-    async def unsubscribe(self, nonce: bytes, uri: str) -> None:
+    async def subscribe(self, name: SessionName, uri: str) -> Sequence[SessionName]:
+        """Publish that a client has subscribed to a resource; returns as ``set_log_level``."""
+        return await self._put(name, _URI + uri.encode(), b"")
+
+    async def unsubscribe(self, name: SessionName, uri: str) -> None:
         """Publish that a client has unsubscribed from a resource."""
-        await self._change(nonce, remove=_URI + uri.encode())
+        pipeline = self._pipeline()
+        pipeline.hdel(_Keys(name.tenant_id).state(name), _URI + uri.encode())
+        pipeline.publish(_CHANNEL, self._notice(name, None))
+        await self._attempt(pipeline.execute)
 
     async def send(
-        self, nonce: bytes, message: Mapping[str, Any], replica: str | None = None
+        self, name: SessionName, message: Mapping[str, Any], replica: str | None = None
     ) -> None:
         """Send a message of a client to the replica that waits for it; to all without ``replica``.
 
         It is lost if that replica is gone, and with it the call that waits.
         """
         channel = _CHANNEL if replica is None else f"{_CHANNEL}:{replica}"
-        notice = self._notice(nonce, message)
+        notice = self._notice(name, message)
         await self._attempt(partial(self._redis.publish, channel, notice))
 
     async def notices(self) -> AsyncIterator[Notice]:
@@ -147,50 +165,77 @@ class SharedSessions:
         """Drop the connections."""
         await self._redis.connection_pool.disconnect()
 
-    async def _load(self, nonces: Sequence[bytes]) -> list[SharedState]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for nonce in nonces:
-            key = _key(nonce)
-            pipeline.exists(_ended_key(nonce))
-            pipeline.hgetall(key)
-            pipeline.hset(key, "used", "")
-            pipeline.pexpire(key, self._idle_ms)
+    async def _load(self, names: Sequence[SessionName]) -> list[SharedState]:
+        pipeline, used_after = self._pipeline(), unix_time() - self._idle_s
+        for name in names:
+            keys = _Keys(name.tenant_id)
+            pipeline.zscore(keys.ended, name.nonce)
+            pipeline.zscore(keys.used, name.nonce)
+            pipeline.hgetall(keys.state(name))
         replies = await pipeline.execute()
-        return [_state(*replies[index : index + 2]) for index in range(0, len(replies), 4)]
+        states = [
+            _state(*replies[index : index + 3], used_after=used_after)
+            for index in range(0, len(replies), 3)
+        ]
+        pipeline = self._pipeline()
+        for name, state in zip(names, states, strict=True):
+            if state.has_ended:  # it stays so though its client goes on trying
+                self._end(pipeline, name)
+            else:
+                self._use(pipeline, name)
+        await pipeline.execute()
+        return states
 
-    async def _change(
-        self,
-        nonce: bytes,
-        *,
-        put: tuple[bytes, bytes] | None = None,
-        remove: bytes | None = None,
-        has_ended: bool = False,
-    ) -> None:
-        """Change what is known of a session, and publish that."""
-        pipeline, key = self._redis.pipeline(transaction=False), _key(nonce)
-        if has_ended:
-            pipeline.delete(key)
-            pipeline.set(_ended_key(nonce), "", px=self._max_age_ms)
-        if put is not None:
-            pipeline.hset(key, *put)
+    async def _put(self, name: SessionName, field: bytes, value: bytes) -> Sequence[SessionName]:
+        """Publish one thing that a client has set; returns as ``set_log_level``."""
+        keys, pipeline = _Keys(name.tenant_id), self._pipeline()
+        pipeline.hset(keys.state(name), field, value)
+        pipeline.pexpire(keys.state(name), self._idle_ms)
+        pipeline.zadd(keys.set, {name.nonce: unix_time()})
+        pipeline.pexpire(keys.set, self._idle_ms)
+        pipeline.publish(_CHANNEL, self._notice(name, None))
+        pipeline.zrange(keys.set, 0, -1 - self._max_set)
+        replies = await self._attempt(pipeline.execute)
+        return [] if replies is None else [SessionName(name.tenant_id, it) for it in replies[-1]]
+
+    def _use(self, pipeline: Pipeline, name: SessionName) -> None:
+        keys = _Keys(name.tenant_id)
+        self._keep(pipeline, keys.used, name)
+        pipeline.zadd(keys.set, {name.nonce: unix_time()}, xx=True)
+        for key in (keys.set, keys.state(name)):
             pipeline.pexpire(key, self._idle_ms)
-        if remove is not None:
-            pipeline.hdel(key, remove)
-        pipeline.publish(_CHANNEL, self._notice(nonce, None))
-        await self._attempt(pipeline.execute)
 
-    def _notice(self, nonce: bytes, message: Mapping[str, Any] | None) -> bytes:
-        return to_json({"from": self._replica, "session": nonce.hex(), "message": message})
+    def _end(self, pipeline: Pipeline, name: SessionName) -> None:
+        keys = _Keys(name.tenant_id)
+        pipeline.delete(keys.state(name))
+        pipeline.zrem(keys.used, name.nonce)
+        pipeline.zrem(keys.set, name.nonce)
+        self._keep(pipeline, keys.ended, name)
+
+    def _keep(self, pipeline: Pipeline, key: str, name: SessionName) -> None:
+        """Put a session into a set of its tenant as the newest, for as long as unused ones are."""
+        pipeline.zadd(key, {name.nonce: unix_time()})
+        pipeline.zremrangebyrank(key, 0, -1 - MAX_OF_TENANT)
+        pipeline.pexpire(key, self._idle_ms)
+
+    def _pipeline(self) -> Pipeline:
+        return self._redis.pipeline(transaction=False)
+
+    def _notice(self, name: SessionName, message: Mapping[str, Any] | None) -> bytes:
+        session = {"tenant": name.tenant_id, "nonce": name.nonce.hex()}
+        return to_json({"from": self._replica, "session": session, "message": message})
 
     def _read_notice(self, data: object) -> Notice | None:
         """Return a notice of another replica; None for our own, and for what is none."""
         try:
             match from_json(data if isinstance(data, bytes) else b""):
-                case {"from": str(replica), "session": str(nonce), "message": message} if (
-                    replica != self._replica
-                ):
+                case {
+                    "from": str(replica),
+                    "session": {"tenant": str(tenant), "nonce": str(nonce)},
+                    "message": message,
+                } if replica != self._replica:
                     sent = None if message is None else check_message(message)
-                    return Notice(bytes.fromhex(nonce), sent)
+                    return Notice(SessionName(tenant, bytes.fromhex(nonce)), sent)
         except (ValueError, InvalidRequest):
             log.warning("sessions.notice_refused")
         return None
@@ -230,20 +275,28 @@ async def _next_data(channel: PubSub) -> object:
             await channel.ping()
 
 
-def _key(nonce: bytes) -> str:
-    return f"{KEY_PREFIX}:session:{{{nonce.hex()}}}"
+class _Keys:
+    """The keys of what is known of a tenant's sessions; one node of a cluster has them all."""
+
+    def __init__(self, tenant_id: str) -> None:
+        self._prefix = f"{KEY_PREFIX}:sessions:{{{tenant_id}}}"
+        self.used = f"{self._prefix}:used"
+        self.ended = f"{self._prefix}:ended"
+        self.set = f"{self._prefix}:set"
+
+    def state(self, name: SessionName) -> str:
+        """Return the key of what the client of a session has set."""
+        return f"{self._prefix}:{name.nonce.hex()}"
 
 
-def _ended_key(nonce: bytes) -> str:
-    return f"{_key(nonce)}:ended"
-
-
-def _state(has_ended: int, fields: Mapping[bytes, bytes]) -> SharedState:
+def _state(
+    ended: float | None, used: float | None, fields: Mapping[bytes, bytes], *, used_after: float
+) -> SharedState:
     level = fields.get(_LEVEL)
     uris = (name.removeprefix(_URI) for name in fields if name.startswith(_URI))
     return SharedState(
-        is_known=bool(fields),
-        has_ended=bool(has_ended),
+        is_known=used is not None and used > used_after,
+        has_ended=ended is not None,
         log_level=None if level is None else level.decode(),
         uris=frozenset(uri.decode() for uri in uris),
     )
