@@ -31,6 +31,8 @@ class Sizes:
     memory_rounds: int
     memory_documents: int
     starts: int
+    ratio_rounds: int
+    ratio_calls: int
 
 
 FULL = Sizes(
@@ -46,6 +48,8 @@ FULL = Sizes(
     memory_rounds=3,
     memory_documents=5,
     starts=5,
+    ratio_rounds=15,
+    ratio_calls=600,
 )
 QUICK = Sizes(
     rounds=2,
@@ -60,6 +64,8 @@ QUICK = Sizes(
     memory_rounds=1,
     memory_documents=2,
     starts=2,
+    ratio_rounds=5,
+    ratio_calls=300,
 )
 
 

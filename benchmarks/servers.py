@@ -116,8 +116,7 @@ def bare(kind: str, workdir: Path, answer: bytes = b"") -> Iterator[Server]:
     """Run a bare server that gives ``answer``, or its lines in turn; kinds: ``benchmarks.bare``."""
     file = workdir / f"answer-{time.perf_counter_ns()}.json"
     file.write_bytes(answer)
-    module = "benchmarks.bare_imports" if kind == "imports" else "benchmarks.bare"
-    command = [sys.executable, "-m", module, kind, str(file)]
+    command = [sys.executable, "-m", "benchmarks.bare", kind, str(file)]
     with _running(command, ROOT, workdir, {}) as server:
         yield server
 

@@ -1,43 +1,109 @@
-"""Target 5: from the start of the process to its first answer."""
+"""From the start of the process to its first answer, and the memory that it has then."""
 
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 
 from benchmarks.bench import Bench
+from benchmarks.configuration import over_http, write_configuration
+from benchmarks.echo import ECHO
+from benchmarks.facade_messages import opened
+from benchmarks.fleet import wait_until_ready
 from benchmarks.memory import call_without_document
 from benchmarks.messages import EXECUTE
 from benchmarks.report import Result, Target
-from benchmarks.servers import bare, gateway
+from benchmarks.responder import MODERN_PATH
+from benchmarks.servers import Server, bare, fleet, gateway
+
+SERVER = "echo"
+
+
+@dataclass(slots=True)
+class _Starts:
+    """What was measured of one candidate: ``start`` is done when its server has answered."""
+
+    name: str
+    start: Callable[[], AbstractContextManager[Server]]
+    limit: float | None = None
+    """What a start should take at most, in starts of the bare app."""
+    max_mb: float | None = None
+    seconds: list[float] = field(default_factory=list)
+    rss_mb: list[float] = field(default_factory=list)
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        with self.start() as server:
+            self.seconds.append(time.perf_counter() - began)
+            self.rss_mb.append(server.rss_bytes() / 1e6)
 
 
 def measure_start(bench: Bench) -> Result:
-    """Start the service and a bare app with the same imports by turns."""
+    """Start the gateway, with nothing and with one server, and a bare app by turns."""
     body, documents = call_without_document(), bench.folder("start")
     with gateway(bench.workdir, documents) as server:  # also writes the bytecode
         server.wait_for(body)
         answer = server.request(EXECUTE, body)
-    own: list[float] = []
-    other: list[float] = []
-    for number in range(bench.sizes.starts + 1):
-        bench.show_progress(f"  start: round {number} of {bench.sizes.starts}")
-        begun = time.perf_counter()
-        with gateway(bench.workdir, documents) as server:
-            server.wait_for(body)
-            own.append(time.perf_counter() - begun)
-        begun = time.perf_counter()
-        with bare("imports", bench.workdir, answer) as server:
-            server.wait_for(body)
-            other.append(time.perf_counter() - begun)
-    service, app = statistics.median(own[1:]), statistics.median(other[1:])
-    result = Result(
-        "Start to first answer",
-        ("candidate", "s"),
-        [
-            ("service", f"{service:.3f}"),
-            ("bare FastAPI app that imports the same libraries", f"{app:.3f}"),
-        ],
-    )
-    result.targets = [
-        Target(name="start / bare app's start", limit=1.3, measured=service / app, unit="x")
-    ]
+    with fleet(bench.workdir) as (downstream,):
+        settings = write_configuration(
+            bench.workdir / "start-config",
+            {SERVER: over_http(downstream.port, MODERN_PATH)},
+            {"echoes": [(SERVER, ECHO)]},
+        )
+
+        @contextmanager
+        def bare_app() -> Iterator[Server]:
+            with bare("fastapi", bench.workdir, answer) as server:
+                server.wait_for(body)
+                yield server
+
+        @contextmanager
+        def alone() -> Iterator[Server]:
+            with gateway(bench.workdir, documents) as server:
+                server.wait_for(body)
+                yield server
+
+        @contextmanager
+        def with_a_server() -> Iterator[Server]:
+            with gateway(bench.workdir, documents, settings) as server:
+                server.wait_for(body)
+                wait_until_ready(server, 1)
+                opened(server)
+                yield server
+
+        candidates = [
+            _Starts("bare app that imports FastAPI, uvicorn and pydantic", bare_app),
+            _Starts("gateway, nothing loaded", alone, 1.6, 85),
+            _Starts("gateway, one server connected, one MCP session", with_a_server, 2.2, 115),
+        ]
+        for number in range(bench.sizes.starts + 1):
+            bench.show_progress(f"  start: round {number} of {bench.sizes.starts}")
+            for candidate in candidates:
+                candidate.run()
+    return _report(candidates)
+
+
+def _report(candidates: list[_Starts]) -> Result:
+    result = Result("Start to first answer", ("candidate", "s", "resident MB"))
+    base = statistics.median(candidates[0].seconds[1:])
+    for candidate in candidates:
+        seconds = statistics.median(candidate.seconds[1:])
+        rss_mb = statistics.median(candidate.rss_mb[1:])
+        result.rows.append((candidate.name, f"{seconds:.3f}", f"{rss_mb:.1f}"))
+        if candidate.limit is not None and candidate.max_mb is not None:
+            result.targets += [
+                Target(
+                    name=f"start / bare app's, {candidate.name}",
+                    limit=candidate.limit,
+                    measured=seconds / base,
+                    unit="x",
+                ),
+                Target(
+                    name=f"memory, {candidate.name}",
+                    limit=candidate.max_mb,
+                    measured=rss_mb,
+                    unit="MB",
+                ),
+            ]
     return result

@@ -101,6 +101,7 @@ JWT = {"auth_mode": "jwt", "jwt_issuer": "https://issuer.example", "jwt_audience
 REMOTE = {"remote_url": "wss://backend.example"}
 CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"allowed_origins": "https://app.example"},
+    {"retrieval_window_url": "http://retrieval.internal/window"},
     {"auth_mode": "token", "tokens_file": "tokens", "admin_token": "correct-horse-battery"},
     {**JWT, "jwt_jwks_url": "https://issuer.example/keys"},
     {**JWT, "jwt_jwks_file": "keys"},

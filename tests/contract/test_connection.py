@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.downstream.connections import SERVER_KINDS, SPOKEN, connection_to
 from tests.support import leak_checks
 from tests.support.bounds import BOUND_S, until

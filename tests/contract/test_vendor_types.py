@@ -12,7 +12,7 @@ import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
@@ -50,7 +50,7 @@ NAMES = ["search", "a:b", "ключ", "x" * 300, "with space"]
 def local_specs() -> list[ToolSpec]:
     metrics = Metrics()
     repository = InMemoryRepository(hide_foreign_documents=False, metrics=metrics)
-    retrieval = RetrievalClient(url=None, token=None, timeout_s=1, metrics=metrics)
+    retrieval = UnconfiguredRetrieval()
     tools = (
         section_tool(repository, max_text_bytes=1_000),
         pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),

@@ -5,7 +5,8 @@ import json
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.downstream.connections import OpenConnection, dialled
 from tests.downstream.stub_server import Answer, Json, answering, events, result_of
 

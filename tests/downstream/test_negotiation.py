@@ -8,8 +8,9 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import Json, answering, fine
 from tests.support.bounds import until

@@ -6,7 +6,7 @@ The docstrings of these classes are part of the OpenAPI document: callers read t
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from mcp_tools_proxy.api.trace_id_types import RequestTraceId, TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
@@ -110,7 +110,13 @@ class PresetChoice(BaseModel):
     persist: bool | None = None
 
 
-class ErrorBody(BaseModel):
+class AnswerModel(BaseModel):
+    """What a response looks like, for the OpenAPI document: built with it."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class ErrorBody(AnswerModel):
     """Why a call failed; ``code`` is stable, ``message`` is for the reader."""
 
     code: str
@@ -120,7 +126,7 @@ class ErrorBody(BaseModel):
     details: dict[str, object] | None = None
 
 
-class OkEnvelope(BaseModel):
+class OkEnvelope(AnswerModel):
     """The tool ran, or the prompt or resource was had."""
 
     status: Literal["ok"]
@@ -128,7 +134,7 @@ class OkEnvelope(BaseModel):
     trace_id: TraceId
 
 
-class ErrorEnvelope(BaseModel):
+class ErrorEnvelope(AnswerModel):
     """The call was refused or failed."""
 
     status: Literal["error"]
@@ -136,14 +142,14 @@ class ErrorEnvelope(BaseModel):
     trace_id: TraceId
 
 
-class BatchAnswer(BaseModel):
+class BatchAnswer(AnswerModel):
     """One envelope for each call, in request order."""
 
     results: list[OkEnvelope | ErrorEnvelope]
     trace_id: TraceId
 
 
-class McpTool(BaseModel):
+class McpTool(AnswerModel):
     """One tool as MCP spells it."""
 
     name: str
@@ -153,7 +159,7 @@ class McpTool(BaseModel):
     annotations: dict[str, object] | None = None
 
 
-class AnthropicTool(BaseModel):
+class AnthropicTool(AnswerModel):
     """One tool as Anthropic's Messages API takes it."""
 
     name: str
@@ -161,7 +167,7 @@ class AnthropicTool(BaseModel):
     input_schema: dict[str, object]
 
 
-class OpenAiFunction(BaseModel):
+class OpenAiFunction(AnswerModel):
     """What OpenAI's Chat Completions API is told of a function."""
 
     name: str
@@ -169,7 +175,7 @@ class OpenAiFunction(BaseModel):
     parameters: dict[str, object]
 
 
-class OpenAiTool(BaseModel):
+class OpenAiTool(AnswerModel):
     """One tool as OpenAI's Chat Completions API takes it."""
 
     type: Literal["function"]
@@ -180,7 +186,7 @@ Pending = list[str] | None
 """Servers that are being connected to for the first time: what they offer is not here yet."""
 
 
-class ToolsAnswer(BaseModel):
+class ToolsAnswer(AnswerModel):
     """What the caller may run, in the format asked for."""
 
     tools: list[McpTool] | list[OpenAiTool] | list[AnthropicTool]
@@ -189,14 +195,14 @@ class ToolsAnswer(BaseModel):
     pending: Pending = None
 
 
-class PromptsAnswer(BaseModel):
+class PromptsAnswer(AnswerModel):
     """The prompts that the caller may get, as their servers describe them."""
 
     prompts: list[dict[str, object]]
     pending: Pending = None
 
 
-class ResourcesAnswer(BaseModel):
+class ResourcesAnswer(AnswerModel):
     """What the caller may read, as its servers describe it."""
 
     resources: list[dict[str, object]]
@@ -204,7 +210,7 @@ class ResourcesAnswer(BaseModel):
     pending: Pending = None
 
 
-class ServerAnswer(BaseModel):
+class ServerAnswer(AnswerModel):
     """One downstream server; ``stale`` says that what is listed of it may be out of date."""
 
     server_id: str
@@ -220,13 +226,13 @@ class ServerAnswer(BaseModel):
     problems: list[str] | None = None
 
 
-class ServersAnswer(BaseModel):
+class ServersAnswer(AnswerModel):
     """Every server that mcp.json names."""
 
     servers: list[ServerAnswer]
 
 
-class RemoteAnswer(BaseModel):
+class RemoteAnswer(AnswerModel):
     """The connection to the remote backend; ``off`` has nothing but its state."""
 
     state: Literal["off", "connecting", "online", "offline", "unauthorized"]
@@ -242,21 +248,21 @@ class RemoteAnswer(BaseModel):
     waiting_bytes: int | None = None
 
 
-class PresetAnswer(BaseModel):
+class PresetAnswer(AnswerModel):
     """One preset."""
 
     id: str
     name: str
 
 
-class PresetsAnswer(BaseModel):
+class PresetsAnswer(AnswerModel):
     """The presets that can be chosen, and the id of the one in force."""
 
     presets: list[PresetAnswer]
     active: str
 
 
-class MissingAnswer(BaseModel):
+class MissingAnswer(AnswerModel):
     """An item that the preset names and no server offers."""
 
     kind: Literal["tool", "prompt", "resource"]
@@ -270,7 +276,7 @@ class ShadowedAnswer(MissingAnswer):
     winner: str
 
 
-class ProblemAnswer(BaseModel):
+class ProblemAnswer(AnswerModel):
     """Something wrong in a configuration file; ``path`` is a JSON path."""
 
     file: str
@@ -278,7 +284,7 @@ class ProblemAnswer(BaseModel):
     message: str
 
 
-class ActivePresetAnswer(BaseModel):
+class ActivePresetAnswer(AnswerModel):
     """The preset in force, and what it names in vain."""
 
     preset: PresetAnswer
@@ -288,13 +294,13 @@ class ActivePresetAnswer(BaseModel):
     problems: list[ProblemAnswer] | None = None
 
 
-class HealthAnswer(BaseModel):
+class HealthAnswer(AnswerModel):
     """The process serves."""
 
     status: Literal["ok"]
 
 
-class ReadinessAnswer(BaseModel):
+class ReadinessAnswer(AnswerModel):
     """Whether traffic should come here, and the state of each dependency in use."""
 
     status: Literal["ready", "degraded", "starting", "stopping"]

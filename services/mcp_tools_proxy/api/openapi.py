@@ -105,12 +105,8 @@ def request_body(model: type[BaseModel], examples: Examples) -> dict[str, object
     return {"required": True, "content": {"application/json": content}}
 
 
-@lru_cache(maxsize=32)
 def _json_schema(model: type[BaseModel]) -> Mapping[str, object]:
-    """Return the model's JSON Schema without references, built once in a process.
-
-    Callers must not change the result; FastAPI copies it into the document.
-    """
+    """Return the model's JSON Schema without references."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     return {key: _inline(value, definitions) for key, value in schema.items()}

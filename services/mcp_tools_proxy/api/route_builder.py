@@ -1,6 +1,7 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from fastapi import Response
@@ -76,10 +77,8 @@ class RouteBuilder:
             description=description,
             response_class=Response,
             responses=responses,
-            openapi_extra={
-                "requestBody": request_body(model, examples),
-                "parameters": [*parameters],
-            },
+            openapi_extra={"parameters": [*parameters]},
+            describe_body=partial(request_body, model, examples),
             dependencies=self._security(needs_token),
         )
 

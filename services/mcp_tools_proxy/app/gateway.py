@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
-from httpx import AsyncBaseTransport
 from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
@@ -19,12 +19,12 @@ from mcp_tools_proxy.config.loader import load_configuration, process_environmen
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
-from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
+from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -43,12 +43,17 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.tools.chunk_window import window_tool
+from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
+
+if TYPE_CHECKING:
+    from httpx import AsyncBaseTransport
+
+    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 
 log = structlog.get_logger()
 
@@ -57,7 +62,7 @@ class Gateway:
     """Every object of one gateway; ``lifespan`` opens and closes those with resources."""
 
     def __init__(
-        self, settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
+        self, settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
     ) -> None:
         self._warnings, self._log_level = settings.warnings, settings.log_level
         self.lifecycle = Lifecycle()
@@ -75,14 +80,7 @@ class Gateway:
             self.metrics,
             builtin=seed_documents() if settings.mock_mode else (),
         )
-        self.retrieval = RetrievalClient(
-            url=None if settings.windows_are_local else settings.retrieval_window_url,
-            token=_secret(settings.retrieval_token),
-            timeout_s=settings.retrieval_timeout,
-            metrics=self.metrics,
-            hide_foreign_documents=settings.hide_foreign_documents,
-            transport=retrieval_transport,
-        )
+        self.retrieval = _retrieval_client(settings, self.metrics, retrieval_transport)
         self.limiter = build_limiter(
             _budget_limits(settings),
             storage_url=_secret(settings.rate_limit_storage_url),
@@ -92,7 +90,7 @@ class Gateway:
         local_tools = self._local_tools(settings)
         self.registry.replace(Registry.build(local_tools))
         offer_changes = ChangeSignal()
-        self.dialer = Dialer()
+        self.dialer = LazyDialer()
         self.pool = Pool(self.dialer.dial, self.metrics, on_change=offer_changes.report)
         self.files = _config_folder(settings, local_tools)
         self.publisher = self._build_publisher(settings, local_tools)
@@ -136,7 +134,7 @@ class Gateway:
             ),
             window_tool(
                 self.repository,
-                LocalRetrieval(self.repository) if settings.windows_are_local else self.retrieval,
+                self._windows(settings),
                 radius=settings.window_radius,
                 configured=settings.retrieval_window_url is not None,
                 own_documents_only=settings.mock_mode or settings.windows_are_local,
@@ -144,6 +142,11 @@ class Gateway:
             ),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
+
+    def _windows(self, settings: Settings) -> Retrieval:
+        if settings.windows_are_local:
+            return LocalRetrieval(self.repository)
+        return self.retrieval or UnconfiguredRetrieval()
 
     def _build_publisher(
         self, settings: Settings, local_tools: tuple[Tool, ...]
@@ -199,9 +202,32 @@ class Gateway:
                         task.cancel()
         finally:
             await self.dialer.aclose()
-            await self.retrieval.aclose()
+            if self.retrieval is not None:
+                await self.retrieval.aclose()
             await self.limiter.close()
             self.repository.close()
+
+
+def _retrieval_client(
+    settings: Settings, metrics: Metrics, transport: "AsyncBaseTransport | None"
+) -> "RetrievalClient | None":
+    """Build the client of the Retrieval Service; None where none is configured."""
+    url = settings.retrieval_window_url
+    if url is None or settings.windows_are_local:
+        return None
+    # httpx is slow to import
+    from mcp_tools_proxy.documents.retrieval.retrieval_client import (  # noqa: PLC0415
+        RetrievalClient,
+    )
+
+    return RetrievalClient(
+        url=url,
+        token=_secret(settings.retrieval_token),
+        timeout_s=settings.retrieval_timeout,
+        metrics=metrics,
+        hide_foreign_documents=settings.hide_foreign_documents,
+        transport=transport,
+    )
 
 
 def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigFolder:

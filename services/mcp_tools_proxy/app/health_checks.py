@@ -1,13 +1,12 @@
 """Builds the readiness report: the check of each dependency."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
-from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
-from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
@@ -20,8 +19,10 @@ PROBLEMS_SHOWN = 20
 """Configuration problems listed in a readiness report."""
 
 
-def build_health(settings: Settings, gateway: Gateway, connector: Connector | None) -> Health:
-    """Build the report of the gateway and of the connector, if a backend is configured."""
+def build_health(
+    settings: Settings, gateway: Gateway, remote: Callable[[], RemoteStatus] | None
+) -> Health:
+    """Build the report of the gateway; ``remote`` returns the state of a backend, if one is set."""
     checks: dict[str, ReadinessCheck] = {
         "documents": lambda: _documents_check(gateway.repository, gateway.folder),
         "limit_store": lambda: _limit_store_check(gateway.limiter),
@@ -29,15 +30,13 @@ def build_health(settings: Settings, gateway: Gateway, connector: Connector | No
         "preset": lambda: _preset_check(gateway.publisher),
         "agents": lambda: _agents_check(gateway.registry.current.access_rules),
     }
-    if gateway.retrieval.configured:
-        checks["retrieval"] = lambda: _retrieval_check(gateway.retrieval)
+    if (retrieval := gateway.retrieval) is not None:
+        checks["retrieval"] = lambda: _retrieval_check(retrieval.last_call)
     if gateway.tokens is not None:
         checks["tokens"] = gateway.tokens.state
-    if connector is not None:
+    if remote is not None:
         caller = remote_caller(settings, gateway)
-        checks["remote"] = lambda: backend_readiness(
-            connector.status(), _problem_of(gateway, caller)
-        )
+        checks["remote"] = lambda: backend_readiness(remote(), _problem_of(gateway, caller))
     return Health(gateway.lifecycle, checks, gateway.statuses, started=gateway.startup.is_over)
 
 
@@ -67,8 +66,7 @@ def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
     return {"status": "ok" if limiter.up else "degraded", "store": limiter.store}
 
 
-def _retrieval_check(retrieval: RetrievalClient) -> Mapping[str, object]:
-    last = retrieval.last_call
+def _retrieval_check(last: str) -> Mapping[str, object]:
     return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
 
 

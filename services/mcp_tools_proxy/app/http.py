@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from httpx import AsyncBaseTransport
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import Scope
@@ -22,36 +22,39 @@ from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.app.auth import admin_token_of, mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
-from mcp_tools_proxy.app.mcp import build_connector, build_server
+from mcp_tools_proxy.app.mcp import build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.connector.connector import Connector
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
 )
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
-from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import MAX_CONNECTIONS, SharedSessions
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.bad_token_throttle import BadTokenThrottle
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute, FastRouter
+from mcp_tools_proxy.web.fast_routes import DescribedApp, DirectRoute, FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_check import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
+if TYPE_CHECKING:
+    from httpx import AsyncBaseTransport
+
+    from mcp_tools_proxy.connector.connector import Connector
+    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
+
 READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
 """Response headers that web pages of ``allowed_origins`` may read (CORS)."""
 
 
 def create_app(
-    settings: Settings, *, retrieval_transport: AsyncBaseTransport | None = None
+    settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` replaces the network in tests.
 
@@ -62,7 +65,7 @@ def create_app(
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     refusals = RequestRefusals(gateway.metrics, Peers(settings.trusted_proxies))
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals)
-    connector = build_connector(settings, gateway)
+    connector = _connector(settings, gateway)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -73,7 +76,7 @@ def create_app(
         finally:
             flush_logs()  # uvicorn may end the process by the signal it received
 
-    app = FastAPI(
+    app = DescribedApp(
         title=settings.app_name,
         version=VERSION,
         lifespan=lifespan,
@@ -118,7 +121,7 @@ def create_app(
 def _api_routes(
     settings: Settings,
     gateway: Gateway,
-    connector: Connector | None,
+    connector: "Connector | None",
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
@@ -152,7 +155,7 @@ def _api_routes(
             remote=lambda: connector.status() if connector else None,
         ),
         health=HealthHandlers(
-            build_health(settings, gateway, connector),
+            build_health(settings, gateway, connector.status if connector else None),
             gateway.metrics,
             OperatorCheck(authenticator, refusals),
         ),
@@ -163,6 +166,16 @@ def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:
     """Build the error response in the format of the entry: MCP clients expect JSON-RPC."""
     answer = json_rpc_error_response if scope["path"].startswith("/mcp") else error_response
     return answer(error, trace_id)
+
+
+def _connector(settings: Settings, gateway: Gateway) -> "Connector | None":
+    """Build the connector; None if no backend is configured."""
+    if settings.remote_address is None:
+        return None
+    # aiohttp is slow to import
+    from mcp_tools_proxy.app.connector import build_connector  # noqa: PLC0415
+
+    return build_connector(settings, gateway, settings.remote_address)
 
 
 def _mcp_endpoints(
@@ -186,7 +199,7 @@ def _mcp_endpoints(
     )
 
 
-def _shared_sessions(settings: Settings, replica: str) -> SharedSessions | None:
+def _shared_sessions(settings: Settings, replica: str) -> "SharedSessions | None":
     """Return by what replicas tell each other of sessions; None where they cannot.
 
     They can with keys, by which each reads the others' session ids, and Redis. Raises ValueError.
@@ -194,8 +207,12 @@ def _shared_sessions(settings: Settings, replica: str) -> SharedSessions | None:
     url = settings.rate_limit_storage_url
     if not settings.session_keys or url is None:
         return None
-    return SharedSessions(
-        open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS),
+    # redis-py is slow to import
+    from mcp_tools_proxy.mcp_server.http.sessions import shared_sessions  # noqa: PLC0415
+    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+
+    return shared_sessions.SharedSessions(
+        open_pool(url.get_secret_value(), max_connections=shared_sessions.MAX_CONNECTIONS),
         replica,
         idle_s=settings.session_idle_s,
         max_set=settings.max_sessions,

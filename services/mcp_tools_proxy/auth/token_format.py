@@ -172,7 +172,7 @@ _Timestamp = Annotated[datetime, BeforeValidator(parse_timestamp)]
 class _Line(BaseModel):
     """One line as JSON. Unknown keys are refused: a misspelt one would widen the token's rights."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
     sha256: Annotated[

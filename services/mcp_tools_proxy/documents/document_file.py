@@ -159,7 +159,7 @@ def _first_problem(error: ValidationError) -> str:
     )
 
 
-_STRICT = ConfigDict(strict=True, extra="ignore", frozen=True)
+_STRICT = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 _PageNumber = Annotated[int, Field(ge=1)]
 _Offset = Annotated[int, Field(ge=0)]
 

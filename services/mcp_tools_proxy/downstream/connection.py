@@ -10,16 +10,6 @@ from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 
 
-class JsonRpcError(Exception):
-    """The server answered a request with a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.data = data
-
-
 class ConnectionFailure(Exception):
     """A request got no usable answer: refused, cut off, or garbage. ``reason`` contains no secret.
 

@@ -4,15 +4,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
-
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.downstream.connection import (
-    Connection,
-    ConnectionFailure,
-    JsonRpcError,
-    ResponseTooLarge,
-)
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 
 PING_S = 5.0
 """Time-out of the ping that probes a suspected connection."""
@@ -96,7 +91,7 @@ class ConnectionState:
 
         Such a server sends requests to the client in the midst of a call.
         """
-        return self.connection is not None and self.connection.era in HANDSHAKE_PROTOCOL_VERSIONS
+        return self.connection is not None and self.connection.era in HANDSHAKE_VERSIONS
 
     def offers(self, capability: str) -> bool:
         """Return whether the server declares a capability; True while not connected."""

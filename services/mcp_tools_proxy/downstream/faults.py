@@ -1,6 +1,7 @@
 """The faults that one request on a connection may meet, and their texts."""
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
 
 MESSAGE_CHARS = 500

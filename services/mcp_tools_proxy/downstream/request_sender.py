@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mcp.types import METHOD_NOT_FOUND
-
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import (
@@ -20,6 +18,8 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
     ResourceSubscriptions,
 )
 from mcp_tools_proxy.policy.tenant_share import tenant_share
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
 
 
 class RequestSender:

@@ -7,16 +7,36 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import structlog
-from mcp.types import INVALID_REQUEST, ClientCapabilities
-from pydantic import ValidationError
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Severities of log messages, lowest first (RFC 5424)."""
 
 log = structlog.get_logger()
+
+
+def is_client_info(value: object) -> bool:
+    """Return whether a client has said its name and version."""
+    match value:
+        case {"name": str(), "version": str()}:
+            return True
+    return False
+
+
+def read_capabilities(declared: object) -> Mapping[str, Mapping[str, object]]:
+    """Return the capabilities that a client declares; what is no object, or null, is not declared.
+
+    Some clients write null for the parts that they lack.
+    """
+    objects = declared.items() if isinstance(declared, Mapping) else ()
+    return {
+        name: {part: value for part, value in capability.items() if value is not None}
+        for name, capability in objects
+        if isinstance(capability, Mapping)
+    }
 
 
 class _RequestClient:
@@ -78,12 +98,8 @@ class StatelessClient(_RequestClient):
 
     @property
     def capabilities(self) -> Mapping[str, object]:
-        """The declared capabilities in MCP's spelling; {} when they do not validate."""
-        try:
-            declared = ClientCapabilities.model_validate(self._declared, by_name=False)
-        except ValidationError:
-            return {}
-        return declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        """The declared capabilities in MCP's spelling."""
+        return read_capabilities(self._declared)
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Raise ClientRequestFailed: there is no channel for a request to the client."""

@@ -7,34 +7,39 @@ sends ours. Requests of the newer era, which need no session, are in stateless.p
 import asyncio
 import itertools
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, cast
 
 import structlog
-from mcp import MCPError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest
-from mcp_tools_proxy.mcp_server.clients import LEVELS, HandshakeClient
+from mcp_tools_proxy.mcp_server.clients import (
+    LEVELS,
+    HandshakeClient,
+    is_client_info,
+    read_capabilities,
+)
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import HANDSHAKE_CAPABILITIES, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
-from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import (
+    HANDSHAKE_VERSIONS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+)
 
 INITIALIZE = "initialize"
 """The method by which a session begins."""
 
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
-
-VERSIONS: Sequence[str] = tuple(HANDSHAKE_PROTOCOL_VERSIONS)
-"""The protocol versions of the older eras."""
 
 COURTESY_S = 0.5
 """Seconds for telling a client that we no longer wait for its response."""
@@ -60,19 +65,22 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Self:
-        """Read the parameters of ``initialize``. Raises MCPError.
+        """Read the parameters of ``initialize``. Raises JsonRpcError.
 
         A version that is unknown here is answered with the newest one, and the client decides.
         """
         requested = params.get("protocolVersion")
         capabilities = params.get("capabilities")
         if not isinstance(requested, str):
-            raise MCPError(INVALID_PARAMS, "protocolVersion should be a string")
+            raise JsonRpcError(INVALID_PARAMS, "protocolVersion should be a string")
         if not isinstance(capabilities, dict):
-            raise MCPError(INVALID_PARAMS, "capabilities should be an object")
-        _check_client_info(params.get("clientInfo"))
-        version = requested if requested in VERSIONS else LATEST_HANDSHAKE_VERSION
-        return cls(version, capabilities)
+            raise JsonRpcError(INVALID_PARAMS, "capabilities should be an object")
+        if not is_client_info(params.get("clientInfo")):
+            raise JsonRpcError(
+                INVALID_PARAMS, "clientInfo should be an object with name and version"
+            )
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        return cls(version, read_capabilities(capabilities))
 
 
 class _OpenRequest:
@@ -155,7 +163,7 @@ class HandshakeSession:
         )
         try:
             result = await self._result_of(request)
-        except MCPError as error:
+        except JsonRpcError as error:
             return error_response(id_, error)
         except asyncio.CancelledError:
             if open_request.is_cancelled and not open_request.task.uncancel():
@@ -226,7 +234,7 @@ class HandshakeSession:
                 lambda token, level: HandshakeClient(self, None, token, level),
                 modern=False,
             )
-            with suppress(MCPError):
+            with suppress(JsonRpcError):
                 await self.subscriptions.subscribe(request, uri)
                 if notify:
                     await self.subscriptions.send_updates({uri})
@@ -238,7 +246,7 @@ class HandshakeSession:
         self.subscriptions.cancel_all()
 
     async def _result_of(self, request: McpRequest) -> Json:
-        """Return the result of a method. Raises MCPError."""
+        """Return the result of a method. Raises JsonRpcError."""
         if request.method in self._server.methods:
             return await self._server.handle(request)
         match request.method:
@@ -253,7 +261,7 @@ class HandshakeSession:
             case "resources/unsubscribe":
                 self.subscriptions.unsubscribe(request.require_str("uri"))
                 return {}
-        raise MCPError(METHOD_NOT_FOUND, "Method not found", request.method)
+        raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", request.method)
 
 
 def initialize_result(server: GatewayMcpServer, declared: Declared) -> Json:
@@ -265,17 +273,10 @@ def initialize_result(server: GatewayMcpServer, declared: Declared) -> Json:
     }
 
 
-def _check_client_info(value: object) -> None:
-    match value:
-        case {"name": str(), "version": str()}:
-            return
-    raise MCPError(INVALID_PARAMS, "clientInfo should be an object with name and version")
-
-
 def _level_in(request: McpRequest) -> str:
     level = request.require_str("level")
     if level not in LEVELS:
-        raise MCPError(INVALID_PARAMS, f"level should be one of {', '.join(LEVELS)}")
+        raise JsonRpcError(INVALID_PARAMS, f"level should be one of {', '.join(LEVELS)}")
     return level
 
 

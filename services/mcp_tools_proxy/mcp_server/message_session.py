@@ -10,13 +10,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import structlog
-from mcp import MCPError
-from mcp.types import (
-    INVALID_REQUEST,
-    PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
@@ -40,11 +33,18 @@ from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import handle_stateless, parse_stateless
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.wire.json_rpc import (
+    JsonRpcError,
     RequestId,
     SendMessage,
     check_message,
     refusable_id,
     request_id_of,
+)
+from mcp_tools_proxy.wire.mcp_protocol import (
+    INVALID_REQUEST,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
 )
 
 MAX_OPEN_REQUESTS = 64
@@ -199,7 +199,7 @@ class MessageSession:
         """Begin the session of an older era; return the response to the request that did."""
         try:
             declared = Declared.read(params)
-        except MCPError as error:
+        except JsonRpcError as error:
             return error_response(id_, error)
         if self._handshake is not None:
             self._handshake.end()
@@ -232,7 +232,7 @@ class MessageSession:
             if content["method"] == INITIALIZE:
                 raise _initialize_refused(content.get("params"))
             request = parse_stateless(content)
-        except MCPError as error:
+        except JsonRpcError as error:
             return error_response(id_, error)
         return await handle_stateless(self._server, request, self._caller, send=send)
 
@@ -242,7 +242,7 @@ class MessageSession:
             return await self._handshake.answer(content, self._caller, send)
         if content["method"] == "ping":
             return result_response(id_, {})
-        return error_response(id_, MCPError(INVALID_REQUEST, "send initialize first"))
+        return error_response(id_, JsonRpcError(INVALID_REQUEST, "send initialize first"))
 
     def _close_request(self, id_: RequestId) -> None:
         self._open.pop(str(id_), None)
@@ -289,12 +289,12 @@ def _opens_modern(content: Mapping[str, Any]) -> bool:
     return False
 
 
-def _initialize_refused(params: Mapping[str, Any] | None) -> MCPError:
+def _initialize_refused(params: Mapping[str, Any] | None) -> JsonRpcError:
     """Build the error for ``initialize`` on a connection of the newer era."""
-    data: Json = {"supported": list(MODERN_PROTOCOL_VERSIONS)}
+    data: Json = {"supported": list(MODERN_VERSIONS)}
     if isinstance(requested := (params or {}).get("protocolVersion"), str):
         data["requested"] = requested
-    return MCPError(
+    return JsonRpcError(
         UNSUPPORTED_PROTOCOL_VERSION,
         "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
         data,

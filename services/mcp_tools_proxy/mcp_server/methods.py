@@ -3,9 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mcp import MCPError
-from mcp.types import INVALID_PARAMS
-
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -20,6 +17,8 @@ from mcp_tools_proxy.mcp_server.results import (
     tool_result,
 )
 from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 
 CACHED = frozenset(
     {
@@ -54,7 +53,7 @@ class Methods:
         return method in self._methods
 
     async def handle(self, request: McpRequest) -> Json:
-        """Return a method's result, without the envelope of its era. Raises MCPError."""
+        """Return a method's result, without the envelope of its era. Raises JsonRpcError."""
         try:
             return await self._methods[request.method](request)
         except ProxyError as error:
@@ -108,20 +107,25 @@ class Methods:
 
 
 def _without_cursor(request: McpRequest) -> McpRequest:
-    """Return the request. Raises MCPError for a cursor: every list is one page."""
+    """Return the request. Raises JsonRpcError for a cursor: every list is one page."""
     if request.params.get("cursor") is not None:
-        raise MCPError(INVALID_PARAMS, "no list has more pages; leave cursor out")
+        raise JsonRpcError(INVALID_PARAMS, "no list has more pages; leave cursor out")
     return request
 
 
 def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
-    """Return kind and name of what is completed; a template is its own name. Raises MCPError."""
+    """Return kind and name of what is completed; a template is its own name.
+
+    Raises JsonRpcError.
+    """
     match ref:
         case {"type": "ref/prompt", "name": str(name)}:
             return Kind.PROMPT, name
         case {"type": "ref/resource", "uri": str(uri)}:
             return Kind.RESOURCE, uri
-    raise MCPError(INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri")
+    raise JsonRpcError(
+        INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri"
+    )
 
 
 def _without_non_object_output(tool: JsonObject) -> JsonObject:

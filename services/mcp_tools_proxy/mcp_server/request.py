@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mcp import MCPError
-from mcp.types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
 
 BuildClient = Callable[[object, str | None], Client]
@@ -74,23 +74,23 @@ class McpRequest:
         )
 
     def require_str(self, name: str) -> str:
-        """Return a required parameter, a string. Raises MCPError."""
+        """Return a required parameter, a string. Raises JsonRpcError."""
         value = self.params.get(name)
         if not isinstance(value, str):
-            raise MCPError(INVALID_PARAMS, f"{name} should be a string")
+            raise JsonRpcError(INVALID_PARAMS, f"{name} should be a string")
         return value
 
     def optional_object(self, name: str) -> Mapping[str, Any]:
-        """Return a parameter that is an object, or {} if it is absent. Raises MCPError."""
+        """Return a parameter that is an object, or {} if it is absent. Raises JsonRpcError."""
         value = self.params.get(name)
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            raise MCPError(INVALID_PARAMS, f"{name} should be an object")
+            raise JsonRpcError(INVALID_PARAMS, f"{name} should be an object")
         return value
 
     def to_call(self, kind: Kind, name: str, arguments: Mapping[str, Any]) -> Call:
-        """Build the call for the executor. Raises MCPError for a malformed ``_meta``."""
+        """Build the call for the executor. Raises JsonRpcError for a malformed ``_meta``."""
         meta = self.optional_object("_meta")
         return Call(
             name=name,
@@ -109,7 +109,7 @@ class McpRequest:
             return None
         state = self.params.get("requestState")
         if state is not None and not isinstance(state, str):
-            raise MCPError(INVALID_PARAMS, "requestState should be a string")
+            raise JsonRpcError(INVALID_PARAMS, "requestState should be a string")
         return InputResponses(responses=self.optional_object("inputResponses"), state=state)
 
     def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:

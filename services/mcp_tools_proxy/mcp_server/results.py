@@ -8,8 +8,13 @@ JSON-RPC error, never an empty success (A.5).
 from collections.abc import Mapping
 from typing import Any, cast
 
-from mcp import MCPError
-from mcp.types import (
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId
+from mcp_tools_proxy.wire.mcp_protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -17,13 +22,6 @@ from mcp.types import (
     SERVER_INFO_META_KEY,
     URL_ELICITATION_REQUIRED,
 )
-
-from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
-from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
-from mcp_tools_proxy.web.trace_headers import new_trace_id
-from mcp_tools_proxy.wire.json_rpc import RequestId
 from mcp_tools_proxy.wire.tracing import OUR_PREFIX, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
@@ -63,7 +61,7 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
     """Build a tools/call result: ``content``, ``structuredContent``?, ``isError``?, ``_meta``, and
     the fields that its server has added.
 
-    Raises MCPError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
+    Raises JsonRpcError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
     """
     trace_id = call.trace_id
     match outcome:
@@ -87,7 +85,7 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     """Build a prompts/get result: ``messages``, ``description``?, ``_meta``, and the fields that
     its server has added.
 
-    Raises MCPError.
+    Raises JsonRpcError.
     """
     result = _value_of(outcome, trace_id, modern=modern)
     if is_input_required(outcome):
@@ -97,7 +95,7 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
 
 def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
     """Build a resources/read result: ``contents``, ``_meta``, and the fields that its server has
-    added. Raises MCPError."""
+    added. Raises JsonRpcError."""
     if isinstance(outcome, Failed):
         raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
     result = outcome.result
@@ -107,13 +105,13 @@ def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) 
 
 
 def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
-    """Build a completion/complete result: ``completion``. Raises MCPError."""
+    """Build a completion/complete result: ``completion``. Raises JsonRpcError."""
     result = _value_of(outcome, trace_id, modern=modern)
     return {"completion": result["completion"]}
 
 
 def _raise_client_error(error: ProxyError, call: Call) -> None:
-    """Raise MCPError for a server error that only the client can react to.
+    """Raise JsonRpcError for a server error that only the client can react to.
 
     It says what the client has to do first (open a URL, declare a capability), or is about the
     input responses that came with the call.
@@ -123,7 +121,7 @@ def _raise_client_error(error: ProxyError, call: Call) -> None:
         return
     code = details.get("code", INVALID_PARAMS if call.input_responses else None)
     if isinstance(code, int) and (code in CLIENT_ERROR_CODES or call.input_responses):
-        raise MCPError(code, error.message, details.get("data"))
+        raise JsonRpcError(code, error.message, details.get("data"))
 
 
 def is_input_required(outcome: Outcome) -> bool:
@@ -131,12 +129,14 @@ def is_input_required(outcome: Outcome) -> bool:
     return isinstance(outcome, Ok) and outcome.input_required
 
 
-def protocol_error(error: ProxyError, trace_id: str, *, modern: bool, **more: object) -> MCPError:
+def protocol_error(
+    error: ProxyError, trace_id: str, *, modern: bool, **more: object
+) -> JsonRpcError:
     """Build the JSON-RPC error of a failure; ``data`` is the error in the form of the HTTP API."""
     code = INVALID_PARAMS if error.code in _CALLER_ERRORS else INTERNAL_ERROR
     if error.code == "RESOURCE_NOT_FOUND" and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
-    return MCPError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
+    return JsonRpcError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
 
 
 def result_response(id_: RequestId, result: Json) -> Json:
@@ -144,17 +144,16 @@ def result_response(id_: RequestId, result: Json) -> Json:
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
-def error_response(id_: RequestId | None, error: MCPError) -> Json:
+def error_response(id_: RequestId | None, error: JsonRpcError) -> Json:
     """Build the JSON-RPC response for an error."""
-    error_object = error.error.model_dump(mode="json", exclude_none=True)
-    return {"jsonrpc": "2.0", "id": id_, "error": error_object}
+    return {"jsonrpc": "2.0", "id": id_, "error": error.as_json}
 
 
 def refused_request(id_: RequestId, error: ProxyError) -> Json:
     """Build the response to a request that is refused before any method handles it."""
     refusal = protocol_error(error, new_trace_id(), modern=True)
     if isinstance(error, InvalidRequest):
-        refusal.error.code = INVALID_REQUEST
+        refusal.code = INVALID_REQUEST
     return error_response(id_, refusal)
 
 

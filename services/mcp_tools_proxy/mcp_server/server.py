@@ -4,9 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from uuid import uuid4
 
-from mcp.types import SERVER_INFO_META_KEY, SubscriptionFilter
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
-
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
@@ -14,10 +11,15 @@ from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
-from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, ListenStreams
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import (
+    LISTEN,
+    ListenStreams,
+    SubscriptionFilter,
+)
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS, SERVER_INFO_META_KEY
 from mcp_tools_proxy.wire.version import VERSION
 
 DISCOVER = "server/discover"
@@ -92,7 +94,7 @@ class GatewayMcpServer:
     def discover(self) -> Json:
         """Return the result of ``server/discover``, with its envelope."""
         discovered = {
-            "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
+            "supportedVersions": list(MODERN_VERSIONS),
             "capabilities": CAPABILITIES,
             "ttlMs": DISCOVER_TTL_MS,
             "cacheScope": "public",

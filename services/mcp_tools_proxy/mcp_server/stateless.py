@@ -1,7 +1,6 @@
 """Requests of MCP 2026-07-28: each carries all that it needs, so no session is kept.
 
-Over HTTP and by the connector they are all answered here. The SDK's functions check the envelope
-and the parameters of the protocol's own methods, so there is one reading of the specification.
+Over HTTP and by the connector they are all answered here.
 """
 
 from collections.abc import Mapping
@@ -10,26 +9,18 @@ from functools import partial
 from typing import Any
 
 import structlog
-from mcp import MCPError
-from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
-from mcp.types import (
-    INVALID_PARAMS,
-    LOG_LEVEL_META_KEY,
-    METHOD_NOT_FOUND,
-    SubscriptionFilter,
-)
-from mcp.types.methods import validate_client_request
-from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.mcp_server.clients import StatelessClient
+from mcp_tools_proxy.mcp_server.modern_envelope import check_meta, read_envelope
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
-from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
-from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
+from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, SubscriptionFilter
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import LOG_LEVEL_META_KEY, METHOD_NOT_FOUND
 
 log = structlog.get_logger()
 
@@ -41,7 +32,6 @@ class StatelessRequest:
     id: RequestId
     method: str
     params: Mapping[str, Any]
-    version: str
     declared: object
 
 
@@ -62,20 +52,12 @@ def wants_stream(content: object) -> bool:
 def parse_stateless(
     content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> StatelessRequest:
-    """Parse a JSON-RPC request, one with a ``request_id_of``. Raises MCPError for its envelope.
+    """Parse a JSON-RPC request, one with a ``request_id_of``. Raises JsonRpcError for its envelope.
 
     ``headers`` are the HTTP headers, names in lower case; they have to agree with the body.
     """
-    route = classify_inbound_request(content, headers=headers)
-    if isinstance(route, InboundLadderRejection):
-        raise MCPError(route.code, route.message, route.data)
-    return StatelessRequest(
-        content["id"],
-        content["method"],
-        content["params"],
-        route.protocol_version,
-        route.client_capabilities,
-    )
+    declared = read_envelope(content, headers)
+    return StatelessRequest(content["id"], content["method"], content["params"], declared)
 
 
 async def handle_stateless(
@@ -99,7 +81,7 @@ async def handle_stateless(
             result = await server.handle(mcp_request)
         else:
             result = await _handle_protocol_method(server, request, mcp_request, send)
-    except MCPError as error:
+    except JsonRpcError as error:
         return error_response(request.id, error)
     except Exception:
         log.exception("facade.crashed", method=request.method, trace_id=mcp_request.trace_id)
@@ -114,25 +96,11 @@ async def _handle_protocol_method(
     mcp_request: McpRequest,
     send: SendMessage | None,
 ) -> Json:
-    """Return the result of a method of the protocol itself. Raises MCPError."""
-    _check_params(request)
+    """Return the result of a method of the protocol itself. Raises JsonRpcError."""
+    check_meta(request.params["_meta"])
     if request.method == DISCOVER:
         return server.discover()
     if request.method == LISTEN and send is not None:
-        wanted = SubscriptionFilter.model_validate(request.params["notifications"], by_name=False)
+        wanted = SubscriptionFilter.read(request.params.get("notifications"))
         return await server.listen(mcp_request, request.id, wanted, send)
-    raise _method_not_found(request.method)
-
-
-def _check_params(request: StatelessRequest) -> None:
-    """Raise MCPError for a method that the version lacks, or for parameters of a wrong shape."""
-    try:
-        validate_client_request(request.method, request.version, request.params)
-    except KeyError:
-        raise _method_not_found(request.method) from None
-    except ValidationError:
-        raise MCPError(INVALID_PARAMS, "Invalid request parameters", "") from None
-
-
-def _method_not_found(method: str) -> MCPError:
-    return MCPError(METHOD_NOT_FOUND, "Method not found", method)
+    raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", request.method)

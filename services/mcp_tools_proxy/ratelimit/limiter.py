@@ -12,7 +12,6 @@ from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceed
 from mcp_tools_proxy.ratelimit.budget_limits import Budget, BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown, idle_clock
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
-from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -132,6 +131,9 @@ def build_limiter(
     memory = BudgetCounter(MemoryStorage())
     if storage_url is None:
         return Limiter(budgets, memory=memory, shared=None, metrics=metrics)
+    # redis-py is slow to import
+    from mcp_tools_proxy.ratelimit.redis_storage import open_redis  # noqa: PLC0415
+
     opened = open_redis(storage_url)
     shared = SharedStore(
         BudgetCounter(opened.storage),

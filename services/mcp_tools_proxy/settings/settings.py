@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -32,6 +33,7 @@ from mcp_tools_proxy.settings.types import (
     SigningKeys,
     TextList,
     empty_is_unset,
+    is_token,
     nearest_values,
     not_empty,
     parse_log_level,
@@ -147,7 +149,9 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """URL of the Retrieval Service's chunk-window endpoint, or ``local``: our documents (T-03)."""
     retrieval_timeout: Seconds = 5.0
     """Seconds for one Retrieval request in total."""
-    retrieval_token: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
+    retrieval_token: Annotated[
+        SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
+    ] = None
     """Bearer token sent to Retrieval."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
     """Chunks allowed on each side of an anchor; the RAG pipeline reads it as well (T-02)."""

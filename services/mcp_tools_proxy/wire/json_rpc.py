@@ -11,9 +11,27 @@ from mcp_tools_proxy.domain.errors import InvalidRequest
 SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one JSON-RPC message to a client."""
 
-
 RequestId = int | str
 """The id of a request, and of its response."""
+
+
+class JsonRpcError(Exception):
+    """An error of JSON-RPC, in an answer of a server or in one of ours.
+
+    ``data`` may be any JSON; None is left out.
+    """
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The object that JSON-RPC has for an error."""
+        error: dict[str, object] = {"code": self.code, "message": self.message}
+        return error if self.data is None else error | {"data": self.data}
 
 
 def request_id_of(content: object) -> RequestId | None:

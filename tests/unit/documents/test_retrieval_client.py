@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -86,22 +87,9 @@ async def test_unknown_keys_of_an_answer_are_ignored() -> None:
     assert await fetch_window(client_of(answer(chunk(1, score=0.5), took_ms=3)))
 
 
-async def test_without_a_url_the_client_is_not_configured() -> None:
-    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
+async def test_without_a_url_no_window_is_read() -> None:
     with pytest.raises(RetrievalNotConfigured, match="retrieval_window_url is not set"):
-        await fetch_window(client)
-
-
-async def test_a_client_without_a_url_says_so() -> None:
-    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
-    assert not client.configured
-
-
-async def test_a_client_without_a_url_has_nothing_to_close() -> None:
-    client = RetrievalClient(url=None, token=None, timeout_s=1, metrics=Metrics())
-    await client.aclose()
-    with pytest.raises(RetrievalNotConfigured):
-        await fetch_window(client)
+        await UnconfiguredRetrieval().window()
 
 
 class ClosingTransport(httpx.MockTransport):
@@ -246,7 +234,7 @@ async def test_a_good_call_after_a_failed_one_is_ok() -> None:
 
 
 def test_the_client_shows_its_state() -> None:
-    assert repr(client_of(answer())) == "<RetrievalClient configured=True last_call=unknown>"
+    assert repr(client_of(answer())) == "<RetrievalClient last_call=unknown>"
 
 
 BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"http://{'a' * 70}/"]
@@ -256,9 +244,3 @@ BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"
 def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_WINDOW_URL"):
         RetrievalClient(url=url, token=None, timeout_s=1, metrics=Metrics())
-
-
-@pytest.mark.parametrize("token", ["a b", "line\n", "ключ", ""])
-def test_a_token_that_no_header_can_carry_is_refused_at_the_start(token: str) -> None:
-    with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
-        RetrievalClient(url=URL, token=token, timeout_s=1, metrics=Metrics())

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, OnListChanged
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 

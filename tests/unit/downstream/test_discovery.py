@@ -5,9 +5,10 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.json_schema.validator import compile_check
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     METHOD_NOT_FOUND,

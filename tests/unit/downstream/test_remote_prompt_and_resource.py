@@ -9,7 +9,8 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolFailed,
 )
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.unit.downstream.fake_server import FakeServer, answering, failing_with
 from tests.unit.downstream.offered_components import offered, use
 

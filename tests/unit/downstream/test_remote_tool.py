@@ -14,8 +14,9 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolFailed,
 )
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.policy.aliases import alias_of
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY
 from tests.support.fakes import FakeClient
 from tests.support.virtual_time import clock

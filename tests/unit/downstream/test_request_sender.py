@@ -9,7 +9,8 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolTimeout,
 )
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     DONE,

@@ -3,19 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from mcp import MCPError
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.support.builders import make_caller
 from tests.support.fakes import FakeTool
 
-CALL = StatelessRequest(
-    1, "tools/call", {"name": "fake", "arguments": {"region": "eu"}}, "2026-07-28", {}
-)
+CALL = StatelessRequest(1, "tools/call", {"name": "fake", "arguments": {"region": "eu"}}, {})
 OTHER_REGION = Headers({"mcp-param-region": "us"})
 
 
@@ -33,7 +31,7 @@ PLAIN = registry_with({"type": "string"})
 
 def test_a_header_that_differs_from_its_argument_is_refused() -> None:
     parameters = HeaderParameters(RegistryHolder(MIRRORED))
-    with pytest.raises(MCPError):
+    with pytest.raises(JsonRpcError):
         parameters.check(CALL, make_caller(), OTHER_REGION)
 
 
@@ -47,7 +45,7 @@ def test_a_tool_that_gets_header_parameters_by_a_reload_is_checked() -> None:
     parameters = HeaderParameters(holder)
     parameters.check(CALL, make_caller(), OTHER_REGION)
     holder.replace(MIRRORED)
-    with pytest.raises(MCPError):
+    with pytest.raises(JsonRpcError):
         parameters.check(CALL, make_caller(), OTHER_REGION)
 
 

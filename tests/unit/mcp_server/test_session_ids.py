@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
+from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from tests.support.virtual_time import ManualClock
 
 KEY, OTHER_KEY = (secrets.token_bytes(32) for _ in range(2))
@@ -19,7 +20,7 @@ PATH = "/mcp/agents/reader"
 LISTS = b"list"
 
 
-def declared(version: str = VERSIONS[-1], **capabilities: Any) -> Declared:
+def declared(version: str = HANDSHAKE_VERSIONS[-1], **capabilities: Any) -> Declared:
     return Declared(version, capabilities)
 
 
@@ -27,7 +28,7 @@ def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
     return ids.create(about or declared(), CALLER, PATH, LISTS)[0]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
 @pytest.mark.parametrize(
     "capabilities",
     [

@@ -2,10 +2,11 @@
 
 import pytest
 
-from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
+from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.mcp_server.http.sessions import session_records
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S, SessionRecords
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from tests.support.virtual_time import ManualClock
 
 IDLE_S = 100.0
@@ -19,7 +20,7 @@ ONE, TWO, THREE, FOUR = (SessionName("tenant_1", nonce) for nonce in (b"1", b"2"
 
 
 def claims(name: SessionName = ONE, age_s: float = 1.0) -> SessionClaims:
-    return SessionClaims(Declared(VERSIONS[0], {}), age_s, b"", name)
+    return SessionClaims(Declared(HANDSHAKE_VERSIONS[0], {}), age_s, b"", name)
 
 
 async def test_a_session_goes_on_while_it_is_used() -> None:

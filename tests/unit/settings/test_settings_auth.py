@@ -141,3 +141,12 @@ def test_session_keys_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_SESSION_KEYS", f"{'a' * 32}, {'b' * 40}")
     keys = [key.get_secret_value() for key in load_settings().session_keys]
     assert keys == ["a" * 32, "b" * 40]
+
+
+@pytest.mark.parametrize("token", ["a b", "line\n", "ключ"])
+def test_a_retrieval_token_that_no_header_can_carry_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", token)
+    with pytest.raises(SettingsError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
+        load_settings()

@@ -1,6 +1,5 @@
 """The client of the Retrieval Service (contract T-03)."""
 
-import re
 import ssl
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -21,7 +20,6 @@ from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     InvalidArguments,
     ProxyError,
-    RetrievalNotConfigured,
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -31,7 +29,6 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 """A larger response is not read to its end (T-03)."""
 
 URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
-TOKEN_VARIABLE = "MCP_PROXY_RETRIEVAL_TOKEN"  # noqa: S105 - a name
 
 _EXCERPT_CHARS = 200  # of the text of a 400 response, in the log (T-03)
 _CONNECTIONS = 256  # counted here: the time of httpcore's own queue is quadratic
@@ -50,39 +47,31 @@ class RetrievalClient:
 
     ``timeout_s`` bounds one call in total: the wait for a connection, the retry and the body.
     ``transport`` replaces the network (tests). The environment's proxies are not used, cookies not
-    stored, redirects not followed. Raises ValueError for a ``url`` that is not http or https, or a
-    ``token`` that no header can carry.
+    stored, redirects not followed. Raises ValueError for a ``url`` that is not http or https.
     """
 
     def __init__(
         self,
         *,
-        url: str | None,
+        url: str,
         token: str | None,
         timeout_s: float,
         metrics: Metrics,
         hide_foreign_documents: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._url = None if url is None else _parse_url(url)
+        self._url = _parse_url(url)
         self._token = token
         self._headers = _headers(token)
         self._timeout_s = timeout_s
         self._metrics = metrics
         self._hide_foreign_documents = hide_foreign_documents
-        self._transport = transport
-        if self._transport is None and self._url is not None:
-            self._transport = _open_transport(self._url.scheme)
+        self._transport = transport or _open_transport(self._url.scheme)
         self._slots = anyio.Semaphore(_CONNECTIONS)
         self._last_call: LastCall = "unknown"
 
     def __repr__(self) -> str:
-        return f"<RetrievalClient configured={self.configured} last_call={self._last_call}>"
-
-    @property
-    def configured(self) -> bool:
-        """Whether ``retrieval_window_url`` is set."""
-        return self._url is not None
+        return f"<RetrievalClient last_call={self._last_call}>"
 
     @property
     def last_call(self) -> LastCall:
@@ -101,15 +90,10 @@ class RetrievalClient:
     ) -> tuple[RetrievedChunk, ...]:
         """Read the anchor with ``before`` and ``after`` chunks around it, in reading order.
 
-        There are fewer at the document's edges. Raises RetrievalNotConfigured, ChunkNotFound,
-        InvalidArguments, AccessDenied, RetrievalUnavailable (T-03). A cancelled call returns its
-        connection to the pool, and is counted in the metric of seconds only.
+        There are fewer at the document's edges. Raises ChunkNotFound, InvalidArguments,
+        AccessDenied, RetrievalUnavailable (T-03). A cancelled call returns its connection to the
+        pool, and is counted in the metric of seconds only.
         """
-        if self._url is None or self._transport is None:
-            raise RetrievalNotConfigured(
-                "Reading chunk windows is not configured here: retrieval_window_url is not set; "
-                "use read_doc_pages or read_doc_section instead."
-            )
         wanted = WantedWindow(
             tenant_id=tenant_id,
             doc_id=doc_id,
@@ -132,7 +116,7 @@ class RetrievalClient:
         )
         with self._metrics.retrieval_seconds.time():
             try:
-                chunks = read_chunks(await self._exchange(self._transport, request, wanted), wanted)
+                chunks = read_chunks(await self._exchange(request, wanted), wanted)
             except ProxyError as error:
                 self._record(error.code)
                 if isinstance(error, RetrievalUnavailable):
@@ -143,12 +127,9 @@ class RetrievalClient:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        if self._transport is not None:
-            await self._transport.aclose()
+        await self._transport.aclose()
 
-    async def _exchange(
-        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
-    ) -> bytes:
+    async def _exchange(self, request: httpx.Request, wanted: WantedWindow) -> bytes:
         """Return the body of a 200 response within the deadline.
 
         Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from
@@ -158,7 +139,7 @@ class RetrievalClient:
 
         async def work() -> None:
             try:
-                done.append(await self._answer(transport, request, wanted))
+                done.append(await self._answer(request, wanted))
             except ProxyError as error:
                 done.append(error)
 
@@ -173,11 +154,9 @@ class RetrievalClient:
             raise answer
         return answer
 
-    async def _answer(
-        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, wanted: WantedWindow
-    ) -> bytes:
+    async def _answer(self, request: httpx.Request, wanted: WantedWindow) -> bytes:
         try:
-            async with self._slots, aclosing(await _send(transport, request)) as response:
+            async with self._slots, aclosing(await _send(self._transport, request)) as response:
                 match response.status_code:
                     case 200:
                         return await _read_body(response)
@@ -250,8 +229,6 @@ def _parse_url(url: str) -> httpx.URL:
 def _headers(token: str | None) -> dict[str, str]:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see _read_body
     if token is not None:
-        if not re.fullmatch(r"[!-~]+", token):
-            raise ValueError(f"{TOKEN_VARIABLE}: should be printable ASCII without spaces")
         headers["Authorization"] = f"Bearer {token}"
     return headers
 

@@ -12,9 +12,9 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteTarget,
     tool_failed_from,
 )
-from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 CAPABILITY = "completions"

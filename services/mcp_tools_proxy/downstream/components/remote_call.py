@@ -21,11 +21,11 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
-from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 

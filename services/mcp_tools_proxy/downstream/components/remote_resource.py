@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from mcp.shared.uri_template import UriTemplate
-
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, ResourceSpec, Result
 from mcp_tools_proxy.domain.errors import (
@@ -21,11 +19,12 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteTarget,
     tool_failed_from,
 )
-from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
+from mcp_tools_proxy.downstream.uri_templates import UriPattern
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
-from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, is_normalized_path
+from mcp_tools_proxy.wire.uris import is_normalized_path
 
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """The JSON-RPC codes for an unknown resource: before and since MCP 2026-07-28."""
@@ -91,13 +90,13 @@ class RemoteTemplate:
     """Represents every URI that its template matches."""
 
     resource: RemoteResource
-    template: UriTemplate
+    pattern: UriPattern
 
     @classmethod
     def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the template of a route; discovery has checked that the template parses."""
         resource = RemoteResource.build(route, session, max_text_bytes)
-        return cls(resource, UriTemplate.parse(route.name))
+        return cls(resource, UriPattern(route.name))
 
     @property
     def spec(self) -> ResourceSpec:
@@ -116,7 +115,6 @@ class RemoteTemplate:
         A URI that is too long or contains ``..`` never matches: ``..`` could leave the template's
         folder.
         """
-        matched = self.template.match(uri, max_uri_length=MAX_URI_CHARS)
-        if matched is None or not is_normalized_path(uri):
+        if not self.pattern.matches(uri) or not is_normalized_path(uri):
             return None
         return replace(self.resource, uri=uri)

@@ -23,11 +23,11 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
     type_of,
 )
-from mcp_tools_proxy.downstream.connection import JsonRpcError
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
 """The fields of a descriptor that ToolSpec has fields for; all others become its ``extra``."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from mcp.shared.inbound import find_invalid_x_mcp_header
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
@@ -19,6 +17,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
     Shape,
     drop_invalid_fields,
 )
+from mcp_tools_proxy.downstream.uri_templates import UriPattern
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
 from mcp_tools_proxy.wire.text import ascii_text
@@ -113,8 +112,8 @@ def is_template(listed: JsonObject) -> bool:
     if not isinstance(uri, str) or "{" not in uri:
         return False
     try:
-        return bool(UriTemplate.parse(uri).variable_names)
-    except InvalidUriTemplate:
+        return UriPattern(uri).has_variables
+    except ValueError:
         return False
 
 
@@ -127,10 +126,7 @@ class Matcher:
     def __call__(self, uri: str) -> bool:
         """Return whether one of the templates matches ``uri``."""
         likely = (key for beginning, key in self._templates if uri.startswith(beginning))
-        return any(
-            UriTemplate.parse(key).match(uri, max_uri_length=MAX_URI_CHARS) is not None
-            for key in islice(likely, MAX_MATCHED)
-        )
+        return any(UriPattern(key).matches(uri) for key in islice(likely, MAX_MATCHED))
 
 
 def as_template(listed: JsonObject) -> JsonObject:
@@ -141,6 +137,8 @@ def as_template(listed: JsonObject) -> JsonObject:
 
 def _read_tool(tool: JsonObject) -> Item:
     """Check a tool. Its ``outputSchema`` is not checked, since results are passed on unchanged."""
+    from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - see uri_templates.py
+
     key = _text(tool, "name", MAX_NAME_CHARS)
     check = check_of(tool)
     if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
@@ -165,8 +163,8 @@ def _read_resource(resource: JsonObject) -> Item:
 def _read_template(template: JsonObject) -> Item:
     item = _named_by("uriTemplate", template)
     try:
-        UriTemplate.parse(item.key)
-    except InvalidUriTemplate as error:
+        UriPattern(item.key)
+    except ValueError as error:
         raise UnusableItem(f"its uriTemplate cannot be parsed: {str(error)[:200]}") from None
     return item
 

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from mcp.types import METHOD_NOT_FOUND
-
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.snapshot import Check, Ignored, InvalidItem, Snapshot
-from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.items import (
     CATEGORIES,
     Category,
@@ -23,6 +21,8 @@ from mcp_tools_proxy.downstream.discovery.items import (
     read_item,
 )
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.text import ascii_text
 
 MAX_PAGES = 1_000

@@ -12,7 +12,8 @@ from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What a failed HTTP exchange raises. The TimeoutError of a bounded exchange is an OSError."""

@@ -11,10 +11,11 @@ from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
-from mcp_tools_proxy.downstream.connection import Connection, JsonRpcError
+from mcp_tools_proxy.downstream.connection import Connection
 from mcp_tools_proxy.downstream.faults import FAULTS
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import from_mcp_error
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 SUBSCRIBE_TIMEOUT_S = 10.0
 """How long a server may take to accept a subscription."""

@@ -12,13 +12,6 @@ from typing import Any, cast
 
 import anyio
 import structlog
-from mcp.types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    LOG_LEVEL_META_KEY,
-    METHOD_NOT_FOUND,
-)
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.pausable_timeout import PausableTimeout
@@ -28,6 +21,13 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import (
     unsupported_reason,
 )
 from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.mcp_protocol import (
+    CLIENT_CAPABILITIES_META_KEY,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+)
 
 PROGRESS = "notifications/progress"
 LOG_MESSAGE = "notifications/message"

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 ELICITATION = "elicitation/create"
 SAMPLING = "sampling/createMessage"

@@ -14,8 +14,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mcp.types import INVALID_REQUEST
-
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
@@ -23,6 +21,7 @@ from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.client_request_rules import INPUT_REQUIRED, relay_capabilities
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 
 STATE_PREFIX = "mcp-tools-proxy/parked:"
 """The beginning of our own ``requestState`` values, none of which is ever sent to a server."""

@@ -1,6 +1,5 @@
 """Reads the agent of an MCP path, and refuses requests."""
 
-from mcp.types import INVALID_REQUEST, PARSE_ERROR
 from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Scope
@@ -9,6 +8,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from mcp_tools_proxy.web.error_status import error_headers, status_of
 from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST, PARSE_ERROR
 from mcp_tools_proxy.wire.request_json import BODY
 
 

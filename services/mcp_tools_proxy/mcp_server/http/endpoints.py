@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,7 +30,6 @@ from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStream
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecords
-from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 from mcp_tools_proxy.mcp_server.http.stateful_http import StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -40,9 +39,13 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 
 VERSION_HEADER = b"mcp-protocol-version"
-HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+_SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
 Handle = Callable[[Scope, Caller, CallerCheck, Receive, Send], Awaitable[None]]
@@ -83,7 +86,7 @@ class HttpEndpoints:
         metrics: Metrics,
         refusals: RequestRefusals,
         limits: HttpLimits,
-        shared_sessions: SharedSessions | None = None,
+        shared_sessions: "SharedSessions | None" = None,
     ) -> None:
         """``shared_sessions`` is by which replicas tell each other of sessions."""
         self._callers = callers
@@ -227,5 +230,5 @@ def _is_modern(scope: Scope) -> bool:
     """
     for name, value in scope["headers"]:
         if name == VERSION_HEADER:
-            return value.strip(b" \t") not in HANDSHAKE_VERSIONS
+            return value.strip(b" \t") not in _SESSION_VERSIONS
     return False

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from pydantic_core import to_json
 from starlette.types import Send
 
 from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 
 PING_S = 15.0
 """Seconds of silence after which a comment is sent: proxies cut connections that stay silent."""
@@ -36,7 +36,7 @@ async def send_json(
     """
     if status is None:
         error = message.get("error")
-        status = 200 if error is None else ERROR_CODE_HTTP_STATUS.get(error["code"], 200)
+        status = 200 if error is None else HTTP_STATUS_OF_ERROR.get(error["code"], 200)
     await _send_whole(to_json(message), _JSON, send, status=status, headers=headers)
 
 

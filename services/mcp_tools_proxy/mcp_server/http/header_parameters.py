@@ -5,13 +5,16 @@ Proxies route by such headers, so a call whose headers and arguments differ is r
 
 from collections.abc import Mapping
 
-from mcp import MCPError
-from mcp.shared.inbound import validate_mcp_param_headers, x_mcp_header_map
+from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.mcp_server.stateless import StatelessRequest
 from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import X_MCP_HEADER
+
+_KEYWORD = to_json(X_MCP_HEADER)
 
 
 class HeaderParameters:
@@ -27,7 +30,7 @@ class HeaderParameters:
         """By ``id()`` of the schemas, which are unique while their registry lives."""
 
     def check(self, request: StatelessRequest, caller: Caller, headers: Mapping[str, str]) -> None:
-        """Raise MCPError if the ``Mcp-Param-`` headers of a tools/call differ from its arguments.
+        """Raise JsonRpcError if the ``Mcp-Param-`` headers of a tools/call differ from arguments.
 
         Nothing is checked for a tool that ``caller`` may not use: its schema must not be revealed.
         """
@@ -39,9 +42,12 @@ class HeaderParameters:
         schema = self._schema(name, caller)
         if schema is None:
             return
+        # the SDK, which such a tool's server has imported
+        from mcp.shared.inbound import validate_mcp_param_headers  # noqa: PLC0415
+
         rejection = validate_mcp_param_headers(schema, arguments or {}, headers)
         if rejection is not None:
-            raise MCPError(rejection.code, rejection.message, rejection.data)
+            raise JsonRpcError(rejection.code, rejection.message, rejection.data)
 
     def _schema(self, tool: str, caller: Caller) -> JsonObject | None:
         """Return the input schema of a tool with header parameters, else None."""
@@ -53,5 +59,5 @@ class HeaderParameters:
             self._registry, self._has_parameters = registry, {}
         found = self._has_parameters.get(id(schema))
         if found is None:
-            self._has_parameters[id(schema)] = found = bool(x_mcp_header_map(schema))
+            self._has_parameters[id(schema)] = found = _KEYWORD in to_json(schema)
         return schema if found else None

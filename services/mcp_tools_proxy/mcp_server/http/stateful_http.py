@@ -7,8 +7,6 @@ client has open or has set in its session is held by the process that it asked.
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from mcp import MCPError
-from mcp.types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -35,7 +33,8 @@ from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM
 from mcp_tools_proxy.mcp_server.results import Json, error_response, result_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, read_body
-from mcp_tools_proxy.wire.json_rpc import SendMessage, check_message, request_id_of
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, SendMessage, check_message, request_id_of
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.request_json import parse_request
 
 SESSION_HEADER = b"mcp-session-id"
@@ -134,7 +133,7 @@ class StatefulHttp:
                     refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
                     await refused(scope, receive, send)
         except _RefusedRequest as refusal:
-            error = error_response(None, MCPError(INVALID_REQUEST, refusal.message))
+            error = error_response(None, JsonRpcError(INVALID_REQUEST, refusal.message))
             await send_json(error, send, status=refusal.status)
 
     async def _post(self, request: _HttpRequest) -> None:
@@ -161,7 +160,7 @@ class StatefulHttp:
         """Begin a session; one that the client may have is left alone."""
         try:
             declared = Declared.read(message.get("params") or {})
-        except MCPError as error:
+        except JsonRpcError as error:
             await request.respond(error_response(message["id"], error))
             return
         caller = request.caller
@@ -243,7 +242,7 @@ async def _response_to(
     try:
         return await live.handshake.answer(message, request.caller, send, headers=headers)
     except RequestCancelled:
-        return error_response(message["id"], MCPError(REQUEST_CANCELLED, "Request cancelled"))
+        return error_response(message["id"], JsonRpcError(REQUEST_CANCELLED, "Request cancelled"))
 
 
 def _lists_seen(claims: SessionClaims, request: _HttpRequest) -> str | None:

@@ -8,9 +8,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from mcp import MCPError
-from mcp.shared.inbound import unsupported_protocol_version_rejection
-from mcp.types import HEADER_MISMATCH, INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -20,6 +17,7 @@ from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
+from mcp_tools_proxy.mcp_server.modern_envelope import check_version
 from mcp_tools_proxy.mcp_server.results import Json, error_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
@@ -31,7 +29,8 @@ from mcp_tools_proxy.mcp_server.stateless import (
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.wire.json_rpc import is_notification, request_id_of
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, is_notification, request_id_of
+from mcp_tools_proxy.wire.mcp_protocol import HEADER_MISMATCH, INVALID_REQUEST
 from mcp_tools_proxy.wire.request_json import parse_request
 
 BuildResponse = Callable[..., Awaitable[Json]]
@@ -74,7 +73,7 @@ class StatelessHttp:
             return
         try:
             request = self._parse(content, headers, caller)
-        except MCPError as error:
+        except JsonRpcError as error:
             await send_json(error_response(request_id, error), send)
             return
         handle = partial(
@@ -91,9 +90,9 @@ class StatelessHttp:
             await send_json(await cancel_on_disconnect(receive, handle()), send)
 
     def _parse(self, content: Any, headers: PostHeaders, caller: Caller) -> StatelessRequest:
-        """Parse a request whose headers agree with its body. Raises MCPError."""
+        """Parse a request whose headers agree with its body. Raises JsonRpcError."""
         if headers.repeated is not None:
-            raise MCPError(HEADER_MISMATCH, f"{headers.repeated} header appears more than once")
+            raise JsonRpcError(HEADER_MISMATCH, f"{headers.repeated} header appears more than once")
         request = parse_stateless(content, headers.values)
         self._header_parameters.check(request, caller, headers.parameters)
         return request
@@ -130,17 +129,15 @@ async def _answer_no_request(
     """Answer a POST that is a notification, which has no effect in this era, or no message."""
     try:
         _check_notification(content, headers.values.get("mcp-protocol-version", ""))
-    except MCPError as error:
+    except JsonRpcError as error:
         await send_json(error_response(None, error), send)
     else:
         await Response(status_code=202)(scope, receive, send)
 
 
 def _check_notification(content: object, version: str) -> None:
-    """Raise MCPError unless ``content`` is a notification of a version that is served."""
+    """Raise JsonRpcError unless ``content`` is a notification of a version that is served."""
     if not is_notification(content):
         text = "Body must be a single JSON-RPC request or notification object"
-        raise MCPError(INVALID_REQUEST, text)
-    rejection = unsupported_protocol_version_rejection(version)
-    if rejection is not None:
-        raise MCPError(rejection.code, rejection.message, rejection.data)
+        raise JsonRpcError(INVALID_REQUEST, text)
+    check_version(version)

@@ -5,9 +5,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp.types import SubscriptionFilter
+from typing import Any, NamedTuple, Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
@@ -18,7 +16,8 @@ from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, protocol_error
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
-from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, SUBSCRIPTION_ID_META_KEY
 
 LISTEN = "subscriptions/listen"
 """The method that opens a stream of change notifications."""
@@ -41,6 +40,27 @@ _FILTER_KEYS: Mapping[ListKind, str] = {
     ListKind.PROMPTS: "promptsListChanged",
     ListKind.RESOURCES: "resourcesListChanged",
 }
+
+
+class SubscriptionFilter(NamedTuple):
+    """What a client wants to be notified of."""
+
+    kinds: frozenset[ListKind]
+    uris: Sequence[str]
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        """Read the parameter ``notifications``; unknown keys are ignored. Raises JsonRpcError."""
+        if not isinstance(value, Mapping):
+            raise JsonRpcError(INVALID_PARAMS, "notifications should be an object")
+        for key in _FILTER_KEYS.values():
+            if not isinstance(value.get(key), bool | None):
+                raise JsonRpcError(INVALID_PARAMS, f"notifications.{key} should be true or false")
+        uris = value.get("resourceSubscriptions") or []
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            text = "notifications.resourceSubscriptions should be a list of URIs"
+            raise JsonRpcError(INVALID_PARAMS, text)
+        return cls(frozenset(kind for kind, key in _FILTER_KEYS.items() if value.get(key)), uris)
 
 
 class ListenStream:
@@ -162,11 +182,8 @@ class ListenStreams:
         ``subscribed`` ends the subscriptions. Raises AgentNotFound, AgentRequired.
         """
         versions = await self._list_changes.snapshot(request.caller)
-        keys = wanted.model_dump(by_alias=True)
-        kinds = frozenset(kind for kind, key in _FILTER_KEYS.items() if keys[key])
-        uris = await self._subscribe_resources(
-            stream, request, wanted.resource_subscriptions or (), subscribed
-        )
+        kinds = wanted.kinds
+        uris = await self._subscribe_resources(stream, request, wanted.uris, subscribed)
         subscribed.callback(
             self._list_changes.subscribe(
                 request.caller, versions, partial(stream.add_list_changes, kinds)

@@ -2,9 +2,6 @@
 
 from collections.abc import Callable, Set
 
-from mcp import MCPError
-from mcp.types import INVALID_PARAMS
-
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
@@ -20,7 +17,8 @@ from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import (
     MAX_RESOURCES,
     RESOURCE_UPDATED,
 )
-from mcp_tools_proxy.wire.json_rpc import SendMessage
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, SendMessage
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 
 
 class SessionSubscriptions:
@@ -79,7 +77,7 @@ class SessionSubscriptions:
             self._end_lists = None
 
     async def subscribe(self, request: McpRequest, uri: str) -> None:
-        """Send updates of a resource until unsubscribed. Raises MCPError.
+        """Send updates of a resource until unsubscribed. Raises JsonRpcError.
 
         Subscribing twice is the same as once.
         """
@@ -87,7 +85,7 @@ class SessionSubscriptions:
             return
         followed = len(self._resources.keys() | (self.known_uris - {uri}))
         if followed + self._pending >= MAX_RESOURCES:
-            raise MCPError(
+            raise JsonRpcError(
                 INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
             )
         subscriber: Subscriber[str] = Subscriber(self.send_updates)

@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, JsonRpcError
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Refused,
@@ -20,6 +20,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 )
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _OURS = frozenset({"accept", "content-type", "content-length", "connection", "transfer-encoding"})
 

@@ -19,12 +19,7 @@ from mcp.types import REQUEST_TIMEOUT
 
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import (
-    ConnectionFailure,
-    JsonRpcError,
-    OnListChanged,
-    ResponseTooLarge,
-)
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import VERSION_HEADER, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChannel
@@ -43,6 +38,7 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
     result_of,
 )
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _CANCEL_DELAY_S = 0.05  # the request may still be on its way, over another TCP connection
 _RETRY_MS = 1000  # before a stream that the server ended early is resumed, without its ``retry``

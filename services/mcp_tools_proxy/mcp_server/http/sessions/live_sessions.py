@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Scope, Send
 
@@ -22,10 +22,12 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import SessionStream
-from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import Notice, SharedSessions
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
 from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import Notice, SharedSessions
 
 CHECK_S = 30.0
 """The longest pause between two checks for sessions that nobody uses, in seconds; other replicas
@@ -118,7 +120,7 @@ class LiveSessions:
         server: GatewayMcpServer,
         records: SessionRecords,
         *,
-        shared: SharedSessions | None,
+        shared: "SharedSessions | None",
         max_held: int,
         idle_s: float,
         others: Callable[[], Counter[str]],
@@ -237,7 +239,7 @@ class LiveSessions:
             if shared is not None:
                 await shared.close()
 
-    async def _check_all(self, shared: SharedSessions | None, tasks: asyncio.TaskGroup) -> None:
+    async def _check_all(self, shared: "SharedSessions | None", tasks: asyncio.TaskGroup) -> None:
         """From time to time, end what is unused, and publish which sessions are in use.
 
         Their state is read as well: a notice may be lost.
@@ -252,7 +254,7 @@ class LiveSessions:
                 await self._reload(self._records.used_since(since), shared, tasks)
 
     async def _receive_notice(
-        self, notice: Notice, shared: SharedSessions, tasks: asyncio.TaskGroup
+        self, notice: "Notice", shared: "SharedSessions", tasks: asyncio.TaskGroup
     ) -> None:
         live = self._live.get(notice.name)
         if notice.message is None:
@@ -262,7 +264,7 @@ class LiveSessions:
             live.handshake.receive(notice.message)
 
     async def _reload(
-        self, names: Sequence[SessionName], shared: SharedSessions, tasks: asyncio.TaskGroup
+        self, names: Sequence[SessionName], shared: "SharedSessions", tasks: asyncio.TaskGroup
     ) -> None:
         """Apply what other replicas have published of sessions that are in use here."""
         for name, state in zip(names, await shared.load(names) or (), strict=False):

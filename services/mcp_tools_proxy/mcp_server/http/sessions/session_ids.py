@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.mcp_server.handshake_session import VERSIONS, Declared
+from mcp_tools_proxy.mcp_server.handshake_session import Declared
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 
 CAPABILITIES: Sequence[tuple[str, ...]] = (
     ("roots",),
@@ -85,7 +86,7 @@ class SessionIds:
         nonce = secrets.token_bytes(8)
         fields = _FIELDS.pack(
             _FORMAT,
-            VERSIONS.index(declared.version),
+            HANDSHAKE_VERSIONS.index(declared.version),
             _bits_of(declared.capabilities),
             int(self._clock()),
             lists,
@@ -108,9 +109,9 @@ class SessionIds:
         if not any(hmac.compare_digest(mac, _mac(key, fields, caller, path)) for key in self._keys):
             return None
         format_, version, bits, began, lists, nonce = _FIELDS.unpack(fields)
-        if format_ != _FORMAT or version >= len(VERSIONS):  # of a version of ours to come
+        if format_ != _FORMAT or version >= len(HANDSHAKE_VERSIONS):  # of a version of ours to come
             return None
-        declared = Declared(VERSIONS[version], _capabilities_of(bits))
+        declared = Declared(HANDSHAKE_VERSIONS[version], _capabilities_of(bits))
         name = SessionName(caller.tenant_id, nonce)
         return SessionClaims(declared, self._clock() - began, lists, name)
 

@@ -6,10 +6,13 @@ A session ends by DELETE, unused for too long, or of old age.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
-from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions, SharedState
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions, SharedState
 
 MAX_AGE_S = 7 * 24 * 3600
 """Seconds after which a session ends anyway, so that what a replica remembers of it has an end."""
@@ -31,7 +34,7 @@ class SessionRecord:
     uris: frozenset[str] = field(default=frozenset())
     """With Redis: the resources that it has subscribed to, at whatever replica."""
 
-    def update(self, state: SharedState) -> None:
+    def update(self, state: "SharedState") -> None:
         """Apply what clients have set at other replicas."""
         self.log_level = state.log_level if state.log_level in LEVELS else LEVELS[0]
         self.uris = state.uris
@@ -49,7 +52,7 @@ class SessionRecords:
         *,
         idle_s: float,
         is_alone: bool,
-        shared: SharedSessions | None = None,
+        shared: "SharedSessions | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._idle_s = idle_s
@@ -107,7 +110,7 @@ class SessionRecords:
         """Return whether a session is not in use, and was not for as long as one is kept."""
         return not record.users and record.used <= self._clock() - self._idle_s
 
-    def update(self, name: SessionName, state: SharedState) -> SessionRecord | None:
+    def update(self, name: SessionName, state: "SharedState") -> SessionRecord | None:
         """Apply the state of a session in Redis; return its record, None if it has ended."""
         if state.has_ended:
             self.end(name)

@@ -1,0 +1,169 @@
+"""What the gateway's policy costs: each of its ways beside what does the same without it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import product
+
+from benchmarks.bench import Bench
+from benchmarks.calls import CONNECTIONS
+from benchmarks.configuration import over_http, write_configuration
+from benchmarks.echo import ECHO, PREFIX
+from benchmarks.facade import DOC_ID, read_section, section_job
+from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, wait_for
+from benchmarks.fleet import wait_until_ready
+from benchmarks.load import Job
+from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
+from benchmarks.paired import Comparison, MachineUse, Turn, measure_by_turns, table_of
+from benchmarks.report import Result
+from benchmarks.responder import MODERN_PATH
+from benchmarks.servers import Server, bare, fleet, forwarder, gateway, sdk_server
+
+SERVER = "echo"
+TOOL = f"{SERVER}:{ECHO}"
+TEXTS = tuple(f"message {n}: is the door of the north hall closed at night?" for n in range(20))
+_AT_ONCE = 16
+"""Times that the texts are repeated under other ids: no id is used twice at once."""
+
+DOCUMENT_LIMIT = 1.1
+FORWARDER_LIMITS = {1: 1.1, 32: 0.9}
+SDK_LIMIT = 0.7
+MCP_LIMITS = {"2026-07-28": 1.1, "2025-11-25, JSON": 1.15, "2025-11-25, events": 1.15}
+
+
+def measure_ratios(bench: Bench) -> Result:
+    """Measure every pair by turns: budgets, the log and metrics of the gateway are on."""
+    use = MachineUse()
+    with ExitStack() as stack:
+        comparisons = _start(bench, stack)
+        measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
+    result = table_of("CPU of a call, beside what does the same without policy", comparisons)
+    result.notes.append(
+        f"{bench.sizes.ratio_rounds} rounds, shuffled; the CPU is that of the server alone. "
+        + use.text()
+    )
+    return result
+
+
+def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
+    (downstream,) = stack.enter_context(fleet(bench.workdir))
+    settings = write_configuration(
+        bench.workdir / "ratios-config",
+        {SERVER: over_http(downstream.port, MODERN_PATH)},
+        {"echoes": [(SERVER, ECHO)]},
+    )
+    documents = bench.folder("ratios", DOC_ID)
+    service = stack.enter_context(gateway(bench.workdir, documents, settings))
+    wait_until_ready(service, 1)
+    url = f"http://127.0.0.1:{downstream.port}{MODERN_PATH}"
+    forwarding = stack.enter_context(forwarder(bench.workdir, url))
+    forwarding.wait_for(call(ECHO, text=TEXTS[0]), expected=JSON_RPC)
+    sections = section_calls(DOC_ID)
+    fastapi = stack.enter_context(
+        bare("fastapi", bench.workdir, service.request(EXECUTE, sections[0]))
+    )
+    fastapi.wait_for(sections[0])
+    ways = {
+        "2026-07-28": Way(server=service),
+        "2025-11-25, JSON": opened(service),
+        "2025-11-25, events": opened(service, events=True),
+    }
+    sdk = _sdk_ways(bench, stack, ways["2026-07-28"])
+    comparisons = []
+    for connections in CONNECTIONS:
+        calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+        echo = _executes(service, TOOL, OK, connections, calls)
+        comparisons += [
+            Comparison(
+                name="read_doc_section / bare FastAPI with pydantic",
+                limit=DOCUMENT_LIMIT,
+                ours=_posts(service, sections, OK, connections, calls),
+                other=_posts(fastapi, sections, OK, connections, calls),
+            ),
+            Comparison(
+                name="downstream call / forwarder without logic",
+                limit=FORWARDER_LIMITS[connections],
+                ours=echo,
+                other=_executes(forwarding, ECHO, JSON_RPC, connections, calls),
+            ),
+        ]
+        for era, way in ways.items():
+            comparisons += [
+                Comparison(
+                    name=f"downstream call over MCP ({era}) / over HTTP API",
+                    limit=MCP_LIMITS[era],
+                    ours=_calls(way, connections, calls),
+                    other=echo,
+                ),
+                Comparison(
+                    name=f"read_doc_section over MCP ({era}) / SDK's server",
+                    limit=SDK_LIMIT,
+                    ours=Turn(server=service, job=section_job(way, connections, calls)),
+                    other=Turn(
+                        server=sdk[era].server, job=section_job(sdk[era], connections, calls)
+                    ),
+                ),
+            ]
+    return comparisons
+
+
+def _sdk_ways(bench: Bench, stack: ExitStack, modern: Way) -> Mapping[str, Way]:
+    """Start the SDK's own server, which gives the results that the facade gives."""
+    results = {name: read_section(modern, name)["structuredContent"] for name in SECTIONS}
+    tools = [
+        tool
+        for tool in modern.request("tools/list", {})["tools"]  # type: ignore[attr-defined]
+        if tool["name"] != TOOL
+    ]
+    sdk = stack.enter_context(sdk_server(bench.workdir, tools, results))
+    wait_for(sdk)
+    return {
+        "2026-07-28": Way(server=sdk),
+        "2025-11-25, JSON": opened(sdk),
+        "2025-11-25, events": opened(sdk, STREAM_PATH, events=True),
+    }
+
+
+def _executes(server: Server, tool: str, expected: str, connections: int, calls: int) -> Turn:
+    bodies = [call(tool, text=text) for text in TEXTS]
+    each = [f'"text":"{PREFIX}{text}"' for text in TEXTS]
+    return _posts(server, bodies, expected, connections, calls, each)
+
+
+def _posts(
+    server: Server,
+    bodies: Sequence[str],
+    expected: str,
+    connections: int,
+    calls: int,
+    each: Sequence[str] = (),
+) -> Turn:
+    job = Job(
+        port=server.port,
+        path=EXECUTE,
+        bodies=list(bodies),
+        connections=connections,
+        calls=calls,
+        expected=expected,
+        expected_each=list(each),
+    )
+    return Turn(server=server, job=job)
+
+
+def _calls(way: Way, connections: int, calls: int) -> Turn:
+    """Call the echo tool over MCP."""
+    bodies, each = [], []
+    for number, (_, text) in enumerate(product(range(_AT_ONCE), TEXTS), start=1):
+        params = {"name": TOOL, "arguments": {"text": text}}
+        bodies.append(way.message("tools/call", params, number))
+        each.append(f'"text":"{PREFIX}{text}"')
+    job = Job(
+        port=way.server.port,
+        path=way.path,
+        bodies=bodies,
+        headers=way.headers("tools/call", TOOL),
+        connections=connections,
+        calls=calls,
+        expected='"result":{',
+        expected_each=each,
+    )
+    return Turn(server=way.server, job=job)

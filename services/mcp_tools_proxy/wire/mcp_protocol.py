@@ -1,0 +1,44 @@
+"""What the Model Context Protocol gives names to: versions, error codes, keys of ``_meta``.
+
+Kept here, and compared with the SDK's in a test: importing the SDK costs more than all else at the
+start, and only connections to servers need it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+HANDSHAKE_VERSIONS: Sequence[str] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The versions of the older eras, which begin with ``initialize``, the oldest first."""
+
+MODERN_VERSIONS: Sequence[str] = ("2026-07-28",)
+"""The versions of the newer era, whose requests each say all that they need."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+
+PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO_META_KEY = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL_META_KEY = "io.modelcontextprotocol/logLevel"
+SERVER_INFO_META_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
+
+X_MCP_HEADER = "x-mcp-header"
+"""The keyword of an input schema for an argument that clients repeat in an HTTP header."""
+
+HTTP_STATUS_OF_ERROR: Mapping[int, int] = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_REQUIRED_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_PROTOCOL_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+"""The HTTP status that the newer era gives an error; 200 for all others."""
