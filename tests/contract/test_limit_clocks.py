@@ -151,12 +151,25 @@ async def test_what_cannot_be_deleted_counts_in_this_process_until_it_is(
     await limiter.close()
 
 
-async def test_a_charge_runs_one_script_for_each_budget(limiter: Limiter, redis: Redis) -> None:
-    admission = await limiter.admit("t", "doc")
+async def test_an_admission_and_a_charge_are_one_script_each(
+    limiter: Limiter, redis: Redis
+) -> None:
+    await limiter.connect()
     redis.config_resetstat()
+    admission = await limiter.admit("t", "doc")
     await limiter.charge_tokens(admission, 70)
     ran = redis.info("commandstats")["cmdstat_evalsha"]
     assert (ran["calls"], ran["failed_calls"]) == (2, 0)
+
+
+async def test_a_tenants_counters_are_on_one_node_of_a_cluster(
+    limiter: Limiter, redis: Redis
+) -> None:
+    admission = await limiter.admit("t}{", "doc")
+    await limiter.charge_tokens(admission, 1)
+    keys = [str(key) for key in redis.keys("*t}{*")]
+    tags = [key.partition("{")[2].partition("}")[0] for key in keys]
+    assert tags == ["3:t"] * 4
 
 
 async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:

@@ -151,7 +151,6 @@ LEANS = [
         "downstream/mcp_client/error_mapping.py",
         exports("aiohttp.http_exceptions", "ContentEncodingError"),
     ),
-    Lean("limits", "bridge.SCRIPT_INCR_EXPIRE", REDIS, redis_bridge_has("SCRIPT_INCR_EXPIRE")),
     Lean("limits", "bridge.prefixed_key", REDIS, redis_bridge_has("prefixed_key")),
     Lean("asyncio", "_transport", STDIO, sets(asyncio.subprocess.Process, "_transport")),
 ]

@@ -76,10 +76,11 @@ class BudgetLimits:
         """Return the budgets of a call: those of its document, then those of its tenant.
 
         With ``doc_id`` None only the tenant's apply. Two different (tenant, document) pairs never
-        share a key, whatever characters they hold: the tenant's length is its prefix (T-08).
+        share a key, whatever characters they hold: the tenant's length is its prefix (T-08). The
+        tenant is in braces: of a cluster of Redis one node has all its keys.
         """
         window_s = self.window_s
-        tenant = f"{len(tenant_id)}:{tenant_id}"
+        tenant = f"{{{len(tenant_id)}:{tenant_id}}}"
         budgets = [
             Budget(charged_to, unit, limit, window_s, begin + tenant)
             for charged_to, unit, limit, begin in self._tenant

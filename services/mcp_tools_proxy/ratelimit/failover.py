@@ -152,8 +152,9 @@ class SharedStore:
         try:
             async with io_timeout(PROBE_TIMEOUT_S):
                 await self._counting.storage.incr(PROBE_KEY, 1)
-                # these two load their Lua scripts, which would make a first call slower
-                await self._counting.storage.get_many([PROBE_KEY])
+                # these load their Lua scripts, which would make a first call slower
+                await self._counting.storage.charge_unless_exhausted([])
+                await self._counting.storage.add_many([])
                 await self._counting.storage.seconds_left([PROBE_KEY], 1)
         except _FAILURES as error:
             if self.up:

@@ -71,7 +71,7 @@ class Limiter:
 
         Raises RateLimitExceeded when a budget is used up; then none is charged (T-09). A call that
         is cancelled here may stay charged, but no call runs uncharged. In a shared store all
-        budgets are read in one round trip, and each budget of calls is charged in another.
+        budgets are read and charged in one round trip.
         """
         budgets = self._budgets.applying_to(tenant_id, doc_id)
         started = idle_clock() if self._shared is not None else 0.0

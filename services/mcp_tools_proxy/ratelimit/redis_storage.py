@@ -13,6 +13,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from mcp_tools_proxy.ratelimit.budget_counter import CountingStorage
+from mcp_tools_proxy.ratelimit.budget_limits import Budget
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
@@ -20,24 +21,72 @@ from mcp_tools_proxy.wire.text import quote
 MAX_CONNECTIONS = 80
 """More than ``failover.MAX_CONCURRENT_CALLS``: each call uses one connection, the probe another."""
 
-_READ_COUNTS = """
-local counts = {}
-for i, key in ipairs(KEYS) do
+_COUNT_OF = """
+local function count_of(key)
   local value = redis.pcall('GET', key)
   if value == false then
-    counts[i] = 0
+    return 0
   elseif type(value) == 'string' and #value < 19 and redis.call('PTTL', key) >= 0
       and (value == '0' or string.match(value, '^-?[1-9]%d*$')) then
-    counts[i] = tonumber(value)
+    return tonumber(value)
   elseif type(redis.pcall('DEL', key)) == 'number' then
-    counts[i] = 'deleted'
-  else
-    counts[i] = 'unusable'
+    return 'deleted'
   end
+  return 'unusable'
+end
+"""
+"""Reads a counter, and deletes a foreign value: of another type, no integer, or without expiry."""
+
+_READ_COUNTS = f"""{_COUNT_OF}
+local counts = {{}}
+for i, key in ipairs(KEYS) do
+  counts[i] = count_of(key)
 end
 return counts
 """
-"""Reads counters, and deletes foreign values: of another type, no integer, or without expiry."""
+
+_CHARGE = """
+local function charge(key, amount, window)
+  local sum = redis.call('INCRBY', key, amount)
+  if sum == amount then
+    redis.call('EXPIRE', key, window)
+  end
+  return sum
+end
+"""
+"""Adds to a counter, whose window begins with its first charge."""
+
+_CHARGE_CALL = f"""{_COUNT_OF}{_CHARGE}
+local counts, refused = {{}}, 0
+for i, key in ipairs(KEYS) do
+  counts[i] = count_of(key)
+  if counts[i] == 'unusable' or (tonumber(counts[i]) or 0) >= tonumber(ARGV[2 * i]) then
+    refused = 1
+  end
+end
+if refused == 0 then
+  for i, key in ipairs(KEYS) do
+    if ARGV[2 * i + 1] == 'calls' then
+      charge(key, 1, ARGV[1])
+    end
+  end
+end
+return {{refused, counts}}
+"""
+"""Charges a call to all budgets of calls, or to none if one of KEYS is exhausted or unusable.
+
+ARGV: the window in seconds, then of each key its limit and unit.
+"""
+
+_CHARGE_MANY = f"""{_CHARGE}
+local sums = {{}}
+for i, key in ipairs(KEYS) do
+  local done, sum = pcall(charge, key, tonumber(ARGV[2 * i - 1]), ARGV[2 * i])
+  sums[i] = done and sum or 'failed'
+end
+return sums
+"""
+"""Charges each of KEYS. ARGV: of each key the amount, and the window in seconds."""
 
 _READ_LEFT = """
 local left = {}
@@ -55,11 +104,14 @@ return left
 _UNFIT_VALUE = ("WRONGTYPE", "not an integer", "would overflow")
 """Parts of Redis' error texts for a value that it cannot add to."""
 
+_DELETED = frozenset({b"deleted", "deleted"})
+"""What the scripts give for a foreign value that they have deleted."""
+
 log = structlog.get_logger()
 
 
 class SharedRedisStorage(RedisStorage, CountingStorage):
-    """The ``limits`` storage in Redis, which also reads several counters in one round trip.
+    """The ``limits`` storage in Redis, which also charges several counters in one round trip.
 
     A foreign value at one of our keys is deleted when the key is next read. Until then that key,
     and no other, is counted in this process.
@@ -76,7 +128,8 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         self._client = Redis(connection_pool=pool)
         self._read_counts = self._client.register_script(_READ_COUNTS)
         self._read_left = self._client.register_script(_READ_LEFT)
-        self._incr_sha = self._client.register_script(self.bridge.SCRIPT_INCR_EXPIRE).sha
+        self._charge_call = self._client.register_script(_CHARGE_CALL)
+        self._charge_many = self._client.register_script(_CHARGE_MANY)
         self._local = MemoryStorage()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
@@ -91,6 +144,26 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
             log.warning("limits.key_unusable", key=quote(key))
         return count
 
+    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
+        """Charge one call in one round trip, see CountingStorage; foreign values step by step."""
+        window_s = budgets[0].window_s if budgets else 1
+        limits = [word for budget in budgets for word in (budget.limit, budget.unit)]
+        try:
+            refused, counts = await self._charge_call(
+                [self.bridge.prefixed_key(budget.key) for budget in budgets], [window_s, *limits]
+            )
+        except RedisError as error:
+            raise StorageError(error) from error
+        if not all(isinstance(count, int) for count in counts):
+            for budget, count in zip(budgets, counts, strict=True):
+                if count in _DELETED:
+                    log.warning("limits.key_deleted", key=quote(budget.key))
+            if refused:
+                return await super().charge_unless_exhausted(budgets)
+        if not refused:
+            return []
+        return [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
+
     async def get_many(self, keys: Sequence[str]) -> list[int]:
         """Return the counts of several keys; raises StorageError when Redis fails."""
         try:
@@ -103,7 +176,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         ]
 
     async def _count_of_foreign(self, key: str, what: bytes | str) -> int:
-        if what in {b"deleted", "deleted"}:
+        if what in _DELETED:
             log.warning("limits.key_deleted", key=quote(key))
             return 0
         return await self._local.get(key)
@@ -124,13 +197,10 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
         """Charge several keys in one round trip; failed charges are retried one by one."""
-        if len(charges) < 2:
-            return [await self.incr(*charge) for charge in charges]
-        pipeline = self._client.pipeline(transaction=False)
-        for key, expiry, amount in charges:
-            pipeline.evalsha(self._incr_sha, 1, self.bridge.prefixed_key(key), expiry, amount)
+        keys = [self.bridge.prefixed_key(key) for key, _, _ in charges]
+        arguments = [word for _, window_s, amount in charges for word in (amount, window_s)]
         try:
-            sums = await pipeline.execute(raise_on_error=False)
+            sums = await self._charge_many(keys, arguments)
         except RedisError as error:
             raise StorageError(error) from error
         return [
