@@ -22,12 +22,14 @@ from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
+from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average
 from benchmarks.start import measure_start
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
+    "redis-budgets": measure_redis_budgets,
     "calls": measure_sections,
     "search": measure_search,
     "indexing": measure_indexing,

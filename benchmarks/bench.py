@@ -49,7 +49,7 @@ FULL = Sizes(
     memory_documents=5,
     starts=5,
     ratio_rounds=15,
-    ratio_calls=600,
+    ratio_calls=1_500,
 )
 QUICK = Sizes(
     rounds=2,
@@ -65,7 +65,7 @@ QUICK = Sizes(
     memory_documents=2,
     starts=2,
     ratio_rounds=5,
-    ratio_calls=300,
+    ratio_calls=1_200,
 )
 
 

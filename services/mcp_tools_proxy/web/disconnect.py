@@ -20,22 +20,47 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     The request's body has to be read before, so that the next message of ``receive`` is the
     disconnect.
     """
-    watchers: list[asyncio.Task[None]] = []
+    watcher = _Watcher(receive)
+    timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, watcher.watch)
     try:
-        async with asyncio.TaskGroup() as group:
-            start = asyncio.get_running_loop().call_later(
-                WATCH_AFTER_S,
-                lambda: watchers.append(group.create_task(disconnected(receive, _raise))),
-            )
-            try:
-                return await work
-            finally:
-                start.cancel()
-                for watcher in watchers:
-                    watcher.cancel()
-    except* ClientDisconnect:
-        pass
-    raise ClientDisconnect
+        result = await work
+    except asyncio.CancelledError:
+        watcher.raise_if_left()
+        raise
+    finally:
+        timer.cancel()
+        watcher.end()
+    watcher.raise_if_left()
+    return result
+
+
+class _Watcher:
+    """Cancels the task that created it when the caller disconnects."""
+
+    __slots__ = ("_has_left", "_receive", "_task", "_watching")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._task = asyncio.current_task()
+        self._watching: asyncio.Task[None] | None = None
+        self._has_left = False
+
+    def watch(self) -> None:
+        self._watching = asyncio.ensure_future(disconnected(self._receive, self._leave))
+
+    def end(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def raise_if_left(self) -> None:
+        """Raise ClientDisconnect if the caller has left, unless others cancelled the task too."""
+        if self._has_left and self._task is not None and not self._task.uncancel():
+            raise ClientDisconnect
+
+    def _leave(self) -> None:
+        self._has_left = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def disconnected(receive: Receive, then: Callable[[], None]) -> None:
@@ -43,7 +68,3 @@ async def disconnected(receive: Receive, then: Callable[[], None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     then()
-
-
-def _raise() -> None:
-    raise ClientDisconnect

@@ -17,9 +17,11 @@ def trace_id_from(body: object, headers: Mapping[str, str]) -> str:
 
     A value that is neither string nor number counts as absent: refused bodies get here too.
     """
-    value = body.get("trace_id") if isinstance(body, dict) else None
-    parent = headers.get("traceparent")
-    return choose_trace_id(value, trace_header(headers), traceparent=parent) or new_trace_id()
+    chosen = choose_trace_id(body.get("trace_id")) if isinstance(body, dict) else None
+    if chosen is None:  # most bodies have one, and looking headers up takes longer
+        parent = headers.get("traceparent")
+        chosen = choose_trace_id(trace_header(headers), traceparent=parent)
+    return chosen or new_trace_id()
 
 
 def trace_header(headers: Mapping[str, str]) -> str | None:
