@@ -61,6 +61,7 @@ async def test_a_call_whose_caller_leaves_is_cancelled(
     async with running(
         retrieval_transport=httpx.MockTransport(retrieval),
         retrieval_window_url="http://retrieval/window",
+        retrieval_timeout=2 * BOUND_S,  # nothing else cancels the calls
     ) as service:
         async with asyncio.timeout(BOUND_S):
             await post_to_app(service, path, receive)
