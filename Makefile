@@ -61,8 +61,8 @@ spell: $(VENV)/.dev
 cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
-bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder (QUICK=1: the main ratios, 4 minutes)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
 docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
 	$(BIN)/python docs/settings_table.py

@@ -49,22 +49,23 @@ class Result:
     def markdown(self) -> str:
         """Render the experiment's section."""
         parts = [f"## {self.title}", table(self.header, self.rows), *self.notes]
-        parts.append(
-            table(
-                ("target", "at most", "measured", "met"),
-                [
-                    (
-                        target.name,
-                        f"{target.limit:.3g} {target.unit}"
-                        + (f" ({target.how})" * bool(target.how)),
-                        f"{target.measured:.3g} {target.unit}",
-                        "yes" if target.met else "NO",
-                    )
-                    for target in self.targets
-                ],
-            )
-        )
+        if self.targets:
+            parts.append(self._target_table())
         return "\n\n".join(parts)
+
+    def _target_table(self) -> str:
+        return table(
+            ("target", "at most", "measured", "met"),
+            [
+                (
+                    target.name,
+                    f"{target.limit:.3g} {target.unit}" + f" ({target.how})" * bool(target.how),
+                    f"{target.measured:.3g} {target.unit}",
+                    "yes" if target.met else "NO",
+                )
+                for target in self.targets
+            ],
+        )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
