@@ -5,6 +5,9 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
+import pytest
+
+from mcp_tools_proxy.mcp_server.http.sessions import session_stream
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json, make_preset, write_json
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, TENANT, Served, in_front_of_two, serving
@@ -107,6 +110,24 @@ async def test_a_change_between_the_handshake_and_the_stream_is_told() -> None:
         await change_tools(served, "alpha")
         async with opened(served, session_id) as events:
             assert await events.next_method() == CHANGED[0]
+
+
+@pytest.mark.parametrize(("keys", "times"), [("", 1), ("k" * 32, 3)])
+async def test_a_change_is_told_again_where_replicas_may_take_it_up_later(
+    monkeypatch: pytest.MonkeyPatch, keys: str, times: int
+) -> None:
+    monkeypatch.setattr(session_stream, "REPEATED_AFTER_S", (0.01, 0.02))
+    async with in_front_of_two(session_keys=keys) as served:
+        session_id = await served.open_session()
+        async with opened(served, session_id) as events:
+            await events.first_id()
+            await change_tools(served, "alpha")
+            notified = [await events.next_method() for _ in CHANGED * times]
+            last = events.last_id
+            await change_tools(served, "whoami")
+            notified += [await events.next_method()]
+    assert sorted(notified) == sorted(CHANGED * times + [CHANGED[0]])
+    assert last != events.last_id
 
 
 async def test_an_event_id_of_nobody_means_that_all_may_have_changed() -> None:

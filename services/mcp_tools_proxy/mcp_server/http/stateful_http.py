@@ -207,6 +207,7 @@ class StatefulHttp:
                 lists,
                 seen=_lists_seen(claims, request),
                 primed=claims.declared.version >= PRIMING_VERSION,
+                is_alone=self._records.is_alone,
             )
             await self._streams.serve(
                 serve,

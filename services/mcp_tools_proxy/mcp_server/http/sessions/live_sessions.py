@@ -82,9 +82,10 @@ class LiveSession:
         *,
         seen: str | None,
         primed: bool,
+        is_alone: bool,
     ) -> None:
-        """Serve the session's stream, see ``SessionStream.serve``; there must be none yet."""
-        self.stream = SessionStream(send, lists, self.caller)
+        """Serve the session's stream, see ``SessionStream``; there must be none yet."""
+        self.stream = SessionStream(send, lists, self.caller, is_alone=is_alone)
         try:
             await self.stream.serve(
                 self.handshake.subscriptions,

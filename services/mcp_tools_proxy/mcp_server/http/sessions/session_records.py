@@ -56,7 +56,7 @@ class SessionRecords:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._idle_s = idle_s
-        self._is_alone = is_alone
+        self.is_alone = is_alone
         self._shared = shared
         self._clock = clock
         self._known: dict[SessionName, SessionRecord] = {}
@@ -123,7 +123,7 @@ class SessionRecords:
         """Return a record of a session that is unknown here; None if it has ended."""
         record = SessionRecord(now)
         if self._shared is None:
-            return None if self._is_alone and now >= self._all_known_from else record
+            return None if self.is_alone and now >= self._all_known_from else record
         states = await self._shared.load([claims.name])
         if states is None:  # Redis cannot be used: rather one session too many than one too few
             return record
