@@ -1,7 +1,6 @@
 """Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fastapi import Request, Response
@@ -9,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import RequestRefusals

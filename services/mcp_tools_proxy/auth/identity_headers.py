@@ -1,6 +1,7 @@
 """Reads the headers that identify the caller of a request."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
@@ -10,6 +11,9 @@ TENANT_HEADER = "X-Tenant-Id"
 USER_HEADER = "X-User-Id"
 AGENT_HEADER = "X-Agent-Id"
 AUTHORIZATION = "Authorization"
+
+MAX_CACHED = 1_000
+"""Assertions that are kept: a caller's headers say the same each time."""
 
 _NAMES = {
     name.lower().encode(): name
@@ -37,16 +41,20 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     authorization = found.pop(AUTHORIZATION, None)
     assertion = NO_ASSERTION
     if found:
-        assertion = AssertedIdentity(
-            tenant_id=_identifier(TENANT_HEADER, found),
-            user_id=_identifier(USER_HEADER, found),
-            agent=_identifier(AGENT_HEADER, found),
-        )
+        assertion = _assertion(*map(found.get, (TENANT_HEADER, USER_HEADER, AGENT_HEADER)))
     return (None if authorization is None else authorization.decode("latin-1")), assertion
 
 
-def _identifier(name: str, found: dict[str, bytes]) -> str | None:
-    value = found.get(name)
+@lru_cache(maxsize=MAX_CACHED)
+def _assertion(tenant: bytes | None, user: bytes | None, agent: bytes | None) -> AssertedIdentity:
+    return AssertedIdentity(
+        tenant_id=_identifier(TENANT_HEADER, tenant),
+        user_id=_identifier(USER_HEADER, user),
+        agent=_identifier(AGENT_HEADER, agent),
+    )
+
+
+def _identifier(name: str, value: bytes | None) -> str | None:
     if value is None:
         return None
     try:

@@ -1,10 +1,11 @@
 """The caller of a component, and the call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 NO_TENANT = ""
 """``tenant_id`` of a caller without a tenant: it owns no documents, and no request can name it."""

@@ -4,10 +4,11 @@ A ``…Spec`` is the frozen description that lists show; a component also does t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Kind
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 JsonObject = Mapping[str, object]
 

@@ -1,8 +1,10 @@
 """Identity of a caller before a call: what the request asserts, and what a token proves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,9 @@
 """How a call ended."""
 
-from dataclasses import dataclass
-
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,8 @@ def read_envelope(content: Mapping[str, Any], headers: Mapping[str, str] | None)
     None for other carriers. Raises JsonRpcError.
     """
     params = content.get("params")
-    meta = params.get("_meta") if isinstance(params, Mapping) else None
-    if not isinstance(params, Mapping) or not isinstance(meta, Mapping):
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(params, dict) or not isinstance(meta, dict):
         text = f"params._meta should be an object with {' and '.join(REQUIRED_KEYS)}"
         raise JsonRpcError(INVALID_PARAMS, text)
     missing = [key for key in REQUIRED_KEYS if key not in meta]

@@ -5,13 +5,13 @@ not depend on the transport.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind
 from mcp_tools_proxy.domain.client import Client
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -85,7 +85,7 @@ class McpRequest:
         value = self.params.get(name)
         if value is None:
             return {}
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise JsonRpcError(INVALID_PARAMS, f"{name} should be an object")
         return value
 
@@ -119,4 +119,4 @@ class McpRequest:
 
 
 def _object_or_empty(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}

@@ -4,7 +4,6 @@ Over HTTP and by the connector they are all answered here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InternalError
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import StatelessClient
 from mcp_tools_proxy.mcp_server.modern_envelope import check_meta, read_envelope
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest

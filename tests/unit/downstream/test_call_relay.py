@@ -16,7 +16,6 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     MAX_PENDING_NOTIFICATIONS,
     PROGRESS,
     CallRelay,
-    call_relay,
 )
 from tests.support.fakes import FakeClient, forever
 from tests.support.virtual_time import clock
@@ -29,7 +28,7 @@ LINE = {"level": "info", "data": "x"}
 async def relaying_to(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
     """Relay what concerns a running request to ``client``."""
     async with (
-        call_relay(client, "u") as relay,
+        CallRelay(client, "u") as relay,
         asyncio.timeout(timeout_s) as timeout,
     ):
         with relay.attached(timeout, allows_requests=True):
@@ -105,7 +104,7 @@ async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
 
 async def test_nothing_is_heard_when_the_request_is_over() -> None:
     client = FakeClient()
-    async with call_relay(client, "u") as relay:
+    async with CallRelay(client, "u") as relay:
         relay.on_progress({"progress": 1}, 10)
         relay.on_log(LINE, 10)
         with pytest.raises(ClientRequestFailed):
@@ -123,7 +122,7 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
     None
 ):
     calls = InFlight()
-    async with call_relay(FakeClient(), "u") as relay:
+    async with CallRelay(FakeClient(), "u") as relay:
         given_up = calls.begin(relay, "tools/call")
         calls.abandon(given_up)
         calls.end(given_up)
@@ -149,7 +148,7 @@ async def test_progress_that_is_read_after_the_answer_reaches_nobody() -> None:
 
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
-    async with call_relay(FakeClient(), "u") as relay:
+    async with CallRelay(FakeClient(), "u") as relay:
         given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
         for request_id in given_up:
             calls.abandon(request_id)

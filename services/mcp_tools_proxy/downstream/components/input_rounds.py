@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFail
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay, call_relay
+from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S, CallRelay
 from mcp_tools_proxy.downstream.relay.client_request_rules import (
     input_required,
     relay_capabilities,
@@ -78,7 +78,7 @@ class _Request:
     async def send_relayed(self, client: Client) -> Any:
         """Send it; relay to ``client`` what the server sends meanwhile."""
         caller = self.call.caller
-        async with call_relay(client, (caller.tenant_id, caller.user_id)) as relay:
+        async with CallRelay(client, (caller.tenant_id, caller.user_id)) as relay:
             return await self.send(client, relay)
 
     async def send(self, client: Client, relay: CallRelay | None) -> Any:

@@ -1,12 +1,12 @@
 """Converts servers' results to the values of the envelope: pure functions on raw JSON."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.wire.content_blocks import (
     Block,

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -10,6 +9,7 @@ from anyio.abc import TaskGroup
 from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay
 
 FIRST_ID = 1000

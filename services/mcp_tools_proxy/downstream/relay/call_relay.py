@@ -6,14 +6,14 @@ A client request is a request of the server to the client: elicitation, sampling
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, cast
 
 import anyio
 import structlog
 
-from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.pausable_timeout import PausableTimeout
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.downstream.relay.client_request_rules import (
@@ -59,10 +59,11 @@ log = structlog.get_logger()
 class CallRelay:
     """The client of one call, as the connection sees it; ``user`` is who called.
 
-    Notifications are delivered in order, by one task of ``tasks`` as long as there are any.
+    It is a context that is open while the call runs. Notifications are delivered in order, by one
+    task as long as there are any; what is left at the end of the call comes before its result.
     """
 
-    def __init__(self, client: Client, user: object, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, client: Client, user: object) -> None:
         self.user = user
         self.token = next(_tokens)
         """The progress token of the call's requests, unique in this process."""
@@ -70,7 +71,6 @@ class CallRelay:
         self.request_count = 0
         """How many requests the client was sent so far."""
         self._client = client
-        self._tasks = tasks
         self._notifications: deque[tuple[str, Mapping[str, object]]] = deque()
         self._delivery: asyncio.Task[None] | None = None
         self._time_limit: PausableTimeout | None = None
@@ -80,6 +80,28 @@ class CallRelay:
 
     def __repr__(self) -> str:
         return f"<CallRelay notifications={len(self._notifications)} requests={len(self._open)}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait until all notifications are delivered, at most FLUSH_GRACE_S; then drop the rest.
+
+        Those of a call that failed are dropped at once.
+        """
+        delivery = self._delivery
+        if delivery is None or delivery.done():
+            return
+        try:
+            if kind is None:
+                await asyncio.wait([delivery], timeout=FLUSH_GRACE_S)
+        finally:
+            delivery.cancel()
 
     # Called by the connection
 
@@ -192,14 +214,6 @@ class CallRelay:
                 self._open.discard(scope)
         raise ClientRequestFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
 
-    # Called at the end of the call
-
-    async def flush(self) -> None:
-        """Wait until all notifications are delivered, at most FLUSH_GRACE_S; then drop the rest."""
-        if self._delivery is not None and not self._delivery.done():
-            await asyncio.wait([self._delivery], timeout=FLUSH_GRACE_S)
-            self._delivery.cancel()
-
     def _enqueue(self, method: str, params: Mapping[str, object], size: int) -> None:
         if self._time_limit is None or size > MAX_NOTIFICATION_BYTES:
             return
@@ -207,7 +221,7 @@ class CallRelay:
             return
         self._notifications.append((method, params))
         if self._delivery is None or self._delivery.done():
-            self._delivery = self._tasks.create_task(self._deliver())
+            self._delivery = asyncio.ensure_future(self._deliver())  # __aexit__ ends it
 
     def _make_space(self, method: str) -> bool:
         """Remove the last progress in the queue, else its oldest notification.
@@ -230,16 +244,6 @@ class CallRelay:
     async def _deliver(self) -> None:
         while self._notifications:
             await self._client.notify(*self._notifications.popleft())
-
-
-@asynccontextmanager
-async def call_relay(client: Client, user: object) -> AsyncIterator[CallRelay]:
-    """Yield the relay of one call to ``client``; at the end flush it."""
-    with first_cause():
-        async with asyncio.TaskGroup() as tasks:
-            relay = CallRelay(client, user, tasks)
-            yield relay
-            await relay.flush()
 
 
 def _is_number(value: object) -> bool:

@@ -37,7 +37,7 @@ class HeaderParameters:
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if request.method != "tools/call" or not isinstance(name, str):
             return
-        if not isinstance(arguments, Mapping | None) or not (arguments or headers):
+        if not isinstance(arguments, dict | None) or not (arguments or headers):
             return
         schema = self._schema(name, caller)
         if schema is None:

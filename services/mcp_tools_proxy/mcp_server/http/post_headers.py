@@ -1,12 +1,12 @@
 """The HTTP headers that a stateless request repeats its routing in, read in one pass."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
 from starlette.datastructures import Headers
 
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS
 
 _ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})

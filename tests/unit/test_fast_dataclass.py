@@ -1,0 +1,24 @@
+"""The dataclass of values that every call builds: equal and hashed as frozen ones are."""
+
+from dataclasses import replace
+
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    y: int = 0
+
+
+@dataclass(slots=True)
+class Counter:
+    value: int = 0
+
+
+def test_equal_values_have_one_hash() -> None:
+    assert {Point(1), Point(1, 0), replace(Point(2), x=1)} == {Point(1)}
+
+
+def test_a_class_that_is_not_frozen_has_no_hash() -> None:
+    assert Counter.__hash__ is None
