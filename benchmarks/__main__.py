@@ -24,7 +24,7 @@ from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
-from benchmarks.report import Result, facts, load_average
+from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
@@ -63,9 +63,12 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="mcp-tools-proxy-bench-") as workdir,
         open_bench(Path(workdir), QUICK if arguments.quick else FULL) as bench,
     ):
+        results: dict[str, Result] = {}
         for name in names:
             bench.show_progress(name)
-            print(EXPERIMENTS[name](bench).markdown() + "\n", flush=True)
+            results[name] = EXPERIMENTS[name](bench)
+            print(results[name].markdown() + "\n", flush=True)
+    print(summary(results) + "\n")
     took = time.perf_counter() - began
     print(
         f"Wrong answers: {bench.errors}. Load average {load_at_begin} at the begin, "
