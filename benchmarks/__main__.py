@@ -20,15 +20,18 @@ from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
+from benchmarks.log_line import measure_log_line
 from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
+from benchmarks.stdio_in import measure_stdio_in
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
+    "stdio-in": measure_stdio_in,
     "redis-budgets": measure_redis_budgets,
     "calls": measure_sections,
     "search": measure_search,
@@ -43,6 +46,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
     "identity": measure_identity,
+    "log-line": measure_log_line,
     "unread-log": measure_unread_log,
     "bad-tokens": measure_bad_tokens,
     "facade": measure_facade,
