@@ -14,13 +14,13 @@ from benchmarks.calls import measure_search, measure_sections
 from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
 from benchmarks.facade import measure_facade
-from benchmarks.facade_lists import measure_facade_lists
 from benchmarks.fleet import measure_fleet
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.log_line import measure_log_line
+from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
@@ -50,7 +50,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "unread-log": measure_unread_log,
     "bad-tokens": measure_bad_tokens,
     "facade": measure_facade,
-    "facade-lists": measure_facade_lists,
+    "mcp-lists": measure_mcp_lists,
     "connector": measure_connector,
     "connections": measure_connections,
 }
