@@ -28,6 +28,7 @@ from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
+from benchmarks.steady import measure_steady
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
@@ -38,6 +39,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "indexing": measure_indexing,
     "memory": measure_memory,
     "start": measure_start,
+    "steady": measure_steady,
     "relay": measure_relay,
     "lists": measure_lists,
     "switch": measure_switch,

@@ -12,14 +12,13 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from benchmarks.bench import Bench, Measured, medians
-from benchmarks.configuration import Reference, over_http, write_agents, write_configuration
+from benchmarks.configuration import Reference, write_agents, write_configuration
 from benchmarks.echo import ECHO, PREFIX, invented_tool
-from benchmarks.fleet import FLEET_SERVERS, FLEET_TOOLS, wait_until_ready
+from benchmarks.fleet import FLEET_SERVERS, FLEET_TOOLS, fleet_entries, wait_until_ready
 from benchmarks.listing import PRESETS, dumps_ms, list_after_switch_ms
 from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, OK, TOOLS, call, section_calls
 from benchmarks.report import Result, Target
-from benchmarks.responder import MODERN_PATH
 from benchmarks.servers import Server, bare, fleet, gateway
 
 AGENTS = 200
@@ -196,7 +195,7 @@ def _service(bench: Bench, name: str, documents: Sequence[str] = ()) -> Iterator
 def _configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
     """Write a configuration: all servers and the second preset, less ten tools for each agent."""
     tools = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
-    entries = {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
+    entries = fleet_entries(servers)
     references: list[Reference] = [
         (server_id, name) for server_id in entries for name in (*tools, ECHO)
     ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -57,6 +58,12 @@ class Server(Process):
         good = answer.startswith(b"HTTP/1.1 200 ") and expected.encode() in answer
         assert good, answer[:500]
         return answer.partition(b"\r\n\r\n")[2]
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric over its labels, of the gateway."""
+        text = self.request("/metrics", method="GET", expected=name).decode()
+        values = re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
+        return sum(map(float, values))
 
     def wait_for(
         self, body: str, path: str = EXECUTE, *, method: str = "POST", expected: str = OK
