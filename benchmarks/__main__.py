@@ -13,6 +13,7 @@ from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
 from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
+from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
 from benchmarks.fleet import measure_fleet
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
@@ -40,6 +41,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "memory": measure_memory,
     "start": measure_start,
     "steady": measure_steady,
+    "endurance": measure_endurance,
     "relay": measure_relay,
     "lists": measure_lists,
     "switch": measure_switch,
@@ -56,6 +58,8 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "connector": measure_connector,
     "connections": measure_connections,
 }
+
+LONG = "endurance takes about ten minutes by itself."
 
 
 def main() -> int:
@@ -84,7 +88,7 @@ def main() -> int:
 
 
 def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=LONG)
     parser.add_argument("--quick", action="store_true", help="a short run, to see that it works")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
     parsed = parser.parse_args(argv)
