@@ -59,7 +59,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "connections": measure_connections,
 }
 
-LONG = "endurance takes about ten minutes by itself."
+LONG = "endurance takes about four minutes by itself."
 
 
 def main() -> int:

@@ -103,6 +103,7 @@ async def _run(rounds: int, lines: int) -> list[dict[str, float]]:
             {
                 figure_name(name, at_once): measured[name, at_once] - measured[_NOWHERE, at_once]
                 for name, at_once in turns
+                if name != _NOWHERE
             }
         )
     return found[1:]  # the first round warms up
