@@ -21,6 +21,7 @@ from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.log_line import measure_log_line
+from benchmarks.machine_use import MachineUse
 from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
@@ -76,7 +77,9 @@ def main() -> int:
         results: dict[str, Result] = {}
         for name in names:
             bench.show_progress(name)
+            use = MachineUse(bench)
             results[name] = EXPERIMENTS[name](bench)
+            results[name].notes.append(use.text())
             print(results[name].markdown() + "\n", flush=True)
     print(summary(results) + "\n")
     took = time.perf_counter() - began

@@ -144,6 +144,10 @@ class Bench:
             errors=outcome.errors,
         )
 
+    def load_cpu_s(self) -> float:
+        """Return the CPU time of the load generator so far."""
+        return self._load.cpu_s()
+
     def _counted(self, outcome: Outcome) -> Outcome:
         self.errors += outcome.errors
         if outcome.errors:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from benchmarks.load import Job, Outcome
-from benchmarks.process import STOP_LIMIT_S
+from benchmarks.process import STOP_LIMIT_S, cpu_s
 from benchmarks.remote_load import RemoteJob
 from benchmarks.servers import ROOT
 
@@ -29,6 +29,10 @@ class Generator:
         """Wait for the job's outcome."""
         assert self._process.stdout is not None
         return Outcome(**json.loads(self._process.stdout.readline()))
+
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        return cpu_s(self._process.pid)
 
 
 @contextmanager

@@ -4,13 +4,9 @@ Both turns of a comparison are in one round, so what slows the machine slows bot
 shuffled, and the interval is a bootstrap's; both by a seed, so that a run can be repeated.
 """
 
-import os
-import resource
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from random import Random
 
 from benchmarks.bench import Bench, Measured, medians
@@ -78,23 +74,6 @@ class Comparison:
         return target_of(name, self.limit, self.figures, self.unit)
 
 
-class MachineUse:
-    """What else used the machine since this was created."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._busy_s, self._steal_s = _machine_s()
-        self._own_s = _own_s()
-
-    def text(self) -> str:
-        """Return the share of the machine that others used, once our processes have ended."""
-        busy_s, steal_s = _machine_s()
-        whole_s = (time.monotonic() - self._began) * (os.cpu_count() or 1)
-        foreign_s = max(0.0, busy_s - self._busy_s - (_own_s() - self._own_s))
-        steal = (steal_s - self._steal_s) / whole_s
-        return f"Foreign CPU {foreign_s / whole_s:.1%}, steal {steal:.1%} of the machine."
-
-
 def measure_by_turns(bench: Bench, comparisons: Sequence[Comparison], rounds: int) -> None:
     """Add ``rounds`` turns to each comparison, each warmed up before."""
     random = Random(SEED)  # noqa: S311 - an order, no secret
@@ -144,17 +123,3 @@ def interval(figures: Sequence[float]) -> tuple[float, float]:
         statistics.median(random.choices(figures, k=len(figures))) for _ in range(RESAMPLES)
     )
     return found[int(RESAMPLES * 0.025)], found[int(RESAMPLES * 0.975) - 1]
-
-
-def _machine_s() -> tuple[float, float]:
-    """Return for how long all processors were busy, and were another machine's."""
-    first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
-    tick = os.sysconf("SC_CLK_TCK")
-    user, nice, system, _, _, irq, softirq, steal = (int(field_) / tick for field_ in first[1:9])
-    return user + nice + system + irq + softirq, steal
-
-
-def _own_s() -> float:
-    """Return the CPU time of this process and of those that it has waited for."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(it.ru_utime + it.ru_stime for it in used)

@@ -10,6 +10,14 @@ STOP_LIMIT_S = 5.0
 _KIB = 1024
 
 
+def cpu_s(pid: int) -> float:
+    """Return user and system time of a whole process so far: Linux's CPU clock of it.
+
+    What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
 class Process:
     """One process of ours."""
 
@@ -17,11 +25,8 @@ class Process:
         self._process = process
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process so far: Linux's CPU clock of another process.
-
-        What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
-        """
-        return time.clock_gettime((~self._process.pid << 3) | 2)
+        """User and system time of the whole process so far."""
+        return cpu_s(self._process.pid)
 
     def rss_bytes(self) -> int:
         """Resident memory of the process."""

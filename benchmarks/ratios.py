@@ -20,7 +20,6 @@ from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, wait_
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
 from benchmarks.paired import (
     Comparison,
-    MachineUse,
     Turn,
     added_p50_ms,
     measure_by_turns,
@@ -39,14 +38,12 @@ MCP_LIMITS = {"2026-07-28": 1.1, "2025-11-25, JSON": 1.15, "2025-11-25, events":
 
 def measure_ratios(bench: Bench) -> Result:
     """Measure every pair by turns: budgets, the log and metrics of the gateway are on."""
-    use = MachineUse()
     with ExitStack() as stack:
         comparisons = _start(bench, stack)
         measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
     result = table_of("CPU of a call, beside what does the same without policy", comparisons)
     result.notes.append(
-        f"{bench.sizes.ratio_rounds} rounds, shuffled; the CPU is that of the server alone. "
-        + use.text()
+        f"{bench.sizes.ratio_rounds} rounds, shuffled; the CPU is that of the server alone."
     )
     return result
 
