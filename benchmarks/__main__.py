@@ -13,28 +13,36 @@ from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
 from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
+from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
-from benchmarks.facade_lists import measure_facade_lists
 from benchmarks.fleet import measure_fleet
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
+from benchmarks.log_line import measure_log_line
+from benchmarks.machine_use import MachineUse
+from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
-from benchmarks.report import Result, facts, load_average
+from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
+from benchmarks.stdio_in import measure_stdio_in
+from benchmarks.steady import measure_steady
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
+    "stdio-in": measure_stdio_in,
     "redis-budgets": measure_redis_budgets,
     "calls": measure_sections,
     "search": measure_search,
     "indexing": measure_indexing,
     "memory": measure_memory,
     "start": measure_start,
+    "steady": measure_steady,
+    "endurance": measure_endurance,
     "relay": measure_relay,
     "lists": measure_lists,
     "switch": measure_switch,
@@ -43,13 +51,16 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
     "identity": measure_identity,
+    "log-line": measure_log_line,
     "unread-log": measure_unread_log,
     "bad-tokens": measure_bad_tokens,
     "facade": measure_facade,
-    "facade-lists": measure_facade_lists,
+    "mcp-lists": measure_mcp_lists,
     "connector": measure_connector,
     "connections": measure_connections,
 }
+
+LONG = "endurance takes about four minutes by itself."
 
 
 def main() -> int:
@@ -63,9 +74,14 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="mcp-tools-proxy-bench-") as workdir,
         open_bench(Path(workdir), QUICK if arguments.quick else FULL) as bench,
     ):
+        results: dict[str, Result] = {}
         for name in names:
             bench.show_progress(name)
-            print(EXPERIMENTS[name](bench).markdown() + "\n", flush=True)
+            use = MachineUse(bench)
+            results[name] = EXPERIMENTS[name](bench)
+            results[name].notes.append(use.text())
+            print(results[name].markdown() + "\n", flush=True)
+    print(summary(results) + "\n")
     took = time.perf_counter() - began
     print(
         f"Wrong answers: {bench.errors}. Load average {load_at_begin} at the begin, "
@@ -75,7 +91,7 @@ def main() -> int:
 
 
 def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=LONG)
     parser.add_argument("--quick", action="store_true", help="a short run, to see that it works")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
     parsed = parser.parse_args(argv)

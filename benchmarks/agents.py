@@ -7,18 +7,18 @@ import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
 from benchmarks.bench import Bench, Measured, medians
-from benchmarks.configuration import Reference, over_http, write_agents, write_configuration
+from benchmarks.configuration import Reference, write_agents, write_configuration
 from benchmarks.echo import ECHO, PREFIX, invented_tool
-from benchmarks.fleet import FLEET_SERVERS, FLEET_TOOLS, wait_until_ready
-from benchmarks.listing import dumps_ms
+from benchmarks.fleet import FLEET_SERVERS, FLEET_TOOLS, fleet_entries, wait_until_ready
+from benchmarks.listing import PRESETS, dumps_ms, list_after_switch_ms
 from benchmarks.load import Job
-from benchmarks.messages import ACTIVE_PRESET, EXECUTE, OK, TOOLS, call, section_calls
+from benchmarks.messages import EXECUTE, OK, TOOLS, call, section_calls
 from benchmarks.report import Result, Target
-from benchmarks.responder import MODERN_PATH
 from benchmarks.servers import Server, bare, fleet, gateway
 
 AGENTS = 200
@@ -27,7 +27,6 @@ FORMATS = ("mcp", "openai", "anthropic")
 
 _TEXT = "Does an agent cost much?"
 _WARM_UP = 0.2
-_PRESETS = ("one", "other")
 
 
 def measure_agents(bench: Bench) -> Result:
@@ -123,12 +122,9 @@ def _measure_cold(
     assert len(tools) > FLEET_SERVERS * FLEET_TOOLS - EXCLUDED, len(tools)
     cold: list[float] = []
     dumps: list[float] = []
-    for preset in islice(cycle(_PRESETS[::-1]), bench.sizes.list_calls):
-        switch = json.dumps({"preset_id": preset, "persist": False})
-        service.request(ACTIVE_PRESET, switch, method="PUT", expected='"preset"')
-        before = service.cpu_s()
-        service.request(path, method="GET", expected='"tools"')
-        cold.append((service.cpu_s() - before) * 1000)
+    request = partial(service.request, path, method="GET", expected='"tools"')
+    for preset in islice(cycle(PRESETS[::-1]), bench.sizes.list_calls):
+        cold.append(list_after_switch_ms(service, preset, request))
         dumps.append(dumps_ms(tools))
     _add(result, shape, "cold", body, cold, "json.dumps", dumps)
 
@@ -199,11 +195,11 @@ def _service(bench: Bench, name: str, documents: Sequence[str] = ()) -> Iterator
 def _configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
     """Write a configuration: all servers and the second preset, less ten tools for each agent."""
     tools = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
-    entries = {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
+    entries = fleet_entries(servers)
     references: list[Reference] = [
         (server_id, name) for server_id in entries for name in (*tools, ECHO)
     ]
-    settings = write_configuration(folder, entries, dict.fromkeys(_PRESETS, references))
+    settings = write_configuration(folder, entries, dict.fromkeys(PRESETS, references))
     spelt = [f"{server_id}:{name}" for server_id in entries for name in tools]
     write_agents(
         folder,
@@ -212,7 +208,7 @@ def _configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]
                 "name": agent,
                 "client_ids": list(entries),
                 "exclude_components": spelt[n : n + EXCLUDED],
-                "preset": _PRESETS[1],
+                "preset": PRESETS[1],
             }
             for n, agent in enumerate(_names())
         ],

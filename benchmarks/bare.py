@@ -55,11 +55,12 @@ def fastapi_app(answer: bytes) -> FastAPI:
 
 
 def list_app(bodies: Sequence[bytes]) -> FastAPI:
-    """Answer GET tools with the bodies in turn."""
+    """Answer with the bodies in turn: GET tools, and what is posted to any path."""
     app = FastAPI()
     in_turn = cycle(bodies)
 
     @app.get(TOOLS)
+    @app.post("/{path:path}")
     async def tools() -> Response:
         return Response(next(in_turn), media_type="application/json")
 

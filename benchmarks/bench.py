@@ -11,6 +11,7 @@ from benchmarks.corpus import Corpus, make_corpus
 from benchmarks.generator import Generator, generator
 from benchmarks.load import Job, Outcome
 from benchmarks.messages import BATCH, NO_DOCUMENT, pair_batches
+from benchmarks.process import Process
 from benchmarks.remote_load import RemoteJob
 from benchmarks.servers import Server
 
@@ -33,6 +34,9 @@ class Sizes:
     starts: int
     ratio_rounds: int
     ratio_calls: int
+    steady_s: float
+    log_lines: int
+    endurance_calls: int
 
 
 FULL = Sizes(
@@ -50,6 +54,9 @@ FULL = Sizes(
     starts=5,
     ratio_rounds=15,
     ratio_calls=1_500,
+    steady_s=10.0,
+    log_lines=3_200,
+    endurance_calls=1_000_000,
 )
 QUICK = Sizes(
     rounds=2,
@@ -66,6 +73,9 @@ QUICK = Sizes(
     starts=2,
     ratio_rounds=5,
     ratio_calls=1_200,
+    steady_s=3.0,
+    log_lines=640,
+    endurance_calls=30_000,
 )
 
 
@@ -120,7 +130,7 @@ class Bench:
         return self._counted(load.finish())
 
     def measure(
-        self, server: Server, job: Job | RemoteJob, load: Generator | None = None
+        self, server: Process, job: Job | RemoteJob, load: Generator | None = None
     ) -> Measured:
         """Do a job that is limited by its calls, and measure what it costs ``server``."""
         before = server.cpu_s()
@@ -133,6 +143,10 @@ class Bench:
             calls_per_s=len(outcome.times) / outcome.wall_s,
             errors=outcome.errors,
         )
+
+    def load_cpu_s(self) -> float:
+        """Return the CPU time of the load generator so far."""
+        return self._load.cpu_s()
 
     def _counted(self, outcome: Outcome) -> Outcome:
         self.errors += outcome.errors

@@ -8,7 +8,7 @@ from benchmarks.bench import Bench, Measured, medians
 from benchmarks.engine import Engine
 from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, OK, search_calls, section_calls
-from benchmarks.report import Result, Target
+from benchmarks.report import Result, Target, at_connections
 from benchmarks.servers import Server, bare, gateway
 
 CONNECTIONS = (1, 32)
@@ -63,7 +63,7 @@ def measure_sections(bench: Bench) -> Result:
     result = compared.table(f"read_doc_section, an answer of {compared.answer_bytes} bytes")
     few, many = bench.sizes.pairs[0], bench.sizes.pairs[-1]
     for connections in CONNECTIONS:
-        at = f"at {connections} connection{'s' * (connections > 1)}"
+        at = at_connections(connections)
         own = compared.measured[service(few), connections].cpu_ms
         fastapi = compared.measured[FASTAPI, connections].cpu_ms
         loaded = compared.measured[service(many), connections].cpu_ms
@@ -95,7 +95,7 @@ def measure_search(bench: Bench) -> Result:
         f"The engine's own query and snippets, called directly: {compared.engine_ms:.3f} CPU ms."
     )
     for connections in CONNECTIONS:
-        at = f"at {connections} connection{'s' * (connections > 1)}"
+        at = at_connections(connections)
         fastapi = compared.measured[FASTAPI, connections].cpu_ms
         for pairs in (bench.sizes.pairs[0], bench.sizes.pairs[-1]):
             result.targets.append(

@@ -38,8 +38,13 @@ def write_configuration(
     folder.mkdir()
     _write(folder / "mcp.json", {"mcpServers": servers, "defaultPresetId": next(iter(presets), "")})
     for preset_id, references in presets.items():
-        _write(folder / f"preset_{preset_id}.json", _preset(preset_id, references))
+        write_preset(folder, preset_id, references)
     return {**NO_CALL_REFUSED, "MCP_PROXY_CONFIG_DIR": str(folder)}
+
+
+def write_preset(folder: Path, preset_id: str, references: Sequence[Reference]) -> None:
+    """Write a preset's file, new or again, into a folder that is there."""
+    _write(folder / f"preset_{preset_id}.json", _preset(preset_id, references))
 
 
 def write_agents(folder: Path, agents: Sequence[Mapping[str, object]]) -> None:

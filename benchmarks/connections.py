@@ -42,10 +42,10 @@ def measure_connections(bench: Bench) -> Result:
     ahead = (HEALTH * (AHEAD_BYTES // len(HEALTH))).encode()
     trailers = (CHUNKED + "2\r\n{}\r\n0\r\n" + "x-t: 1\r\n" * (TRAILERS_BYTES // 8)).encode()
     attacks: Mapping[str, Callable[[Server], contextlib.AbstractContextManager[object]]] = {
-        "nothing": lambda server: _unread(server, b"", 0),
-        f"{AHEAD_BYTES / 1e6} MB of requests ahead": lambda server: _unread(server, ahead, 1),
-        f"ten times {AHEAD_BYTES / 1e6} MB": lambda server: _unread(server, ahead, CONNECTIONS),
-        f"{TRAILERS_BYTES / 1e6:.0f} MB of trailers": lambda server: _unread(server, trailers, 1),
+        "nothing": lambda server: unread(server, b"", 0),
+        f"{AHEAD_BYTES / 1e6} MB of requests ahead": lambda server: unread(server, ahead, 1),
+        f"ten times {AHEAD_BYTES / 1e6} MB": lambda server: unread(server, ahead, CONNECTIONS),
+        f"{TRAILERS_BYTES / 1e6:.0f} MB of trailers": lambda server: unread(server, trailers, 1),
         **{name: _sent(body) for name, body in _large_bodies().items()},
     }
     result = Result(
@@ -119,7 +119,7 @@ def _watched(
 
 
 @contextmanager
-def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
+def unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
     """Send ``data`` on each connection, as much as is taken, and read no answer."""
     with contextlib.ExitStack() as stack:
         for _ in range(connections):
@@ -128,6 +128,13 @@ def _unread(server: Server, data: bytes, connections: int) -> Iterator[None]:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 opened.sendall(data)
         yield
+
+
+def post(path: str, body: str) -> bytes:
+    """Build a request."""
+    content = body.encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
+    return head.encode() + content
 
 
 def _sent(body: str) -> Callable[[Server], contextlib.AbstractContextManager[None]]:
@@ -145,9 +152,8 @@ def _sent(body: str) -> Callable[[Server], contextlib.AbstractContextManager[Non
 
 def _lost_after_idling(bench: Bench) -> int:
     """Count the POSTs that are lost on connections that idled just as long as uvicorn allows."""
-    body = call_without_document().encode()
-    head = f"POST {EXECUTE} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
-    request = head.encode() + body
+    body = call_without_document()
+    request = post(EXECUTE, body)
     with (
         gateway(bench.workdir, bench.workdir / "no-documents") as server,
         contextlib.ExitStack() as stack,

@@ -18,7 +18,7 @@ from benchmarks.facade_messages import (
     wait_for,
 )
 from benchmarks.load import Job
-from benchmarks.report import Result, Target
+from benchmarks.report import Result, Target, at_connections
 from benchmarks.servers import gateway, sdk_server
 
 HEADER = ("candidate", "connections", "CPU ms/call", "p50 ms", "p99 ms", "CPU / SDK's server")
@@ -127,7 +127,7 @@ def _report(rounds: _Rounds, title: str) -> Result:
                 )
             )
         if name != _FOR_INFORMATION:
-            at = f"{name}, at {connections} connection{'s' * (connections > 1)}"
+            at = f"{name}, {at_connections(connections)}"
             result.targets.append(
                 Target(name=f"CPU / SDK's server, {at}", limit=LIMIT, measured=ratio, unit="x")
             )

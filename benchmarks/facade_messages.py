@@ -66,9 +66,13 @@ class Way:
         self, method: str, params: Mapping[str, object], name: str = ""
     ) -> dict[str, object]:
         """Return the result of a request that is answered with JSON."""
-        _, body = _post(self, self.headers(method, name), self.message(method, params))
-        result: dict[str, object] = json.loads(body)["result"]
+        result: dict[str, object] = json.loads(self.post(method, params, name))["result"]
         return result
+
+    def post(self, method: str, params: Mapping[str, object], name: str = "") -> bytes:
+        """Return the body of the answer to a request."""
+        _, body = _post(self, self.headers(method, name), self.message(method, params))
+        return body
 
 
 def wait_for(server: Server) -> None:

@@ -26,10 +26,21 @@ _PAUSE_S = 0.02
 
 def fleet_configuration(folder: Path, servers: Sequence[Server]) -> Mapping[str, str]:
     """Configure the fleet, and two presets that select each of the invented tools."""
+    references = fleet_references()
+    return write_configuration(
+        folder, fleet_entries(servers), {"one": references, "other": references}
+    )
+
+
+def fleet_entries(servers: Sequence[Server]) -> dict[str, Mapping[str, object]]:
+    """Describe the servers of the fleet, by their ids."""
+    return {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
+
+
+def fleet_references() -> list[Reference]:
+    """Name each of the invented tools."""
     names = [str(invented_tool(number)["name"]) for number in range(FLEET_TOOLS)]
-    entries = {f"server-{n:02}": over_http(one.port, MODERN_PATH) for n, one in enumerate(servers)}
-    references: list[Reference] = [(server_id, name) for server_id in entries for name in names]
-    return write_configuration(folder, entries, {"one": references, "other": references})
+    return [(f"server-{n:02}", name) for n in range(FLEET_SERVERS) for name in names]
 
 
 def wait_until_ready(service: Server, count: int) -> float:

@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
 from benchmarks.load import Job, Outcome
+from benchmarks.process import STOP_LIMIT_S, cpu_s
 from benchmarks.remote_load import RemoteJob
-from benchmarks.servers import ROOT, STOP_LIMIT_S
+from benchmarks.servers import ROOT
 
 
 class Generator:
@@ -29,16 +30,21 @@ class Generator:
         assert self._process.stdout is not None
         return Outcome(**json.loads(self._process.stdout.readline()))
 
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        return cpu_s(self._process.pid)
+
 
 @contextmanager
-def generator(module: str, *arguments: str) -> Iterator[Generator]:
-    """Start one of our load generators, and end it when left."""
+def generator(module: str, *arguments: str, descriptors: Sequence[int] = ()) -> Iterator[Generator]:
+    """Start one of our load generators with those open ``descriptors``, and end it when left."""
     process = subprocess.Popen(  # noqa: S603 - our own programs
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        pass_fds=descriptors,
         text=True,
     )
     try:

@@ -65,10 +65,10 @@ def _index_under_load(bench: Bench, server: Server, doc_id: str, rounds: _Rounds
         ended = time.perf_counter()
     finally:
         outcome = bench.finish()
-    rounds.loaded_p99_ms.append(percentile(_between(outcome, started, ended), 99) * 1000)
+    rounds.loaded_p99_ms.append(percentile(between(outcome, started, ended), 99) * 1000)
 
 
-def _between(outcome: Outcome, started: float, ended: float) -> list[float]:
+def between(outcome: Outcome, started: float, ended: float) -> list[float]:
     """Return the times of the calls that ran in part within that stretch."""
     calls = zip(outcome.starts, outcome.times, strict=True)
     return [took for begun, took in calls if begun < ended and begun + took > started]

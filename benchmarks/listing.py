@@ -3,7 +3,7 @@
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,9 @@ from benchmarks.load import Job
 from benchmarks.messages import ACTIVE_PRESET, TOOLS
 from benchmarks.report import Result, Target
 from benchmarks.servers import Server, fleet, gateway
+
+PRESETS = ("one", "other")
+"""They select the same tools."""
 
 _DUMPS = 10
 
@@ -36,16 +39,15 @@ def measure_lists(bench: Bench) -> Result:
 
 def measure_switch(bench: Bench) -> Result:
     """Compare PUT presets/active, back and forth, with serialising what both presets select."""
-    presets = ("one", "other")
     with _service(bench, "switch") as service:
         job = _job(
             service,
             bench,
             ACTIVE_PRESET,
             method="PUT",
-            bodies=[json.dumps({"preset_id": preset, "persist": False}) for preset in presets],
+            bodies=[_switch(preset) for preset in PRESETS],
             expected='"missing":[]',
-            expected_each=[f'"{preset}"' for preset in presets],
+            expected_each=[f'"{preset}"' for preset in PRESETS],
         )
         body = _listed(service)
         rounds = _measure(bench, "switch", service, job, body)
@@ -110,6 +112,18 @@ def dumps_ms(tools: object) -> float:
     for _ in range(_DUMPS):
         json.dumps(tools)
     return (time.thread_time() - started) * 1000 / _DUMPS
+
+
+def list_after_switch_ms(service: Server, preset: str, request: Callable[[], object]) -> float:
+    """Return the CPU of a list that is the first one after a switch, which builds the registry."""
+    service.request(ACTIVE_PRESET, _switch(preset), method="PUT", expected='"preset"')
+    before = service.cpu_s()
+    request()
+    return (service.cpu_s() - before) * 1000
+
+
+def _switch(preset: str) -> str:
+    return json.dumps({"preset_id": preset, "persist": False})
 
 
 def _report(title: str, rounds: _Rounds, body: str, *, limit: float) -> Result:

@@ -53,20 +53,20 @@ def search_calls(doc_id: str, corpus: Corpus) -> list[str]:
 def pair_batches(pairs: int) -> Iterator[str]:
     """Touch that many (tenant, document) pairs: an invented document opens its window as well."""
     for tenant in range(_TENANTS_OF_PAIRS):
-        calls: Iterator[dict[str, object]] = (
-            {
-                "tool_name": "read_doc_metadata",
-                "arguments": {"doc_id": f"invented-document-{tenant:02}-{number:05}"},
-            }
+        doc_ids = (
+            f"invented-document-{tenant:02}-{number:05}"
             for number in range(tenant, pairs, _TENANTS_OF_PAIRS)
         )
-        for batch in _batches(calls):
-            yield _json({"calls": batch, "user": _user(f"tenant-{tenant:02}")})
+        while some := list(islice(doc_ids, BATCH_CALLS)):
+            yield batch(f"tenant-{tenant:02}", some)
 
 
-def _batches(calls: Iterator[dict[str, object]]) -> Iterator[Sequence[dict[str, object]]]:
-    while batch := list(islice(calls, BATCH_CALLS)):
-        yield batch
+def batch(tenant_id: str, doc_ids: Sequence[str]) -> str:
+    """Build a batch that reads the metadata of documents."""
+    calls = [
+        {"tool_name": "read_doc_metadata", "arguments": {"doc_id": doc_id}} for doc_id in doc_ids
+    ]
+    return _json({"calls": calls, "user": _user(tenant_id)})
 
 
 def _user(tenant_id: str) -> dict[str, str]:

@@ -2,58 +2,55 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import product
 
 from benchmarks.bench import Bench
 from benchmarks.calls import CONNECTIONS
-from benchmarks.configuration import over_http, write_configuration
-from benchmarks.echo import ECHO, PREFIX
+from benchmarks.echo import ECHO
+from benchmarks.echo_calls import (
+    TEXTS,
+    TOOL,
+    called_directly,
+    called_over_mcp,
+    echo_gateway,
+    executed,
+    posted,
+)
 from benchmarks.facade import DOC_ID, read_section, section_job
 from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, wait_for
-from benchmarks.fleet import wait_until_ready
-from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
-from benchmarks.paired import Comparison, MachineUse, Turn, measure_by_turns, table_of
+from benchmarks.paired import (
+    Comparison,
+    Turn,
+    added_p50_ms,
+    measure_by_turns,
+    table_of,
+)
 from benchmarks.report import Result
 from benchmarks.responder import MODERN_PATH
-from benchmarks.servers import Server, bare, fleet, forwarder, gateway, sdk_server
-
-SERVER = "echo"
-TOOL = f"{SERVER}:{ECHO}"
-TEXTS = tuple(f"message {n}: is the door of the north hall closed at night?" for n in range(20))
-_AT_ONCE = 16
-"""Times that the texts are repeated under other ids: no id is used twice at once."""
+from benchmarks.servers import bare, fleet, forwarder, sdk_server
 
 DOCUMENT_LIMIT = 1.1
 FORWARDER_LIMITS = {1: 1.1, 32: 0.9}
 SDK_LIMIT = 0.7
+ADDED_LIMIT_MS = 0.5
 MCP_LIMITS = {"2026-07-28": 1.1, "2025-11-25, JSON": 1.15, "2025-11-25, events": 1.15}
 
 
 def measure_ratios(bench: Bench) -> Result:
     """Measure every pair by turns: budgets, the log and metrics of the gateway are on."""
-    use = MachineUse()
     with ExitStack() as stack:
         comparisons = _start(bench, stack)
         measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
     result = table_of("CPU of a call, beside what does the same without policy", comparisons)
     result.notes.append(
-        f"{bench.sizes.ratio_rounds} rounds, shuffled; the CPU is that of the server alone. "
-        + use.text()
+        f"{bench.sizes.ratio_rounds} rounds, shuffled; the CPU is that of the server alone."
     )
     return result
 
 
 def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
     (downstream,) = stack.enter_context(fleet(bench.workdir))
-    settings = write_configuration(
-        bench.workdir / "ratios-config",
-        {SERVER: over_http(downstream.port, MODERN_PATH)},
-        {"echoes": [(SERVER, ECHO)]},
-    )
-    documents = bench.folder("ratios", DOC_ID)
-    service = stack.enter_context(gateway(bench.workdir, documents, settings))
-    wait_until_ready(service, 1)
+    service = stack.enter_context(echo_gateway(bench, "ratios", downstream, DOC_ID))
     url = f"http://127.0.0.1:{downstream.port}{MODERN_PATH}"
     forwarding = stack.enter_context(forwarder(bench.workdir, url))
     forwarding.wait_for(call(ECHO, text=TEXTS[0]), expected=JSON_RPC)
@@ -71,19 +68,19 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
     comparisons = []
     for connections in CONNECTIONS:
         calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
-        echo = _executes(service, TOOL, OK, connections, calls)
+        echo = executed(service, connections, calls)
         comparisons += [
             Comparison(
                 name="read_doc_section / bare FastAPI with pydantic",
                 limit=DOCUMENT_LIMIT,
-                ours=_posts(service, sections, OK, connections, calls),
-                other=_posts(fastapi, sections, OK, connections, calls),
+                ours=posted(service, sections, OK, connections, calls),
+                other=posted(fastapi, sections, OK, connections, calls),
             ),
             Comparison(
                 name="downstream call / forwarder without logic",
                 limit=FORWARDER_LIMITS[connections],
                 ours=echo,
-                other=_executes(forwarding, ECHO, JSON_RPC, connections, calls),
+                other=executed(forwarding, connections, calls, tool=ECHO, expected=JSON_RPC),
             ),
         ]
         for era, way in ways.items():
@@ -91,7 +88,7 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
                 Comparison(
                     name=f"downstream call over MCP ({era}) / over HTTP API",
                     limit=MCP_LIMITS[era],
-                    ours=_calls(way, connections, calls),
+                    ours=called_over_mcp(way, connections, calls),
                     other=echo,
                 ),
                 Comparison(
@@ -103,6 +100,16 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
                     ),
                 ),
             ]
+    comparisons.append(
+        Comparison(
+            name="downstream call, p50 added to a direct call",
+            limit=ADDED_LIMIT_MS,
+            ours=executed(service, 1, bench.sizes.ratio_calls),
+            other=called_directly(downstream, 1, bench.sizes.ratio_calls),
+            figure=added_p50_ms,
+            unit="ms",
+        )
+    )
     return comparisons
 
 
@@ -121,49 +128,3 @@ def _sdk_ways(bench: Bench, stack: ExitStack, modern: Way) -> Mapping[str, Way]:
         "2025-11-25, JSON": opened(sdk),
         "2025-11-25, events": opened(sdk, STREAM_PATH, events=True),
     }
-
-
-def _executes(server: Server, tool: str, expected: str, connections: int, calls: int) -> Turn:
-    bodies = [call(tool, text=text) for text in TEXTS]
-    each = [f'"text":"{PREFIX}{text}"' for text in TEXTS]
-    return _posts(server, bodies, expected, connections, calls, each)
-
-
-def _posts(
-    server: Server,
-    bodies: Sequence[str],
-    expected: str,
-    connections: int,
-    calls: int,
-    each: Sequence[str] = (),
-) -> Turn:
-    job = Job(
-        port=server.port,
-        path=EXECUTE,
-        bodies=list(bodies),
-        connections=connections,
-        calls=calls,
-        expected=expected,
-        expected_each=list(each),
-    )
-    return Turn(server=server, job=job)
-
-
-def _calls(way: Way, connections: int, calls: int) -> Turn:
-    """Call the echo tool over MCP."""
-    bodies, each = [], []
-    for number, (_, text) in enumerate(product(range(_AT_ONCE), TEXTS), start=1):
-        params = {"name": TOOL, "arguments": {"text": text}}
-        bodies.append(way.message("tools/call", params, number))
-        each.append(f'"text":"{PREFIX}{text}"')
-    job = Job(
-        port=way.server.port,
-        path=way.path,
-        bodies=bodies,
-        headers=way.headers("tools/call", TOOL),
-        connections=connections,
-        calls=calls,
-        expected='"result":{',
-        expected_each=each,
-    )
-    return Turn(server=way.server, job=job)

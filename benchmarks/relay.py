@@ -10,7 +10,7 @@ from benchmarks.echo import ECHO, PREFIX
 from benchmarks.fleet import wait_until_ready
 from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, tools_call
-from benchmarks.report import Result, Target
+from benchmarks.report import Result, Target, at_connections
 from benchmarks.responder import LEGACY_PATH, MODERN_PATH, SSE_PATH
 from benchmarks.servers import Server, fleet, forwarder, gateway
 
@@ -133,7 +133,7 @@ def _report(measured: Mapping[_Key, Measured]) -> Result:
             )
         )
         if name in _LIMITS:
-            at = f"{name}, at {connections} connection{'s' * (connections > 1)}"
+            at = f"{name}, {at_connections(connections)}"
             result.targets.append(
                 Target(
                     name=f"CPU / forwarder's, {at}", limit=_LIMITS[name], measured=ratio, unit="x"

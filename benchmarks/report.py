@@ -1,7 +1,7 @@
 """Results as Markdown: tables of what was measured, and of each target beside it."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from os import cpu_count, getloadavg
@@ -19,6 +19,12 @@ _PACKAGES = (
 )
 
 
+VERDICTS = ("NO", "not resolved", "yes")
+"""Whether a limit holds: what falls short first."""
+
+_TARGET_HEADER = ("target", "at most", "measured", "95 % interval", "met")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What must not be exceeded, in the unit that both texts name."""
@@ -29,11 +35,29 @@ class Target:
     unit: str
     how: str = ""
     """Where the limit comes from."""
+    interval: tuple[float, float] | None = None
+    """The bounds between which it is with 95 %, if it was measured often."""
 
     @property
-    def met(self) -> bool:
-        """Whether it is not exceeded."""
-        return self.measured <= self.limit
+    def verdict(self) -> str:
+        """Whether the limit holds: no, if the whole interval is above it."""
+        falls_short, not_resolved, holds = VERDICTS
+        low, high = self.interval or (self.measured, self.measured)
+        if low > self.limit:
+            return falls_short
+        margin = (abs(self.limit - 1) if self.unit == "x" else 0) or self.limit
+        return not_resolved if high > self.limit and high - low > margin / 2 else holds
+
+    @property
+    def cells(self) -> Sequence[str]:
+        """Return a row of the table of targets."""
+        return (
+            self.name,
+            f"{self.limit:.3g} {self.unit}" + f" ({self.how})" * bool(self.how),
+            f"{self.measured:.3g} {self.unit}",
+            "-" if self.interval is None else "{:.3g}-{:.3g}".format(*self.interval),
+            self.verdict,
+        )
 
 
 @dataclass(slots=True)
@@ -50,22 +74,26 @@ class Result:
         """Render the experiment's section."""
         parts = [f"## {self.title}", table(self.header, self.rows), *self.notes]
         if self.targets:
-            parts.append(self._target_table())
+            rows = [target.cells for target in sorted(self.targets, key=_order)]
+            parts.append(table(_TARGET_HEADER, rows))
         return "\n\n".join(parts)
 
-    def _target_table(self) -> str:
-        return table(
-            ("target", "at most", "measured", "met"),
-            [
-                (
-                    target.name,
-                    f"{target.limit:.3g} {target.unit}" + f" ({target.how})" * bool(target.how),
-                    f"{target.measured:.3g} {target.unit}",
-                    "yes" if target.met else "NO",
-                )
-                for target in self.targets
-            ],
-        )
+
+def summary(results: Mapping[str, Result]) -> str:
+    """Render the targets of all experiments, by name, in one table: what falls short first."""
+    targets = [(name, target) for name, result in results.items() for target in result.targets]
+    targets.sort(key=lambda entry: _order(entry[1]))
+    rows = [(name, *target.cells) for name, target in targets]
+    return f"## All targets\n\n{table(('experiment', *_TARGET_HEADER), rows)}"
+
+
+def _order(target: Target) -> int:
+    return VERDICTS.index(target.verdict)
+
+
+def at_connections(count: int) -> str:
+    """Return the part of a target's name that says how many calls there are at once."""
+    return f"at {count} connection{'s' * (count > 1)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,7 +1,7 @@
 """A bare MCP server over streamable HTTP: raw ASGI, any number of ports, one event loop.
 
 ``/modern`` and ``/legacy`` answer in JSON, each in its era; ``/sse`` is modern and frames its
-answers as events.
+answers as events; ``/hanging`` is modern and accepts calls that it never answers.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from benchmarks.echo import LEGACY, MODERN, Answers
 
-MODERN_PATH, LEGACY_PATH, SSE_PATH = "/modern", "/legacy", "/sse"
+MODERN_PATH, LEGACY_PATH, SSE_PATH, HANGING_PATH = "/modern", "/legacy", "/sse", "/hanging"
 
 KEEP_ALIVE_S = 600
 """Longer than the forwarder waits for its turn: it would meet connections that are being closed."""
@@ -33,6 +33,7 @@ class Responder:
         self._answers: Mapping[str, Answers] = {
             MODERN_PATH: modern,
             SSE_PATH: modern,
+            HANGING_PATH: modern,
             LEGACY_PATH: Answers(LEGACY, tools),
         }
         self._late_port = late_port
@@ -49,6 +50,8 @@ class Responder:
         if scope["method"] != "POST":
             await _send(send, 405, b"", _JSON)
             return
+        if path == HANGING_PATH and b'"tools/call"' in message:
+            await asyncio.Event().wait()
         await self._delay(scope["server"][1])
         opening = b'"initialize"' in message
         if path == LEGACY_PATH and not opening and _SESSION not in scope["headers"]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, PING
+from benchmarks.process import Process
 from benchmarks.responder import MODERN_PATH
 
 ROOT = Path(__file__).resolve().parent.parent
+GATEWAY = str(Path(sys.executable).with_name("mcp-tools-proxy"))
 START_LIMIT_S = 60.0
-STOP_LIMIT_S = 5.0
 REQUEST_LIMIT_S = 60.0
 
 NO_CALL_REFUSED = {
@@ -28,33 +29,17 @@ NO_CALL_REFUSED = {
 }
 """Budgets that count every call and never run out, with windows that outlive the run."""
 
-_KIB = 1024
-
 
 class NotStarted(Exception):
     """A server that gave no answer in time, or ended."""
 
 
-class Server:
+class Server(Process):
     """One server process that listens on ``port``."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process = process
+        super().__init__(process)
         self.port = port
-
-    def cpu_s(self) -> float:
-        """User and system time of the whole process so far: Linux's CPU clock of another process.
-
-        What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
-        """
-        return time.clock_gettime((~self._process.pid << 3) | 2)
-
-    def rss_bytes(self) -> int:
-        """Resident memory of the process."""
-        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="ascii")
-        match = re.search(r"^Rss:\s+(\d+) kB$", rollup, re.MULTILINE)
-        assert match is not None
-        return int(match[1]) * _KIB
 
     def request(
         self, path: str, body: str = "", *, method: str = "POST", expected: str = OK
@@ -74,6 +59,12 @@ class Server:
         assert good, answer[:500]
         return answer.partition(b"\r\n\r\n")[2]
 
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric over its labels, of the gateway."""
+        text = self.request("/metrics", method="GET", expected=name).decode()
+        values = re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
+        return sum(map(float, values))
+
     def wait_for(
         self, body: str, path: str = EXECUTE, *, method: str = "POST", expected: str = OK
     ) -> None:
@@ -86,15 +77,6 @@ class Server:
             time.sleep(0.002)
         raise NotStarted(f"{self._process.args!r} does not answer")
 
-    def stop(self) -> None:
-        """End the process and wait until it has gone."""
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
 
 @contextlib.contextmanager
 def gateway(
@@ -105,7 +87,7 @@ def gateway(
     output: int | None = None,
 ) -> Iterator[Server]:
     """Run the service: its limits, metrics and info log are on, to a file or to ``output``."""
-    command = [str(Path(sys.executable).with_name("mcp-tools-proxy")), "serve", "--port"]
+    command = [GATEWAY, "serve", "--port"]
     environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(documents)}
     with _running(command, workdir, workdir, environment, output) as server:
         yield server

@@ -7,17 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.bench import Bench
-from benchmarks.configuration import over_http, write_configuration
-from benchmarks.echo import ECHO
+from benchmarks.echo_calls import echo_configuration
 from benchmarks.facade_messages import opened
 from benchmarks.fleet import wait_until_ready
 from benchmarks.memory import call_without_document
 from benchmarks.messages import EXECUTE
 from benchmarks.report import Result, Target
-from benchmarks.responder import MODERN_PATH
 from benchmarks.servers import Server, bare, fleet, gateway
-
-SERVER = "echo"
 
 
 @dataclass(slots=True)
@@ -46,11 +42,7 @@ def measure_start(bench: Bench) -> Result:
         server.wait_for(body)
         answer = server.request(EXECUTE, body)
     with fleet(bench.workdir) as (downstream,):
-        settings = write_configuration(
-            bench.workdir / "start-config",
-            {SERVER: over_http(downstream.port, MODERN_PATH)},
-            {"echoes": [(SERVER, ECHO)]},
-        )
+        settings = echo_configuration(bench.workdir / "start-config", downstream)
 
         @contextmanager
         def bare_app() -> Iterator[Server]:

@@ -168,6 +168,13 @@ def test_every_log_event_is_in_the_reference() -> None:
     assert [event for event in described if f"`{event}`" not in pages] == []
 
 
+def test_every_experiment_is_on_the_page_about_performance() -> None:
+    source = (ROOT / "benchmarks/__main__.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/performance.md").read_text(encoding="utf-8")
+    experiments = re.findall(r"^    \"([a-z-]+)\": measure_", source, re.MULTILINE)
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == sorted(experiments)
+
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

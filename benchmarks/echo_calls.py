@@ -1,0 +1,95 @@
+"""Calls of a downstream echo tool: over the gateway's HTTP API, over MCP, and of its own server."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.configuration import over_http, write_configuration
+from benchmarks.echo import ECHO, PREFIX
+from benchmarks.facade_messages import Way
+from benchmarks.fleet import wait_until_ready
+from benchmarks.load import Job
+from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, tools_call
+from benchmarks.paired import Turn
+from benchmarks.responder import MODERN_PATH
+from benchmarks.servers import Server, gateway
+
+SERVER = "echo"
+PRESET = "echoes"
+TOOL = f"{SERVER}:{ECHO}"
+TEXTS = tuple(f"message {n}: is the door of the north hall closed at night?" for n in range(320))
+"""So many that no text, and no id, is used twice at once."""
+
+_EACH = [f'"text":"{PREFIX}{text}"' for text in TEXTS]
+
+
+def echo_configuration(folder: Path, downstream: Server) -> Mapping[str, str]:
+    """Configure a gateway in front of that one server."""
+    servers = {SERVER: over_http(downstream.port, MODERN_PATH)}
+    return write_configuration(folder, servers, {PRESET: [(SERVER, ECHO)]})
+
+
+@contextmanager
+def echo_gateway(bench: Bench, name: str, downstream: Server, *doc_ids: str) -> Iterator[Server]:
+    """Run a gateway in front of that one server, which is ready, and with those documents."""
+    settings = echo_configuration(bench.workdir / f"{name}-config", downstream)
+    with gateway(bench.workdir, bench.folder(name, *doc_ids), settings) as service:
+        wait_until_ready(service, 1)
+        yield service
+
+
+def executed(
+    server: Server, connections: int, calls: int, *, tool: str = TOOL, expected: str = OK
+) -> Turn:
+    """Call the tool over the HTTP API."""
+    bodies = [call(tool, text=text) for text in TEXTS]
+    return posted(server, bodies, expected, connections, calls, each=_EACH)
+
+
+def called_directly(downstream: Server, connections: int, calls: int) -> Turn:
+    """Call the tool of its server."""
+    bodies = [tools_call(ECHO, text=text) for text in TEXTS]
+    return posted(downstream, bodies, JSON_RPC, connections, calls, each=_EACH, path=MODERN_PATH)
+
+
+def posted(
+    server: Server,
+    bodies: Sequence[str],
+    expected: str,
+    connections: int,
+    calls: int,
+    *,
+    each: Sequence[str] = (),
+    path: str = EXECUTE,
+) -> Turn:
+    """Send those bodies in turn."""
+    job = Job(
+        port=server.port,
+        path=path,
+        bodies=list(bodies),
+        connections=connections,
+        calls=calls,
+        expected=expected,
+        expected_each=list(each),
+    )
+    return Turn(server=server, job=job)
+
+
+def called_over_mcp(way: Way, connections: int, calls: int) -> Turn:
+    """Call the tool over MCP."""
+    bodies = [
+        way.message("tools/call", {"name": TOOL, "arguments": {"text": text}}, number)
+        for number, text in enumerate(TEXTS, start=1)
+    ]
+    job = Job(
+        port=way.server.port,
+        path=way.path,
+        bodies=bodies,
+        headers=way.headers("tools/call", TOOL),
+        connections=connections,
+        calls=calls,
+        expected='"result":{',
+        expected_each=_EACH,
+    )
+    return Turn(server=way.server, job=job)
