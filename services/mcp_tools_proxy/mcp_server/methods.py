@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.mcp_server.request import McpRequest
@@ -61,9 +60,7 @@ class Methods:
 
     async def _list_tools(self, request: McpRequest) -> Json:
         listed = await self._registry.current.mcp_tools(_without_cursor(request).caller)
-        if request.modern:
-            return {"tools": listed.definitions}
-        return {"tools": [_without_non_object_output(tool) for tool in listed.definitions]}
+        return {"tools": listed.definitions if request.modern else listed.older_era}
 
     async def _list_prompts(self, request: McpRequest) -> Json:
         listed = await self._registry.current.mcp_prompts(_without_cursor(request).caller)
@@ -126,11 +123,3 @@ def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:
     raise JsonRpcError(
         INVALID_PARAMS, "ref should name a prompt, or a resource template by its uri"
     )
-
-
-def _without_non_object_output(tool: JsonObject) -> JsonObject:
-    """Remove an output schema whose type is not object: older eras reject the whole list for it."""
-    schema = tool.get("outputSchema")
-    if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
-        return tool
-    return {key: value for key, value in tool.items() if key != "outputSchema"}

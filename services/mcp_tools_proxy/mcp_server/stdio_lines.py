@@ -10,7 +10,8 @@ from typing import IO, Self
 
 import anyio
 import structlog
-from pydantic_core import to_json
+
+from mcp_tools_proxy.wire.encoded_list import encode_message
 
 log = structlog.get_logger()
 
@@ -87,7 +88,7 @@ class OutputLines:
 
     async def send(self, message: Mapping[str, object]) -> None:
         """Write a message; returns when the pipe has taken it."""
-        line = to_json(message) + b"\n"
+        line = encode_message(message) + b"\n"
         async with self._writing:
             if self._writer is None:
                 await asyncio.to_thread(self._out.write, line)

@@ -5,10 +5,11 @@ of the newest.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import compress
+from operator import is_
 from typing import Generic, Self
 
 from pydantic_core import to_json
@@ -18,10 +19,14 @@ from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32
 """How many lists of one kind are cached: clients request their lists again and again."""
+
+MAX_ENCODED_LISTS = 4
+"""How many lists of one kind are kept as JSON, of each era and encoding: 0.7 MB for 1,000 tools."""
 
 NameFor = Callable[[ItemT, Permissions], str]
 """Returns a name that resolves to this very item for a caller.
@@ -37,7 +42,9 @@ class McpList:
     ``etag`` depends on the definitions and their order alone, so it survives a restart.
     """
 
-    definitions: Sequence[JsonObject]
+    definitions: EncodedList
+    older_era: EncodedList
+    """Without output schemas of another type than object, for which the older eras reject all."""
     etag: str
 
 
@@ -62,6 +69,7 @@ class McpLists(Generic[ItemT]):
         self._digests: dict[int, bytes] = {}
         """By ``id()`` of the definition; safe because ``_definitions`` keeps them all alive."""
         self._lists = ListCache[_CachedList](MAX_CACHED_LISTS)
+        self._encoded = ListCache[bytes](MAX_ENCODED_LISTS)
 
     def names_for(self, permissions: Permissions) -> Iterable[str]:
         """Return the names of what the caller may use, in the list's order."""
@@ -78,8 +86,16 @@ class McpLists(Generic[ItemT]):
             listed = cached.definitions
             if self._key == "uri":
                 listed = tuple(it for it in listed if is_url(it.get("uri")))
-            cached.mcp = McpList(listed, await self._etag_of(listed))
+            cached.mcp = self._mcp_list(listed, await self._etag_of(listed))
         return cached.mcp
+
+    def _mcp_list(self, definitions: Sequence[JsonObject], etag: str) -> McpList:
+        keep, key = self._encoded.get, etag.encode()
+        listed = EncodedList.of(definitions, key, keep)
+        older = tuple(map(_without_non_object_output, definitions))
+        is_same = all(map(is_, older, definitions))
+        older_era = listed if is_same else EncodedList.of(older, key + b"older", keep)
+        return McpList(listed, older_era, etag)
 
     def _cached(self, permissions: Permissions) -> _CachedList:
         mask = self._table.visibility_mask(permissions)
@@ -172,6 +188,14 @@ def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
         return qualified_name(spec.server_id or "", spec.bare_name)
 
     return name_for
+
+
+def _without_non_object_output(definition: JsonObject) -> JsonObject:
+    """Remove an output schema whose type is not object: older eras reject the whole list for it."""
+    schema = definition.get("outputSchema")
+    if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
+        return definition
+    return {key: value for key, value in definition.items() if key != "outputSchema"}
 
 
 def _digest(content: bytes) -> bytes:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from pydantic_core import to_json
 from starlette.types import Send
 
 from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.wire.encoded_list import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 
 PING_S = 15.0
@@ -37,7 +37,7 @@ async def send_json(
     if status is None:
         error = message.get("error")
         status = 200 if error is None else HTTP_STATUS_OF_ERROR.get(error["code"], 200)
-    await _send_whole(to_json(message), _JSON, send, status=status, headers=headers)
+    await _send_whole(encode_message(message), _JSON, send, status=status, headers=headers)
 
 
 async def send_event(message: Json, send: Send, *, headers: Sequence[Header] = ()) -> None:
@@ -138,7 +138,7 @@ class EventStream:
 
 def event_frame(message: Mapping[str, object]) -> bytes:
     """Frame a message; in ASCII, as some clients take U+2028 for the end of a line."""
-    return b"event: message\r\ndata: %b\r\n\r\n" % to_json(message, ensure_ascii=True)
+    return b"event: message\r\ndata: %b\r\n\r\n" % encode_message(message, ensure_ascii=True)
 
 
 def _id_line(id_: str | None) -> bytes:

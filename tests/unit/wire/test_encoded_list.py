@@ -1,0 +1,56 @@
+"""Messages with a list that keeps its JSON are encoded as any others, but for the time it takes."""
+
+from collections.abc import Callable
+
+import pytest
+from pydantic_core import to_json
+
+from mcp_tools_proxy.wire.encoded_list import EncodedList, encode_message
+
+TOOLS = ({"name": "søk"}, {"name": "b\u2028"})
+
+
+class Kept:
+    """What was built, and how often."""
+
+    def __init__(self) -> None:
+        self.items: dict[bytes, bytes] = {}
+        self.built = 0
+
+    def keep(self, key: bytes, build: Callable[[], bytes]) -> bytes:
+        if key not in self.items:
+            self.built += 1
+            self.items[key] = build()
+        return self.items[key]
+
+
+def listed(items: tuple[dict[str, str], ...], kept: Kept) -> EncodedList:
+    return EncodedList.of(items, b"tag", kept.keep)
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize("others", [{}, {"ttlMs": 0, "_meta": {"é": [1]}}])
+@pytest.mark.parametrize("items", [TOOLS, ()])
+def test_a_response_with_a_list_is_encoded_as_any_other(
+    items: tuple[dict[str, str], ...], others: dict[str, object], *, ensure_ascii: bool
+) -> None:
+    response = {"jsonrpc": "2.0", "id": "ü", "result": {"tools": listed(items, Kept()), **others}}
+    plain = {"jsonrpc": "2.0", "id": "ü", "result": {"tools": list(items), **others}}
+    expected = to_json(plain, ensure_ascii=ensure_ascii)
+    assert encode_message(response, ensure_ascii=ensure_ascii) == expected
+
+
+@pytest.mark.parametrize(
+    "rest", [{"result": {}}, {"result": {"tools": [1]}}, {"error": {}}, {"method": "ping"}]
+)
+def test_a_message_without_such_a_list_is_plain_json(rest: dict[str, object]) -> None:
+    message = {"jsonrpc": "2.0", **rest}
+    assert encode_message(message) == to_json(message)
+
+
+def test_a_list_is_encoded_once_for_each_encoding() -> None:
+    kept = Kept()
+    tools = listed(TOOLS, kept)
+    for ensure_ascii in (True, False, True, False):
+        encode_message({"id": 1, "result": {"tools": tools}}, ensure_ascii=ensure_ascii)
+    assert kept.built == 2
