@@ -35,23 +35,28 @@ class NotStarted(Exception):
     """A server that gave no answer in time, or ended."""
 
 
+def process_cpu_s(pid: int) -> float:
+    """Return user and system time of a process: Linux's CPU clock of another process.
+
+    What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
 class Server:
     """One server process that listens on ``port``."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process = process
+        self.process = process
         self.port = port
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process so far: Linux's CPU clock of another process.
-
-        What /proc/<pid>/stat counts in steps of 10 ms, in nanoseconds.
-        """
-        return time.clock_gettime((~self._process.pid << 3) | 2)
+        """Return the user and system time of the whole process so far."""
+        return process_cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
         """Resident memory of the process."""
-        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="ascii")
+        rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
         match = re.search(r"^Rss:\s+(\d+) kB$", rollup, re.MULTILINE)
         assert match is not None
         return int(match[1]) * _KIB
@@ -79,21 +84,21 @@ class Server:
     ) -> None:
         """Ask ``body`` until it is answered. Raises NotStarted."""
         give_up = time.perf_counter() + START_LIMIT_S
-        while time.perf_counter() < give_up and self._process.poll() is None:
+        while time.perf_counter() < give_up and self.process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
                 self.request(path, body, method=method, expected=expected)
                 return
             time.sleep(0.002)
-        raise NotStarted(f"{self._process.args!r} does not answer")
+        raise NotStarted(f"{self.process.args!r} does not answer")
 
     def stop(self) -> None:
         """End the process and wait until it has gone."""
-        self._process.terminate()
+        self.process.terminate()
         try:
-            self._process.wait(STOP_LIMIT_S)
+            self.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
 
 
 @contextlib.contextmanager
@@ -154,7 +159,7 @@ def fleet(
     command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
     command += ["--late-s", str(late.seconds), "--late-answers", str(late.answers)]
     ports = free_ports(servers)
-    process = _start([*command, *map(str, ports)], ROOT, workdir, {})
+    process = start_process([*command, *map(str, ports)], ROOT, workdir, {})
     running = [Server(process, port) for port in ports]
     try:
         running[0].wait_for(PING, MODERN_PATH, expected=JSON_RPC)
@@ -172,20 +177,21 @@ def _running(
     output: int | None = None,
 ) -> Iterator[Server]:
     (port,) = free_ports(1)
-    server = Server(_start([*command, str(port)], cwd, workdir, environment, output), port)
+    server = Server(start_process([*command, str(port)], cwd, workdir, environment, output), port)
     try:
         yield server
     finally:
         server.stop()
 
 
-def _start(
+def start_process(
     command: list[str],
     cwd: Path,
     workdir: Path,
     environment: Mapping[str, str],
     output: int | None = None,
 ) -> subprocess.Popen[bytes]:
+    """Start a program with its output in a file of ``workdir``, or in ``output``."""
     log = workdir / f"server-{time.perf_counter_ns()}.log"
     with log.open("wb") as file:
         written = file.fileno() if output is None else output
