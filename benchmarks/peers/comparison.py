@@ -1,0 +1,169 @@
+"""The gateway and the peers, started side by side and measured by shuffled turns."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from benchmarks.bench import Bench, medians
+from benchmarks.calls import CONNECTIONS
+from benchmarks.configuration import over_stdio, write_configuration
+from benchmarks.echo import ECHO, LEGACY, MODERN
+from benchmarks.fleet import wait_until_ready
+from benchmarks.paired import Comparison, MachineUse, measure_by_turns
+from benchmarks.peers.catalogue import Peer, Route, environment_of
+from benchmarks.peers.endpoints import (
+    HTTP_API,
+    OUR_TOOL,
+    SERVER_ID,
+    Endpoint,
+    NotUsable,
+    open_http_api,
+    open_mcp,
+)
+from benchmarks.peers.fetching import NotFetched
+from benchmarks.peers.process_tree import ECHO_MODULE, ProcessTree, as_tree, running_tree
+from benchmarks.report import Result, Target
+from benchmarks.servers import free_ports, gateway
+
+RIVAL = "npm-mcp-proxy"
+"""The peer that has targets."""
+CPU_LIMIT = 0.8
+READY_LIMIT_S = 15.0
+HEADER = (
+    "peer",
+    "endpoint",
+    "connections",
+    "CPU ms",
+    "its",
+    "ratio",
+    "95 % interval",
+    "p50 ms",
+    "its",
+    "p99 ms",
+    "its",
+    "calls/s",
+    "its",
+)
+
+_PAUSE_S = 0.1
+
+
+@dataclass(slots=True)
+class _Field:
+    """The peers that run, and what is left out with the reason."""
+
+    comparisons: list[tuple[Peer, Route, Comparison]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def measure_peers(bench: Bench, peers: Sequence[Peer]) -> Result:
+    """Measure the gateway and each peer in the same rounds."""
+    use = MachineUse()
+    found = _Field()
+    with ExitStack() as stack:
+        ours = _start_ours(bench, stack)
+        for peer in peers:
+            _add(bench, stack, peer, ours, found)
+        comparisons = [comparison for _, _, comparison in found.comparisons]
+        measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
+    return _report(found, f"{bench.sizes.ratio_rounds} rounds, shuffled. {use.text()}")
+
+
+def _start_ours(bench: Bench, stack: ExitStack) -> Mapping[str, Endpoint]:
+    settings = write_configuration(
+        bench.workdir / "peers-config",
+        {SERVER_ID: over_stdio(ECHO_MODULE)},
+        {"echoes": [(SERVER_ID, ECHO)]},
+    )
+    service = as_tree(
+        stack.enter_context(gateway(bench.workdir, bench.folder("peers-documents"), settings))
+    )
+    wait_until_ready(service, 1)
+    eras = {era: open_mcp(service, era, OUR_TOOL) for era in (MODERN, LEGACY)}
+    return {**eras, HTTP_API: open_http_api(service)}
+
+
+def _add(
+    bench: Bench, stack: ExitStack, peer: Peer, ours: Mapping[str, Endpoint], found: _Field
+) -> None:
+    """Start a peer and add its comparisons, or the reason why there are none."""
+    bench.show_progress(f"  {peer.title}")
+    if peer.not_measured:
+        found.left_out.append(f"{peer.title}: {peer.not_measured}")
+    (port,) = free_ports(1)
+    home = bench.workdir / peer.key
+    home.mkdir()
+    try:
+        peer.package.fetch()
+        command = peer.command(peer.package, home, port)
+    except NotFetched as error:
+        found.left_out.append(f"{peer.title}: not fetched: {error}")
+        return
+    tree = stack.enter_context(running_tree(command, port, home, environment_of(home)))
+    for route in peer.routes:
+        try:
+            theirs = _opened(tree, route)
+        except NotUsable as error:
+            found.left_out.append(f"{peer.title}, {route.label}: {error}")
+            continue
+        for connections in CONNECTIONS:
+            calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+            comparison = Comparison(
+                name=f"{peer.title}, {route.label}",
+                limit=CPU_LIMIT,
+                ours=ours[route.ours].turn(connections, calls),
+                other=theirs.turn(connections, calls),
+            )
+            found.comparisons.append((peer, route, comparison))
+
+
+def _opened(tree: ProcessTree, route: Route) -> Endpoint:
+    """Open a route as soon as its server can. Raises NotUsable."""
+    give_up = time.perf_counter() + READY_LIMIT_S
+    while True:
+        try:
+            endpoint = route.open(tree)
+            endpoint.probe()
+        except (OSError, AssertionError, NotUsable) as error:
+            if tree.process.poll() is not None:
+                raise NotUsable("it ended at once") from error
+            if time.perf_counter() > give_up:
+                raise NotUsable(f"no good answer in {READY_LIMIT_S:.0f} s: {error}") from error
+        else:
+            return endpoint
+        time.sleep(_PAUSE_S)
+
+
+def _report(found: _Field, note: str) -> Result:
+    result = Result("Beside other gateways", HEADER)
+    for peer, route, comparison in found.comparisons:
+        ours = medians([turn[0] for turn in comparison.turns])
+        other = medians([turn[1] for turn in comparison.turns])
+        finding = comparison.finding
+        result.rows.append(
+            (
+                peer.title,
+                route.label,
+                str(comparison.ours.job.connections),
+                f"{ours.cpu_ms:.3f}",
+                f"{other.cpu_ms:.3f}",
+                f"{finding.ratio:.2f}",
+                f"{finding.low:.2f}-{finding.high:.2f}",
+                f"{ours.p50_ms:.2f}",
+                f"{other.p50_ms:.2f}",
+                f"{ours.p99_ms:.2f}",
+                f"{other.p99_ms:.2f}",
+                f"{ours.calls_per_s:.0f}",
+                f"{other.calls_per_s:.0f}",
+            )
+        )
+        if peer.key == RIVAL:
+            at = f"{route.label}, {comparison.ours.job.connections} connections"
+            result.targets += [
+                Target(name=f"CPU / its, {at}", limit=CPU_LIMIT, measured=finding.ratio, unit="x"),
+                Target(name=f"p50, {at}", limit=other.p50_ms, measured=ours.p50_ms, unit="ms"),
+                Target(name=f"p99, {at}", limit=other.p99_ms, measured=ours.p99_ms, unit="ms"),
+            ]
+    result.notes = [note, *(f"Not measured: {text}" for text in found.left_out)]
+    return result
