@@ -19,7 +19,8 @@ SERVER_ID = "echo"
 OUR_TOOL = f"{SERVER_ID}:{ECHO}"
 
 _HUB_PATH = "/api/servers/tools"
-_PROBE_CONNECTIONS, _PROBE_CALLS = 32, 64
+_PROBE_CONNECTIONS, _PROBE_CALLS = 32, 640
+"""So many that V8 has compiled what is used often."""
 
 
 class NotUsable(Exception):
