@@ -30,6 +30,7 @@ RIVAL = "npm-mcp-proxy"
 """The peer that has targets."""
 CPU_LIMIT = 0.8
 READY_LIMIT_S = 15.0
+COUNTED = "CPU is a call's, of the gateway and its child processes without the echo server."
 HEADER = (
     "peer",
     "endpoint",
@@ -67,7 +68,7 @@ def measure_peers(bench: Bench, peers: Sequence[Peer]) -> Result:
             _add(bench, stack, peer, ours, found)
         comparisons = [comparison for _, _, comparison in found.comparisons]
         measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
-    return _report(found, f"{bench.sizes.ratio_rounds} rounds, shuffled. {use.text()}")
+    return _report(found, f"{bench.sizes.ratio_rounds} rounds, shuffled. {COUNTED} {use.text()}")
 
 
 def _start_ours(bench: Bench, stack: ExitStack) -> Mapping[str, Endpoint]:
@@ -158,8 +159,9 @@ def _report(found: _Field, note: str) -> Result:
                 f"{other.calls_per_s:.0f}",
             )
         )
-        if peer.key == RIVAL:
-            at = f"{route.label}, {comparison.ours.job.connections} connections"
+        if peer.key == RIVAL and route.ours == route.theirs:
+            count = comparison.ours.job.connections
+            at = f"{route.label}, {count} connection{'s' * (count > 1)}"
             result.targets += [
                 Target(name=f"CPU / its, {at}", limit=CPU_LIMIT, measured=finding.ratio, unit="x"),
                 Target(name=f"p50, {at}", limit=other.p50_ms, measured=ours.p50_ms, unit="ms"),

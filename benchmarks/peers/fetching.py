@@ -91,7 +91,7 @@ def _record(folder: Path) -> None:
 
 
 def _execute(command: Sequence[str]) -> None:
-    """Run a program to its end. Raises NotFetched with the last line that it wrote."""
+    """Run a program to its end. Raises NotFetched with the first error that it wrote."""
     try:
         done = subprocess.run(  # noqa: S603 - npm, or Python's own pip
             command, capture_output=True, text=True, check=False, timeout=FETCH_LIMIT_S
@@ -100,4 +100,5 @@ def _execute(command: Sequence[str]) -> None:
         raise NotFetched(f"{Path(command[0]).name}: {error}") from error
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
-        raise NotFetched(f"{Path(command[0]).name} failed: {lines[-1]}")
+        first = next((line for line in lines if "error" in line.lower()), lines[-1])
+        raise NotFetched(f"{Path(command[0]).name} failed: {first.strip()}")
