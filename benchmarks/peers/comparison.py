@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
 
 from benchmarks.bench import Bench, medians
 from benchmarks.calls import CONNECTIONS
@@ -48,6 +50,8 @@ HEADER = (
 )
 
 _PAUSE_S = 0.1
+_FAILURES = (OSError, HTTPException, AssertionError, ValueError)
+"""No connection, half an answer, a wrong status, no JSON."""
 
 
 @dataclass(slots=True)
@@ -98,13 +102,16 @@ def _add(
     try:
         peer.package.fetch()
         command = peer.command(peer.package, home, port)
+        tree = stack.enter_context(running_tree(command, port, home, environment_of(home)))
     except NotFetched as error:
         found.left_out.append(f"{peer.title}: not fetched: {error}")
         return
-    tree = stack.enter_context(running_tree(command, port, home, environment_of(home)))
+    except OSError as error:
+        found.left_out.append(f"{peer.title}: not started: {error}")
+        return
     for route in peer.routes:
         try:
-            theirs = _opened(tree, route)
+            theirs = _opened(tree, route, home)
         except NotUsable as error:
             found.left_out.append(f"{peer.title}, {route.label}: {error}")
             continue
@@ -119,21 +126,27 @@ def _add(
             found.comparisons.append((peer, route, comparison))
 
 
-def _opened(tree: ProcessTree, route: Route) -> Endpoint:
+def _opened(tree: ProcessTree, route: Route, home: Path) -> Endpoint:
     """Open a route as soon as its server can. Raises NotUsable."""
     give_up = time.perf_counter() + READY_LIMIT_S
     while True:
         try:
             endpoint = route.open(tree)
             endpoint.probe()
-        except (OSError, AssertionError, NotUsable) as error:
+        except (*_FAILURES, NotUsable) as error:
             if tree.process.poll() is not None:
-                raise NotUsable("it ended at once") from error
+                raise NotUsable(f"it ended: {_last_line(home)}") from error
             if time.perf_counter() > give_up:
                 raise NotUsable(f"no good answer in {READY_LIMIT_S:.0f} s: {error}") from error
         else:
             return endpoint
         time.sleep(_PAUSE_S)
+
+
+def _last_line(home: Path) -> str:
+    """Return the last line that a peer wrote to its log."""
+    written = [log.read_text(encoding="utf-8", errors="replace") for log in home.glob("*.log")]
+    return "".join(written).strip().rpartition("\n")[2]
 
 
 def _report(found: _Field, note: str) -> Result:
