@@ -101,8 +101,10 @@ class MachineUse:
         return f"Foreign CPU {foreign_s / whole_s:.1%}, steal {steal:.1%} of the machine."
 
 
-def measure_by_turns(bench: Bench, comparisons: Sequence[Comparison], rounds: int) -> None:
-    """Add ``rounds`` turns to each comparison, each warmed up before."""
+def measure_by_turns(
+    bench: Bench, comparisons: Sequence[Comparison], rounds: int, warm_up_share: float = _WARM_UP
+) -> None:
+    """Add ``rounds`` turns to each comparison, each warmed up before by a share of its calls."""
     random = Random(SEED)  # noqa: S311 - an order, no secret
     for number in range(rounds):
         bench.show_progress(f"  ratios: round {number + 1} of {rounds}")
@@ -110,7 +112,7 @@ def measure_by_turns(bench: Bench, comparisons: Sequence[Comparison], rounds: in
             measured: dict[bool, Measured] = {}
             for is_ours in random.sample((True, False), 2):
                 turn = comparison.ours if is_ours else comparison.other
-                warm_up = replace(turn.job, calls=max(20, int(turn.job.calls * _WARM_UP)))
+                warm_up = replace(turn.job, calls=max(20, int(turn.job.calls * warm_up_share)))
                 bench.measure(turn.server, warm_up)
                 measured[is_ours] = bench.measure(turn.server, turn.job)
             comparison.turns.append((measured[True], measured[False]))
