@@ -66,7 +66,7 @@ cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test re
 bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder (QUICK=1: the main ratios, 4 minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
-bench-peers: $(VENV)/.dev  ## measure beside other open gateways, which it fetches from npm and PyPI (needs Node)
+bench-peers: $(VENV)/.dev  ## measure beside other open gateways, which it fetches from npm and PyPI (5 minutes; needs Node)
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
