@@ -6,13 +6,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks docs
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
+PEERS := benchmarks/peers
+PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
 TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait half of their time
 
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench docs retrieval lock clean
+.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,17 +66,20 @@ cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test re
 bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder (QUICK=1: the main ratios, 4 minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
+bench-peers: $(VENV)/.dev  ## measure beside other open gateways, which it fetches from npm and PyPI (5 minutes; needs Node)
+	$(BIN)/python -m benchmarks.peers
+
 docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
 	$(BIN)/python docs/settings_table.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html is the first page"
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev docs mcp1; do \
+	for part in build runtime dev docs mcp1 peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | mcp1) echo requirements/$$part.in ;; \
+	      build | mcp1 | peer-*) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
@@ -82,7 +87,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(INTEROP)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
+_OLDER = ("2025-03-26", "2025-06-18")
 ECHO = "echo"
 PREFIX = "Echo: "
 """What ``echo`` puts before the text, so that only its answer holds both."""
@@ -56,7 +57,9 @@ class Answers:
             tools = [_ECHO_TOOL, *map(invented_tool, range(self.tools))]
             return {"result": {**(_COMPLETE | _CACHED if modern else {}), "tools": tools}}
         if method == "initialize":
-            return {"result": {**_PROMISE, "protocolVersion": LEGACY, "serverInfo": _SERVER_INFO}}
+            requested = params.get("protocolVersion")
+            agreed = requested if requested in _OLDER else LEGACY
+            return {"result": {**_PROMISE, "protocolVersion": agreed, "serverInfo": _SERVER_INFO}}
         if method == "server/discover" and modern:
             return {"result": {**_COMPLETE, **_CACHED, **_PROMISE, "supportedVersions": [MODERN]}}
         if method == "ping":

@@ -22,8 +22,6 @@ HEADER = ("what", "connections", "CPU ms", "other's", "p50 ms", "other's")
 Figure = Callable[[Measured, Measured], float]
 """Computes what is compared of one round: of ours, and of the other."""
 
-_WARM_UP = 0.2
-
 
 def cpu_ratio(ours: Measured, other: Measured) -> float:
     """Return the CPU of a call of ours, divided by that of the other."""
@@ -42,10 +40,12 @@ class Turn:
     server: Process
     job: Job
     load: Generator | None = None
+    warm_up_share: float = 0.2
+    """Calls that are sent before it, as a share of those that are measured."""
 
     def measure(self, bench: Bench) -> Measured:
         """Measure them, warmed up before."""
-        warm_up = replace(self.job, calls=max(20, int(self.job.calls * _WARM_UP)))
+        warm_up = replace(self.job, calls=max(20, int(self.job.calls * self.warm_up_share)))
         bench.measure(self.server, warm_up, self.load)
         return bench.measure(self.server, self.job, self.load)
 

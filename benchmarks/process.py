@@ -22,24 +22,24 @@ class Process:
     """One process of ours."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+        self.process = process
 
     def cpu_s(self) -> float:
         """User and system time of the whole process so far."""
-        return cpu_s(self._process.pid)
+        return cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
         """Resident memory of the process."""
-        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="ascii")
+        rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
         match = re.search(r"^Rss:\s+(\d+) kB$", rollup, re.MULTILINE)
         assert match is not None
         return int(match[1]) * _KIB
 
     def stop(self) -> None:
         """End the process and wait until it has ended."""
-        self._process.terminate()
+        self.process.terminate()
         try:
-            self._process.wait(STOP_LIMIT_S)
+            self.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()

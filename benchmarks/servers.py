@@ -70,12 +70,12 @@ class Server(Process):
     ) -> None:
         """Ask ``body`` until it is answered. Raises NotStarted."""
         give_up = time.perf_counter() + START_LIMIT_S
-        while time.perf_counter() < give_up and self._process.poll() is None:
+        while time.perf_counter() < give_up and self.process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
                 self.request(path, body, method=method, expected=expected)
                 return
             time.sleep(0.002)
-        raise NotStarted(f"{self._process.args!r} does not answer")
+        raise NotStarted(f"{self.process.args!r} does not answer")
 
 
 @contextlib.contextmanager
@@ -136,7 +136,7 @@ def fleet(
     command = [sys.executable, "-m", "benchmarks.responder", "--tools", str(tools)]
     command += ["--late-s", str(late.seconds), "--late-answers", str(late.answers)]
     ports = free_ports(servers)
-    process = _start([*command, *map(str, ports)], ROOT, workdir, {})
+    process = start_process([*command, *map(str, ports)], ROOT, workdir, {})
     running = [Server(process, port) for port in ports]
     try:
         running[0].wait_for(PING, MODERN_PATH, expected=JSON_RPC)
@@ -154,20 +154,21 @@ def _running(
     output: int | None = None,
 ) -> Iterator[Server]:
     (port,) = free_ports(1)
-    server = Server(_start([*command, str(port)], cwd, workdir, environment, output), port)
+    server = Server(start_process([*command, str(port)], cwd, workdir, environment, output), port)
     try:
         yield server
     finally:
         server.stop()
 
 
-def _start(
+def start_process(
     command: list[str],
     cwd: Path,
     workdir: Path,
     environment: Mapping[str, str],
     output: int | None = None,
 ) -> subprocess.Popen[bytes]:
+    """Start a program with its output in a file of ``workdir``, or in ``output``."""
     log = workdir / f"server-{time.perf_counter_ns()}.log"
     with log.open("wb") as file:
         written = file.fileno() if output is None else output
