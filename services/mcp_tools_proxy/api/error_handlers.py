@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -10,7 +9,6 @@ from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.api.endpoint import invalid_request
 from mcp_tools_proxy.domain.errors import (
-    InternalError,
     InvalidRequest,
     MethodNotAllowed,
     ProxyError,
@@ -18,8 +16,6 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.trace_headers import trace_id_from
-
-log = structlog.get_logger()
 
 CLIENT_CLOSED_REQUEST = 499
 """Status, as nginx has it, for a response that its client does not read any more."""
@@ -40,18 +36,12 @@ def add_error_handlers(app: FastAPI) -> None:
         first["loc"] = first["loc"][1:]  # FastAPI prefixes the place: query, path
         return error_response(invalid_request(first), trace_id_from(None, request.headers))
 
-    async def crashed(request: Request, error: Exception) -> Response:
-        trace_id = trace_id_from(None, request.headers)
-        log.error("request.crashed", trace_id=trace_id, exc_info=error)
-        return error_response(InternalError(), trace_id)
-
     async def disconnected(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     app.exception_handler(HTTPException)(http_error)
     app.exception_handler(RequestValidationError)(invalid_query)
     app.exception_handler(ClientDisconnect)(disconnected)
-    app.exception_handler(Exception)(crashed)
 
 
 def _allowed(request: Request) -> Mapping[str, str]:

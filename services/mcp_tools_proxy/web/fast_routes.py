@@ -1,4 +1,4 @@
-"""Dispatches the busiest routes before FastAPI's middleware stack, since they use none of it.
+"""Dispatches the busiest routes before FastAPI, since they use nothing of it.
 
 That saves about two thirds of a call's work (``make bench``).
 """
@@ -9,10 +9,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.utils import create_model_field
+from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_tools_proxy.web.crash_handler import CrashHandler
 
 
 class FastRouter:
@@ -95,7 +99,20 @@ class DirectRoute(APIRoute):
 
 
 class DescribedApp(FastAPI):
-    """An app whose routes are described when its OpenAPI document is first asked for."""
+    """An app whose middleware comes before FastAPI's own, with a CrashHandler in front.
+
+    Its routes are described when its OpenAPI document is first asked for.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Build the middleware; FastAPI's and Starlette's serve what FastRouter does not."""
+        ours, self.user_middleware = self.user_middleware, []
+        app = super().build_middleware_stack()
+        if isinstance(app, ServerErrorMiddleware):  # a CrashHandler stands for it
+            app = app.app
+        for middleware in [Middleware(CrashHandler), *ours][::-1]:
+            app = middleware.cls(app, *middleware.args, **middleware.kwargs)
+        return app
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
