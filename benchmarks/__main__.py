@@ -6,9 +6,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
+from benchmarks.before import measure_before
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
 from benchmarks.connections import measure_connections
@@ -67,7 +69,10 @@ def main() -> int:
     """Run the experiments asked for; 1 when an answer was wrong."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
-    names = arguments.names or list(EXPERIMENTS)
+    experiments = dict(EXPERIMENTS)
+    if arguments.before is not None:
+        experiments["before"] = partial(measure_before, program=arguments.before)
+    names = arguments.names or list(experiments)
     began, load_at_begin = time.perf_counter(), load_average()
     print(f"# Benchmarks\n\n{facts()}\n")
     with (
@@ -78,7 +83,7 @@ def main() -> int:
         for name in names:
             bench.show_progress(name)
             use = MachineUse(bench)
-            results[name] = EXPERIMENTS[name](bench)
+            results[name] = experiments[name](bench)
             results[name].notes.append(use.text())
             print(results[name].markdown() + "\n", flush=True)
     print(summary(results) + "\n")
@@ -93,10 +98,17 @@ def main() -> int:
 def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=LONG)
     parser.add_argument("--quick", action="store_true", help="a short run, to see that it works")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="PROGRAM",
+        help="an older mcp-tools-proxy; makes an experiment more, before, which compares with it",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
     parsed = parser.parse_args(argv)
-    if unknown := set(parsed.names) - set(EXPERIMENTS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(EXPERIMENTS)}")
+    known = [*EXPERIMENTS, *["before"] * (parsed.before is not None)]
+    if unknown := set(parsed.names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     return parsed
 
 

@@ -85,9 +85,10 @@ def gateway(
     settings: Mapping[str, str] = NO_CALL_REFUSED,
     *,
     output: int | None = None,
+    program: str = GATEWAY,
 ) -> Iterator[Server]:
     """Run the service: its limits, metrics and info log are on, to a file or to ``output``."""
-    command = [GATEWAY, "serve", "--port"]
+    command = [program, "serve", "--port"]
     environment = {**settings, "MCP_PROXY_DOCUMENTS_PATH": str(documents)}
     with _running(command, workdir, workdir, environment, output) as server:
         yield server

@@ -1,0 +1,74 @@
+"""The gateway beside an older one, so that small losses do not add up unseen."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.calls import CONNECTIONS
+from benchmarks.echo_calls import called_over_mcp, echo_configuration, executed, posted
+from benchmarks.facade import section_job
+from benchmarks.facade_messages import Way, opened
+from benchmarks.fleet import wait_until_ready
+from benchmarks.messages import OK, section_calls
+from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
+from benchmarks.report import Result
+from benchmarks.servers import GATEWAY, Server, fleet, gateway
+
+DOC_ID = "big-0"
+LIMIT = 1.02
+"""A median of 15 rounds is seldom more precise than that."""
+
+
+def measure_before(bench: Bench, program: Path) -> Result:
+    """Measure calls of this gateway and of ``program``, an older one, by turns."""
+    with ExitStack() as stack:
+        (downstream,) = stack.enter_context(fleet(bench.workdir))
+        settings = echo_configuration(bench.workdir / "before-config", downstream)
+        documents = bench.folder("before", DOC_ID)
+        servers = [
+            stack.enter_context(gateway(bench.workdir, documents, settings, program=str(one)))
+            for one in (GATEWAY, program)
+        ]
+        for server in servers:
+            wait_until_ready(server, 1)
+        comparisons = _comparisons(bench, *servers)
+        measure_by_turns(bench, comparisons, bench.sizes.ratio_rounds)
+    return table_of("CPU of a call, beside an older gateway", comparisons)
+
+
+def _comparisons(bench: Bench, ours: Server, older: Server) -> Sequence[Comparison]:
+    our_ways, older_ways = _ways(ours), _ways(older)
+    found = []
+    for connections in CONNECTIONS:
+        calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+        older_turns = _turns(older, older_ways, connections, calls)
+        found += [
+            Comparison(name=f"{name} / before", limit=LIMIT, ours=turn, other=older_turns[name])
+            for name, turn in _turns(ours, our_ways, connections, calls).items()
+        ]
+    return found
+
+
+def _ways(server: Server) -> Mapping[str, Way]:
+    return {
+        "2026-07-28": Way(server=server),
+        "2025-11-25, JSON": opened(server),
+        "2025-11-25, events": opened(server, events=True),
+    }
+
+
+def _turns(
+    server: Server, ways: Mapping[str, Way], connections: int, calls: int
+) -> Mapping[str, Turn]:
+    """Return the calls of one gateway, by name."""
+    turns = {
+        "read_doc_section": posted(server, section_calls(DOC_ID), OK, connections, calls),
+        "downstream call": executed(server, connections, calls),
+    }
+    for era, way in ways.items():
+        turns[f"read_doc_section over MCP ({era})"] = Turn(
+            server=server, job=section_job(way, connections, calls)
+        )
+        turns[f"downstream call over MCP ({era})"] = called_over_mcp(way, connections, calls)
+    return turns
