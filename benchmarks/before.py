@@ -8,7 +8,7 @@ from benchmarks.bench import Bench
 from benchmarks.calls import CONNECTIONS
 from benchmarks.echo_calls import called_over_mcp, echo_configuration, executed, posted
 from benchmarks.facade import section_job
-from benchmarks.facade_messages import Way, opened
+from benchmarks.facade_messages import Way, opened_ways
 from benchmarks.fleet import wait_until_ready
 from benchmarks.messages import OK, section_calls
 from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
@@ -38,24 +38,16 @@ def measure_before(bench: Bench, program: Path) -> Result:
 
 
 def _comparisons(bench: Bench, ours: Server, older: Server) -> Sequence[Comparison]:
-    our_ways, older_ways = _ways(ours), _ways(older)
+    our_ways, older_ways = opened_ways(ours), opened_ways(older)
     found = []
     for connections in CONNECTIONS:
-        calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+        calls = bench.sizes.ratio_calls_at(connections)
         older_turns = _turns(older, older_ways, connections, calls)
         found += [
             Comparison(name=f"{name} / before", limit=LIMIT, ours=turn, other=older_turns[name])
             for name, turn in _turns(ours, our_ways, connections, calls).items()
         ]
     return found
-
-
-def _ways(server: Server) -> Mapping[str, Way]:
-    return {
-        "2026-07-28": Way(server=server),
-        "2025-11-25, JSON": opened(server),
-        "2025-11-25, events": opened(server, events=True),
-    }
 
 
 def _turns(

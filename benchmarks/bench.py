@@ -38,6 +38,10 @@ class Sizes:
     log_lines: int
     endurance_calls: int
 
+    def ratio_calls_at(self, connections: int) -> int:
+        """Return how many calls a turn has: at many connections each takes less."""
+        return self.ratio_calls * (1 if connections == 1 else 2)
+
 
 FULL = Sizes(
     rounds=5,

@@ -103,6 +103,15 @@ def opened(server: Server, path: str = JSON_PATH, *, events: bool = False) -> Wa
     return way
 
 
+def opened_ways(server: Server) -> Mapping[str, Way]:
+    """Open a session of each kind; return the ways to speak to a gateway, by name."""
+    return {
+        "2026-07-28": Way(server=server),
+        "2025-11-25, JSON": opened(server),
+        "2025-11-25, events": opened(server, events=True),
+    }
+
+
 def opening_messages(way: Way) -> tuple[str, str]:
     """Return the request that begins a session of the older era, and the notification after it."""
     notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})

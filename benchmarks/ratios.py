@@ -16,7 +16,7 @@ from benchmarks.echo_calls import (
     posted,
 )
 from benchmarks.facade import DOC_ID, read_section, section_job
-from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, wait_for
+from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, opened_ways, wait_for
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
 from benchmarks.paired import (
     Comparison,
@@ -59,15 +59,11 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
         bare("fastapi", bench.workdir, service.request(EXECUTE, sections[0]))
     )
     fastapi.wait_for(sections[0])
-    ways = {
-        "2026-07-28": Way(server=service),
-        "2025-11-25, JSON": opened(service),
-        "2025-11-25, events": opened(service, events=True),
-    }
+    ways = opened_ways(service)
     sdk = _sdk_ways(bench, stack, ways["2026-07-28"])
     comparisons = []
     for connections in CONNECTIONS:
-        calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+        calls = bench.sizes.ratio_calls_at(connections)
         echo = executed(service, connections, calls)
         comparisons += [
             Comparison(

@@ -122,7 +122,7 @@ def _add(
             found.left_out.append(f"{peer.title}, {route.label}: {error}")
             continue
         for connections in CONNECTIONS:
-            calls = bench.sizes.ratio_calls * (1 if connections == 1 else 2)
+            calls = bench.sizes.ratio_calls_at(connections)
             comparison = Comparison(
                 name=f"{peer.title}, {route.label}",
                 limit=CPU_LIMIT,
