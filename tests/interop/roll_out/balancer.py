@@ -25,6 +25,8 @@ class Balancer:
     def __init__(self, http: ClientSession) -> None:
         self.url = ""
         self.passed: Counter[Passed] = Counter()
+        self.pending: Counter[str] = Counter()
+        """How many requests each replica has to answer, streams of notifications not counted."""
         self._http = http
         self._replicas: list[str] = []
         self._turn = 0
@@ -39,9 +41,19 @@ class Balancer:
 
     async def pass_on(self, request: web.Request) -> web.StreamResponse:
         """Send a request to the next replica, and its response back as it comes."""
+        body = await request.read()
         self._turn += 1
         replica = self._replicas[self._turn % len(self._replicas)]
-        body = await request.read()
+        is_stream = request.method == "GET"
+        self.pending[replica] += not is_stream
+        try:
+            return await self._pass_on_to(replica, request, body)
+        finally:
+            self.pending[replica] -= not is_stream
+
+    async def _pass_on_to(
+        self, replica: str, request: web.Request, body: bytes
+    ) -> web.StreamResponse:
         method = json.loads(body).get("method", "answer") if body else request.method
         headers = {name: it for name, it in request.headers.items() if passes(name)}
         url = f"{replica}{request.rel_url}"

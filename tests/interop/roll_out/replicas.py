@@ -8,7 +8,7 @@ from tests.interop.roll_out.balancer import Balancer
 from tests.support.configuration import Config, make_preset, write_json
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, Program, started, wait_until
-from tests.support.service import SERVERS
+from tests.support.service import SERVERS, eventually
 
 
 class Replicas:
@@ -40,8 +40,17 @@ class Replicas:
         return program
 
     async def stop(self, program: Program) -> int:
-        """Stop one that gets no requests any more, and return its exit code."""
-        self._balancer.take_out(url_of(program))
+        """Stop one once it has answered what it was sent, and return its exit code.
+
+        One that stops sooner refuses what has just been sent to it, see SHUTTING_DOWN.
+        """
+        url = url_of(program)
+        self._balancer.take_out(url)
+
+        async def is_drained() -> bool:
+            return not self._balancer.pending[url]
+
+        await eventually(is_drained)
         return await asyncio.to_thread(program.stop)
 
     def show(self, *tools: str) -> None:
