@@ -31,7 +31,7 @@ quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: 
 test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
-test-interop: node $(VENV)/.dev $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
+test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
 
 breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a room, or a part of an id)
