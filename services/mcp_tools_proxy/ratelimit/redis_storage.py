@@ -57,46 +57,36 @@ end
 """Adds to a counter, whose window begins with its first charge."""
 
 _CHARGE_CALL = f"""{_COUNT_OF}{_CHARGE}
-local limits, units = {{}}, {{}}
-for limit, unit in string.gmatch(ARGV[2], '(%d+) (%a+)') do
-  table.insert(limits, tonumber(limit))
-  table.insert(units, unit)
-end
-local counts, refused, foreign = {{}}, 0, false
+local counts, refused = {{}}, 0
 for i, key in ipairs(KEYS) do
   counts[i] = count_of(key)
-  foreign = foreign or type(counts[i]) ~= 'number'
-  if counts[i] == 'unusable' or (tonumber(counts[i]) or 0) >= limits[i] then
+  if counts[i] == 'unusable' or (tonumber(counts[i]) or 0) >= tonumber(ARGV[2 * i]) then
     refused = 1
   end
 end
 if refused == 0 then
   for i, key in ipairs(KEYS) do
-    if units[i] == 'calls' then
+    if ARGV[2 * i + 1] == 'calls' then
       charge(key, 1, ARGV[1])
     end
-  end
-  if not foreign then
-    return 0
   end
 end
 return {{refused, counts}}
 """
 """Charges a call to all budgets of calls, or to none if one of KEYS is exhausted or unusable.
 
-ARGV: the window in seconds, and limit and unit of each key in one text. redis-py takes as long for
-each word more, and for each item of a reply, as for a short function: usually the reply is 0.
+ARGV: the window in seconds, then of each key its limit and unit.
 """
 
 _CHARGE_MANY = f"""{_CHARGE}
 local sums = {{}}
-for amount, window in string.gmatch(ARGV[1], '(%-?%d+) (%d+)') do
-  local done, sum = pcall(charge, KEYS[#sums + 1], tonumber(amount), window)
-  table.insert(sums, done and sum or 'failed')
+for i, key in ipairs(KEYS) do
+  local done, sum = pcall(charge, key, tonumber(ARGV[2 * i - 1]), ARGV[2 * i])
+  sums[i] = done and sum or 'failed'
 end
 return sums
 """
-"""Charges each of KEYS. ARGV: amount and window in seconds of each, in one text."""
+"""Charges each of KEYS. ARGV: of each key the amount, and the window in seconds."""
 
 _READ_LEFT = """
 local left = {}
@@ -157,16 +147,13 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge one call in one round trip, see CountingStorage; foreign values step by step."""
         window_s = budgets[0].window_s if budgets else 1
-        limits = " ".join(f"{budget.limit} {budget.unit}" for budget in budgets)
+        limits = [word for budget in budgets for word in (budget.limit, budget.unit)]
         try:
-            reply = await self._charge_call(
-                [self.bridge.prefixed_key(budget.key) for budget in budgets], [window_s, limits]
+            refused, counts = await self._charge_call(
+                [self.bridge.prefixed_key(budget.key) for budget in budgets], [window_s, *limits]
             )
         except RedisError as error:
             raise StorageError(error) from error
-        if reply == 0:
-            return []
-        refused, counts = reply
         if not all(isinstance(count, int) for count in counts):
             for budget, count in zip(budgets, counts, strict=True):
                 if count in _DELETED:
@@ -211,9 +198,9 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
         """Charge several keys in one round trip; failed charges are retried one by one."""
         keys = [self.bridge.prefixed_key(key) for key, _, _ in charges]
-        amounts = " ".join(f"{amount} {window_s}" for _, window_s, amount in charges)
+        arguments = [word for _, window_s, amount in charges for word in (amount, window_s)]
         try:
-            sums = await self._charge_many(keys, [amounts])
+            sums = await self._charge_many(keys, arguments)
         except RedisError as error:
             raise StorageError(error) from error
         return [
