@@ -10,15 +10,10 @@ from tests.e2e.stdio_servers import writing_its_pid
 from tests.support import leak_checks
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program import Program, started, wait_until
-from tests.support.service import EXECUTE, SERVERS, request_of
+from tests.support.program import started, wait_until
+from tests.support.service import EXECUTE, request_of
 
 pytestmark = pytest.mark.e2e
-
-
-def is_ready(program: Program) -> bool:
-    servers = program.http.get(SERVERS).json()["servers"]
-    return bool(servers[0]["state"] == "ready")
 
 
 def write_config(folder: Path) -> Path:
@@ -32,7 +27,7 @@ def write_config(folder: Path) -> Path:
 def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
-        wait_until(lambda: is_ready(program))
+        program.wait_for_server()
         answer = program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hi"}))
         assert answer.json()["result"]["structured_content"] == {"text": "hi"}
 
@@ -41,7 +36,7 @@ def test_a_tool_of_a_stdio_server_is_run(tmp_path: Path) -> None:
 def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) -> None:
     pid_file = write_config(tmp_path)
     with started(tmp_path) as program:
-        wait_until(lambda: is_ready(program))
+        program.wait_for_server()
         pid = int(pid_file.read_text())
         program.stop(number)
         wait_until(lambda: not leak_checks.runs(pid))
@@ -51,7 +46,7 @@ def test_no_server_outlives_the_program(tmp_path: Path, number: signal.Signals) 
 def test_a_call_leaves_one_line_without_its_values(tmp_path: Path) -> None:
     write_config(tmp_path)
     with started(tmp_path) as program:
-        wait_until(lambda: is_ready(program))
+        program.wait_for_server()
         program.http.post(EXECUTE, json=request_of("s1:echo", {"text": "hush-hush"}))
         program.stop()
         lines = program.log_lines()

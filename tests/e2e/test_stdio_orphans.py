@@ -13,7 +13,7 @@ from tests.downstream.faulty_servers import FaultyProcess
 from tests.support import leak_checks
 from tests.support.configuration import Config, make_preset
 from tests.support.program import Program, started, wait_until
-from tests.support.service import EXECUTE, SERVERS, request_of
+from tests.support.service import EXECUTE, request_of
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +29,7 @@ def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, Faulty
         started(folder, {"MCP_PROXY_SHUTDOWN_GRACE_S": "1"}) as program,
         ThreadPoolExecutor() as pool,
     ):
-        wait_until(lambda: is_ready(program))
+        program.wait_for_server()
         pool.submit(call, program)
         wait_until(lambda: server.seen("hang") == 1)
         yield program, server
@@ -38,10 +38,6 @@ def in_a_call(folder: Path, *, stubborn: bool) -> Iterator[tuple[Program, Faulty
 def call(program: Program) -> None:
     with suppress(httpx.HTTPError):
         program.http.post(EXECUTE, json=request_of("s1:hang"))
-
-
-def is_ready(program: Program) -> bool:
-    return bool(program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
 
 
 def test_no_server_outlives_a_program_that_was_killed_in_a_call(tmp_path: Path) -> None:

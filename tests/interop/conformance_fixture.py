@@ -10,8 +10,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.conformance.server import TOOLS
 from tests.support.mcp_servers.server_programs import ROOT
-from tests.support.program import UNLIMITED, Program, started, wait_until
-from tests.support.service import SERVERS
+from tests.support.program import UNLIMITED, Program, started
 
 ID = "fixture"
 
@@ -44,10 +43,5 @@ def running_gateway(folder: Path, entry: Json) -> Iterator[Program]:
         "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1",
     }
     with started(folder, settings) as program:
-        wait_until(lambda: is_ready(program))
+        program.wait_for_server()
         yield program
-
-
-def is_ready(program: Program) -> bool:
-    (server,) = program.http.get(SERVERS).json()["servers"]
-    return bool(server["state"] == "ready")

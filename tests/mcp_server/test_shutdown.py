@@ -15,7 +15,6 @@ from tests.support.mcp_endpoint import BOTH, ENVELOPE, INITIALIZE, MODERN, TENAN
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.raw_mcp_client import messages_of
-from tests.support.service import SERVERS
 
 pytestmark = [pytest.mark.e2e]
 
@@ -141,7 +140,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     Config(servers={"s1": server}, presets=[preset]).write(folder / "config")
     environment = {**UNLIMITED, "MCP_PROXY_SHUTDOWN_GRACE_S": str(GRACE_S)}
     with started(folder, environment) as program:
-        wait_until(lambda: program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
+        program.wait_for_server()
         return asyncio.run(stop_under(program, folder))
 
 

@@ -14,6 +14,7 @@ import httpx
 
 from tests.support.bounds import BOUND_S
 from tests.support.program_launch import Process, launch
+from tests.support.service import SERVERS
 
 UNLIMITED = {
     f"MCP_PROXY_RATE_LIMIT_{name}": "0"
@@ -35,6 +36,10 @@ class Program:
         """Send a signal and give the exit code."""
         self.process.send_signal(sig)
         return self.process.wait(BOUND_S)
+
+    def wait_for_server(self) -> None:
+        """Wait until its first downstream server is connected."""
+        wait_until(lambda: self.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
 
     def log_lines(self) -> list[dict[str, Any]]:
         """Read what it logged; every line has to be JSON."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.interop.roll_out.balancer import Balancer
 from tests.support.configuration import Config, make_preset, write_json
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program import UNLIMITED, Program, started, wait_until
-from tests.support.service import SERVERS, eventually
+from tests.support.program import UNLIMITED, Program, started
+from tests.support.service import eventually
 
 
 class Replicas:
@@ -35,7 +35,7 @@ class Replicas:
         }
         entering = self._stack.enter_context
         program = await asyncio.to_thread(entering, started(folder, settings))
-        await asyncio.to_thread(wait_until, lambda: is_ready(program))
+        await asyncio.to_thread(program.wait_for_server)
         self._balancer.put_in(url_of(program))
         return program
 
@@ -57,11 +57,6 @@ class Replicas:
         """Change the preset to these tools; each replica takes it up by itself."""
         preset = make_preset(tools=[("s1", tool) for tool in tools])
         write_json(self._config / "preset_work.json", preset)
-
-
-def is_ready(program: Program) -> bool:
-    (server,) = program.http.get(SERVERS).json()["servers"]
-    return bool(server["state"] == "ready")
 
 
 def url_of(program: Program) -> str:

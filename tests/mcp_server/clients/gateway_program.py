@@ -10,8 +10,7 @@ import pytest
 from tests.mcp_server.clients.client_report import Json
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program import UNLIMITED, started, wait_until
-from tests.support.service import SERVERS
+from tests.support.program import UNLIMITED, started
 
 SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
 STDIO = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
@@ -27,7 +26,7 @@ def serving(folder: Path) -> Iterator[dict[str, Json]]:
     preset = make_preset(tools=[("s1", "echo")])
     Config(servers={"s1": raw_entry(only=["echo"])}, presets=[preset]).write(folder / "config")
     with started(folder, SETTINGS) as program:
-        wait_until(lambda: program.http.get(SERVERS).json()["servers"][0]["state"] == "ready")
+        program.wait_for_server()
         base = f"http://127.0.0.1:{program.port}/mcp"
         yield {
             "http": {"transport": "streamable-http", "url": base},
