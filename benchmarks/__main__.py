@@ -1,8 +1,6 @@
 """The command line: ``python -m benchmarks [--quick] [NAME …]``; ``--help`` lists the names."""
 
 import argparse
-import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +11,7 @@ from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure
 from benchmarks.before import measure_before
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
+from benchmarks.command_line import check_names, run
 from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
 from benchmarks.endurance import measure_endurance
@@ -68,7 +67,6 @@ LONG = "endurance takes about four minutes by itself."
 def main() -> int:
     """Run the experiments asked for; 1 when an answer was wrong."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
     experiments = dict(EXPERIMENTS)
     if arguments.before is not None:
         experiments["before"] = partial(measure_before, program=arguments.before)
@@ -107,13 +105,9 @@ def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXPERIMENTS))
     parsed = parser.parse_args(argv)
     known = [*EXPERIMENTS, *["before"] * (parsed.before is not None)]
-    if unknown := set(parsed.names) - set(known):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    check_names(parser, parsed.names, known)
     return parsed
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)

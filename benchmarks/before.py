@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.bench import Bench
 from benchmarks.calls import CONNECTIONS
 from benchmarks.echo_calls import called_over_mcp, echo_configuration, executed, posted
-from benchmarks.facade import section_job
+from benchmarks.facade import DOC_ID, read_over_mcp
 from benchmarks.facade_messages import Way, opened_ways
 from benchmarks.fleet import wait_until_ready
 from benchmarks.messages import OK, section_calls
@@ -15,7 +15,6 @@ from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
 from benchmarks.report import Result
 from benchmarks.servers import GATEWAY, Server, fleet, gateway
 
-DOC_ID = "big-0"
 LIMIT = 1.02
 """A median of 15 rounds is seldom more precise than that."""
 
@@ -59,8 +58,6 @@ def _turns(
         "downstream call": executed(server, connections, calls),
     }
     for era, way in ways.items():
-        turns[f"read_doc_section over MCP ({era})"] = Turn(
-            server=server, job=section_job(way, connections, calls)
-        )
+        turns[f"read_doc_section over MCP ({era})"] = read_over_mcp(way, connections, calls)
         turns[f"downstream call over MCP ({era})"] = called_over_mcp(way, connections, calls)
     return turns

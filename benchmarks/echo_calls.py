@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.bench import Bench
 from benchmarks.configuration import over_http, write_configuration
@@ -62,12 +63,14 @@ def posted(
     *,
     each: Sequence[str] = (),
     path: str = EXECUTE,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Turn:
     """Send those bodies in turn."""
     job = Job(
         port=server.port,
         path=path,
         bodies=list(bodies),
+        headers=dict(headers),
         connections=connections,
         calls=calls,
         expected=expected,
@@ -82,14 +85,13 @@ def called_over_mcp(way: Way, connections: int, calls: int) -> Turn:
         way.message("tools/call", {"name": TOOL, "arguments": {"text": text}}, number)
         for number, text in enumerate(TEXTS, start=1)
     ]
-    job = Job(
-        port=way.server.port,
+    return posted(
+        way.server,
+        bodies,
+        '"result":{',
+        connections,
+        calls,
+        each=_EACH,
         path=way.path,
-        bodies=bodies,
         headers=way.headers("tools/call", TOOL),
-        connections=connections,
-        calls=calls,
-        expected='"result":{',
-        expected_each=_EACH,
     )
-    return Turn(server=way.server, job=job)

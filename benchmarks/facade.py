@@ -18,6 +18,7 @@ from benchmarks.facade_messages import (
     wait_for,
 )
 from benchmarks.load import Job
+from benchmarks.paired import Turn
 from benchmarks.report import Result, Target, at_connections
 from benchmarks.servers import gateway, sdk_server
 
@@ -91,6 +92,11 @@ def read_section(way: Way, section_id: str) -> dict[str, object]:
 def _measured(bench: Bench, way: Way, connections: int, calls: int) -> Measured:
     bench.measure(way.server, section_job(way, connections, int(calls * _WARM_UP)))
     return bench.measure(way.server, section_job(way, connections, calls))
+
+
+def read_over_mcp(way: Way, connections: int, calls: int) -> Turn:
+    """Read sections over MCP."""
+    return Turn(server=way.server, job=section_job(way, connections, calls))
 
 
 def section_job(way: Way, connections: int, calls: int) -> Job:

@@ -15,12 +15,11 @@ from benchmarks.echo_calls import (
     executed,
     posted,
 )
-from benchmarks.facade import DOC_ID, read_section, section_job
+from benchmarks.facade import DOC_ID, read_over_mcp, read_section
 from benchmarks.facade_messages import SECTIONS, STREAM_PATH, Way, opened, opened_ways, wait_for
 from benchmarks.messages import EXECUTE, JSON_RPC, OK, call, section_calls
 from benchmarks.paired import (
     Comparison,
-    Turn,
     added_p50_ms,
     measure_by_turns,
     table_of,
@@ -90,10 +89,8 @@ def _start(bench: Bench, stack: ExitStack) -> Sequence[Comparison]:
                 Comparison(
                     name=f"read_doc_section over MCP ({era}) / SDK's server",
                     limit=SDK_LIMIT,
-                    ours=Turn(server=service, job=section_job(way, connections, calls)),
-                    other=Turn(
-                        server=sdk[era].server, job=section_job(sdk[era], connections, calls)
-                    ),
+                    ours=read_over_mcp(way, connections, calls),
+                    other=read_over_mcp(sdk[era], connections, calls),
                 ),
             ]
     comparisons.append(

@@ -1,14 +1,13 @@
 """The command line: ``python -m benchmarks.peers [--rounds N] [--calls N] [NAME …]``."""
 
 import argparse
-import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bench import QUICK, open_bench
+from benchmarks.command_line import check_names, run
 from benchmarks.peers.catalogue import PEERS
 from benchmarks.peers.comparison import measure_peers
 from benchmarks.report import facts, load_average
@@ -17,7 +16,6 @@ from benchmarks.report import facts, load_average
 def main() -> int:
     """Fetch and measure the peers that were named; 1 when an answer was wrong."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
     sizes = replace(QUICK, pages=1, ratio_rounds=arguments.rounds, ratio_calls=arguments.calls)
     peers = [peer for peer in PEERS if peer.key in (arguments.names or [peer.key])]
     print(f"# Peers\n\n{facts()}\n")
@@ -42,13 +40,9 @@ def _arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"peers: {', '.join(keys)}")
     parsed = parser.parse_args(argv)
-    if unknown := set(parsed.names) - set(keys):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(keys)}")
+    check_names(parser, parsed.names, keys)
     return parsed
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)

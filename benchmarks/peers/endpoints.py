@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from benchmarks.echo import ECHO, LEGACY, MODERN, PREFIX
+from benchmarks.echo_calls import posted
 from benchmarks.facade_messages import Way, opened
 from benchmarks.generator import generator
-from benchmarks.load import Job
 from benchmarks.messages import EXECUTE, OK, call
 from benchmarks.paired import Turn
 from benchmarks.servers import Server
@@ -41,17 +41,17 @@ class Endpoint:
     def turn(self, connections: int, calls: int) -> Turn:
         """Build as many calls, each with a text and a number of its own."""
         texts = [f"message {n}: is the door closed at night?" for n in range(1, calls + 1)]
-        job = Job(
-            port=self.server.port,
+        turn = posted(
+            self.server,
+            [self.body(text, number) for number, text in enumerate(texts, start=1)],
+            self.expected,
+            connections,
+            calls,
+            each=[f'"text":"{PREFIX}{text}"' for text in texts],
             path=self.path,
-            bodies=[self.body(text, number) for number, text in enumerate(texts, start=1)],
-            headers=dict(self.headers),
-            connections=connections,
-            calls=calls,
-            expected=self.expected,
-            expected_each=[f'"text":"{PREFIX}{text}"' for text in texts],
+            headers=self.headers,
         )
-        return Turn(server=self.server, job=job, warm_up_share=_WARM_UP)
+        return replace(turn, warm_up_share=_WARM_UP)
 
     def probe(self) -> None:
         """Warm up, and check the answers to parallel calls. Raises NotUsable."""
