@@ -26,7 +26,8 @@ MAX_CACHED_LISTS = 32
 """How many lists of one kind are cached: clients request their lists again and again."""
 
 MAX_ENCODED_LISTS = 4
-"""How many lists of one kind are kept as JSON, of each era and encoding: 0.7 MB for 1,000 tools."""
+"""How many lists of one kind are kept as JSON, 0.7 MB each for 1,000 tools. One list may be kept
+four times: for each era, and in ASCII for streams of events."""
 
 NameFor = Callable[[ItemT, Permissions], str]
 """Returns a name that resolves to this very item for a caller.

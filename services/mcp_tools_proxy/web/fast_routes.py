@@ -107,7 +107,10 @@ class DescribedApp(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Build the middleware; FastAPI's and Starlette's serve what FastRouter does not."""
         ours, self.user_middleware = self.user_middleware, []
-        app = super().build_middleware_stack()
+        try:
+            app = super().build_middleware_stack()
+        finally:
+            self.user_middleware = ours  # one that is built again must have its guards
         if isinstance(app, ServerErrorMiddleware):  # a CrashHandler stands for it
             app = app.app
         for middleware in [Middleware(CrashHandler), *ours][::-1]:
