@@ -5,50 +5,15 @@ Bounds each wait, opens on failure, and probes in the background until the store
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import structlog
 from limits.errors import StorageError
 
+from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.telemetry.metrics import Metrics
-
-
-def idle_clock() -> float:
-    """Return seconds on a clock that stands still while this thread works.
-
-    In a burst of calls an answer may have arrived long before the event loop gets to it. Wall time
-    would call that a failing store, drop to memory limits and so let more than N calls pass (T-09);
-    on this clock only time in which the loop had nothing to do counts as waiting.
-    """
-    return time.monotonic() - time.thread_time()
-
-
-@asynccontextmanager
-async def io_timeout(seconds: float) -> AsyncIterator[None]:
-    """Raise TimeoutError when the body has waited ``seconds`` on the idle clock."""
-    loop = asyncio.get_running_loop()
-    ends = idle_clock() + seconds
-    async with asyncio.timeout(None) as scope:
-        timer: asyncio.TimerHandle
-
-        def check_deadline() -> None:
-            nonlocal timer
-            left = ends - idle_clock()
-            if left > 0:
-                timer = loop.call_later(left, check_deadline)
-            else:
-                scope.reschedule(loop.time())
-
-        timer = loop.call_later(max(seconds, 0), check_deadline)
-        try:
-            yield
-        finally:
-            timer.cancel()
-
 
 T = TypeVar("T")
 
