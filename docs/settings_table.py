@@ -24,6 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "servers": ("config_", "preset", "tool_timeout_", "startup_", "require_"),
     "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),
     "budgets": ("rate_limit_",),
+    "idempotency": ("idempotency_", "state_"),
     "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
     "sizes": ("max_", "blocklist_"),
     "process": ("",),

@@ -35,14 +35,25 @@ def test_the_image_is_built_once_and_never_pulled() -> None:
     assert {name for name, it in SERVICES.items() if it.get("pull_policy") == "never"} == own
 
 
-def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
-    redis = SERVICES["redis"]
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("redis", "MCP_PROXY_RATE_LIMIT_STORAGE_URL"), ("state", "MCP_PROXY_STATE_URL")],
+)
+def test_no_mcp_server_reaches_redis_which_has_a_password(name: str, variable: str) -> None:
+    redis = SERVICES[name]
     members = {name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}}
-    assert (redis["networks"], members) == (["limits"], {"redis", "gateway"})
+    assert (redis["networks"], members) == (["limits"], {"redis", "state", "gateway"})
     assert COMPOSE["networks"]["limits"] == {"internal": True}
     assert '--requirepass "$$REDISCLI_AUTH"' in " ".join(redis["command"])
-    url = SERVICES["gateway"]["environment"]["MCP_PROXY_RATE_LIMIT_STORAGE_URL"]
-    assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@redis" in url
+    url = SERVICES["gateway"]["environment"][variable]
+    assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@{name}" in url
+
+
+def test_the_redis_of_outcomes_never_drops_one_and_writes_them_to_disk() -> None:
+    command = " ".join(SERVICES["state"]["command"])
+    assert "--maxmemory-policy noeviction" in command
+    assert "--appendonly yes" in command
+    assert "state:/data" in SERVICES["state"]["volumes"]
 
 
 def test_the_gateway_knows_its_host_names() -> None:

@@ -102,6 +102,7 @@ REMOTE = {"remote_url": "wss://backend.example"}
 CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"allowed_origins": "https://app.example"},
     {"retrieval_window_url": "http://retrieval.internal/window"},
+    {"state_url": "redis://state.internal:6379/0", "state_key": "k" * 20 + "0123456789abcdef"},
     {"auth_mode": "token", "tokens_file": "tokens", "admin_token": "correct-horse-battery"},
     {**JWT, "jwt_jwks_url": "https://issuer.example/keys"},
     {**JWT, "jwt_jwks_file": "keys"},

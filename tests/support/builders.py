@@ -6,6 +6,9 @@ from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.document import Chunk, Document, Section
 from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
+from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
+from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 def make_document(
@@ -94,3 +97,8 @@ def make_preset(
         prompts=None if prompts is None else refs(*prompts),
         resources=None if resources is None else refs(*resources),
     )
+
+
+def make_idempotent_calls() -> IdempotentCalls:
+    """Build what keeps calls with a key in memory."""
+    return IdempotentCalls(MemoryRecordStore(ttl_s=600, max_bytes=100_000), Metrics())

@@ -1,12 +1,14 @@
 """The handlers that use a component: run tools, get a prompt, read a resource."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from fastapi import Response
 
 from mcp_tools_proxy.api.callers import resolve_user
 from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.idempotency_header import idempotency_key_of, key_in_batch
 from mcp_tools_proxy.api.models import (
     BatchRequest,
     ExecuteRequest,
@@ -23,6 +25,8 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, outcome_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
+
+T = TypeVar("T")
 
 
 class ExecuteHandlers:
@@ -45,7 +49,10 @@ class ExecuteHandlers:
         """Run one tool."""
         caller = await resolve_user(self._callers, parsed)
         body = parsed.body
-        return await self._use(parsed, _call(parsed, caller, body.tool_name, body.arguments))
+        key = idempotency_key_of(parsed, body.idempotency_key)
+        return await self._use(
+            parsed, _call(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
+        )
 
     async def get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
         """Get one prompt."""
@@ -64,9 +71,18 @@ class ExecuteHandlers:
         """Run several tools at the same time; each has its own envelope."""
         caller = await resolve_user(self._callers, parsed)
         self._lifecycle.check_serving()
-        body = parsed.body.calls
-        calls = [_call(parsed, caller, one.tool_name, one.arguments) for one in body]
-        outcomes = await cancel_on_disconnect(parsed.request.receive, self._run_all(calls))
+        body, batch_key = parsed.body, idempotency_key_of(parsed, parsed.body.idempotency_key)
+        calls = [
+            _call(
+                parsed,
+                caller,
+                one.tool_name,
+                one.arguments,
+                idempotency_key=one.idempotency_key or key_in_batch(batch_key, place),
+            )
+            for place, one in enumerate(body.calls)
+        ]
+        outcomes = await _until_disconnect(parsed, self._run_all(calls), calls)
         trace_id = parsed.trace_id
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
@@ -95,8 +111,7 @@ class ExecuteHandlers:
                 )
 
     async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
-        work = self._executor.execute(call)
-        outcome = await cancel_on_disconnect(parsed.request.receive, work)
+        outcome = await _until_disconnect(parsed, self._executor.execute(call), [call])
         return outcome_response(outcome, call.trace_id)
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Outcome]:
@@ -112,6 +127,7 @@ def _call(
     arguments: dict[str, object] | None,
     *,
     kind: Kind = Kind.TOOL,
+    idempotency_key: str | None = None,
 ) -> Call:
     return Call(
         name=name,
@@ -120,4 +136,17 @@ def _call(
         caller=caller,
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
+        idempotency_key=idempotency_key,
     )
+
+
+async def _until_disconnect(
+    parsed: ParsedRequest[RequestContext], work: Coroutine[Any, Any, T], calls: Sequence[Call]
+) -> T:
+    """Return what ``work`` returns; cancel it when the caller hangs up.
+
+    A call with an idempotency key is carried to its end: its caller comes back for the outcome.
+    """
+    if any(call.idempotency_key is not None for call in calls):
+        return await work
+    return await cancel_on_disconnect(parsed.request.receive, work)

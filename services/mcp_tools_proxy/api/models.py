@@ -6,12 +6,17 @@ The docstrings of these classes are part of the OpenAPI document: callers read t
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from mcp_tools_proxy.api.trace_id_types import RequestTraceId, TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import (
+    IDEMPOTENCY_KEY_CHARS,
+    IDEMPOTENCY_KEY_RULE,
+    Identifier,
+    is_idempotency_key,
+)
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
 Name = Annotated[str, StringConstraints(min_length=1)]
@@ -27,6 +32,25 @@ Agent = Annotated[
 Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
 
 
+def _check_idempotency_key(key: str) -> str:
+    if not is_idempotency_key(key):
+        raise ValueError(IDEMPOTENCY_KEY_RULE)
+    return key
+
+
+IdempotencyKey = Annotated[
+    str,
+    AfterValidator(_check_idempotency_key),
+    Field(
+        description=(
+            "Makes it safe to send the call again: the same call with the same key has the outcome "
+            "of the first one, and is carried out once."
+        ),
+        json_schema_extra={"minLength": 1, "maxLength": IDEMPOTENCY_KEY_CHARS},
+    ),
+]
+
+
 class RequestUser(BaseModel):
     """Whom the call is made for; what is left out, a header or the token has to say."""
 
@@ -40,6 +64,7 @@ class CallRequest(BaseModel):
 
     tool_name: Name
     arguments: dict[str, object] | None = None
+    idempotency_key: IdempotencyKey | None = None
 
 
 class RequestContext(BaseModel):
@@ -58,6 +83,7 @@ class BatchRequest(RequestContext):
     """Body of POST /internal/mcp/execute/batch."""
 
     calls: Annotated[list[CallRequest], Field(min_length=1, fail_fast=True)]
+    idempotency_key: IdempotencyKey | None = None
 
 
 class PromptRequest(RequestContext):
@@ -126,12 +152,19 @@ class ErrorBody(AnswerModel):
     details: dict[str, object] | None = None
 
 
+Replayed = Annotated[
+    Literal[True] | None,
+    Field(description="It is the outcome of an earlier call with the same idempotency_key."),
+]
+
+
 class OkEnvelope(AnswerModel):
     """The tool ran, or the prompt or resource was had."""
 
     status: Literal["ok"]
     result: dict[str, object]
     trace_id: TraceId
+    replayed: Replayed = None
 
 
 class ErrorEnvelope(AnswerModel):
@@ -140,6 +173,7 @@ class ErrorEnvelope(AnswerModel):
     status: Literal["error"]
     error: ErrorBody
     trace_id: TraceId
+    replayed: Replayed = None
 
 
 class BatchAnswer(AnswerModel):

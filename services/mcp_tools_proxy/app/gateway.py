@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
+from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.folder_sync import DocumentFolder
@@ -35,6 +36,7 @@ from mcp_tools_proxy.gateway.reloader import Reloader
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
+from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
@@ -86,6 +88,7 @@ class Gateway:
             storage_url=_secret(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
+        self.records = build_record_store(settings)
         self.registry = RegistryHolder()
         local_tools = self._local_tools(settings)
         self.registry.replace(Registry.build(local_tools))
@@ -109,6 +112,7 @@ class Gateway:
             limiter=self.limiter,
             blocklist=Blocklist(settings.blocklist_keywords),
             lifecycle=self.lifecycle,
+            idempotent_calls=IdempotentCalls(self.records, self.metrics),
             max_result_bytes=settings.max_result_bytes,
             on_finish=telemetry.log_end,
             on_start=telemetry.log_start,
@@ -181,6 +185,7 @@ class Gateway:
             await self.folder.load()
             await self.reloader.load()
             await self.limiter.connect()
+            await self.records.connect()
             self.startup.begin(self.pool.track_first_attempts())
             if self.tokens is not None:
                 await self.tokens.load()
@@ -188,6 +193,7 @@ class Gateway:
                 background = [
                     group.create_task(self.folder.run()),
                     group.create_task(self.limiter.run()),
+                    group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
                     group.create_task(self.reloader.run()),
                 ]
@@ -204,6 +210,7 @@ class Gateway:
             await self.dialer.aclose()
             if self.retrieval is not None:
                 await self.retrieval.aclose()
+            await self.records.close()
             await self.limiter.close()
             self.repository.close()
 

@@ -26,6 +26,7 @@ def build_health(
     checks: dict[str, ReadinessCheck] = {
         "documents": lambda: _documents_check(gateway.repository, gateway.folder),
         "limit_store": lambda: _limit_store_check(gateway.limiter),
+        "idempotency": gateway.records.readiness,
         "config": lambda: _config_check(gateway.publisher),
         "preset": lambda: _preset_check(gateway.publisher),
         "agents": lambda: _agents_check(gateway.registry.current.access_rules),

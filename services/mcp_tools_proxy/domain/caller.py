@@ -67,5 +67,7 @@ class Call:
     """The request's ``_meta``; keys that MCP does not reserve are forwarded (W-12)."""
     client: Client = NULL_CLIENT
     input_responses: InputResponses | None = None
+    idempotency_key: str | None = None
+    """The same call of the same caller under this key has the same outcome, and is made once."""
     waited_s: float = 0.0
     """Seconds spent waiting for a server's first connection; they count towards the time-out."""

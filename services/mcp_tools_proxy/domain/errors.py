@@ -11,12 +11,14 @@ ProxyError
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
+├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
-│              ToolTimeout · ShuttingDown
+│              ToolTimeout · StateUnavailable · ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import ClassVar, Self
 
 from mcp_tools_proxy.domain.json_objects import without_none
@@ -35,6 +37,8 @@ class ProxyError(Exception):
 
     code: ClassVar[str]
     retryable: bool = False
+    nothing_ran: bool = False
+    """Nothing was sent to a server, and no component has run, though the error is final."""
     proven: Mapping[str, str] | None = None
 
     def __init__(
@@ -60,6 +64,11 @@ class ProxyError(Exception):
         self.retry_after_s = None
         self.message = f"{self.message}; {MAY_BE_DONE}"
         return self
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the call was carried out as far as it can be: an idempotency key keeps that."""
+        return not (self.retryable or self.nothing_ran)
 
     @property
     def as_json(self) -> dict[str, object]:
@@ -225,6 +234,8 @@ class DocumentRefused(ProxyError):
     Such a call is charged to the tenant's budgets, and not to the document's.
     """
 
+    nothing_ran = True
+
 
 class AccessDenied(DocumentRefused):
     """The document belongs to other tenants only."""
@@ -254,6 +265,25 @@ class ChunkNotFound(ProxyError):
     """The Retrieval Service has no such anchor chunk."""
 
     code = "CHUNK_NOT_FOUND"
+
+
+class IdempotencyConflict(ProxyError):
+    """The idempotency key stands for a call of another tool, or with other arguments."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class OutcomeUnknown(ProxyError):
+    """The call of this idempotency key was made before, and nobody knows any more how it ended."""
+
+    code = "OUTCOME_UNKNOWN"
+
+
+class StateUnavailable(ProxyError):
+    """No record can be kept of a call with an idempotency key, so it was not made."""
+
+    code = "STATE_UNAVAILABLE"
+    retryable = True
 
 
 class RateLimitExceeded(ProxyError):
@@ -300,6 +330,7 @@ class RetrievalNotConfigured(ProxyError):
     """``retrieval_window_url`` is not set (T-03)."""
 
     code = "RETRIEVAL_NOT_CONFIGURED"
+    nothing_ran = True
 
 
 class ResultTooLarge(ProxyError):
@@ -322,3 +353,29 @@ class InternalError(ProxyError):
 
     def __init__(self, message: str = "internal error; the log has the trace_id") -> None:
         super().__init__(message)
+
+
+def error_from_json(fields: Mapping[str, object]) -> ProxyError | None:
+    """Return the error whose ``as_json`` was ``fields``; None if its code is unknown here."""
+    kind = _kinds().get(str(fields.get("code")))
+    if kind is None:
+        return None
+    error = kind(str(fields.get("message")))
+    error.retryable = fields.get("retryable") is True
+    retry_after_s, details = fields.get("retry_after_s"), fields.get("details")
+    error.retry_after_s = retry_after_s if isinstance(retry_after_s, int | float) else None
+    error.details = details if isinstance(details, Mapping) else None
+    return error
+
+
+@cache
+def _kinds() -> Mapping[str, type[ProxyError]]:
+    """Return the class of each code."""
+    found: dict[str, type[ProxyError]] = {}
+    classes: list[type[ProxyError]] = [ProxyError]
+    while classes:
+        kind = classes.pop()
+        classes += kind.__subclasses__()
+        if "code" in vars(kind):
+            found[kind.code] = kind
+    return found

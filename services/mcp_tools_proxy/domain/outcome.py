@@ -11,6 +11,7 @@ class Ok:
     """The call of ``spec``'s component succeeded; ``result_json`` is ``result`` encoded once.
 
     With ``input_required`` the call has not ended: ``result`` is a server's InputRequiredResult.
+    ``replayed``: it is the outcome of an earlier call with the same idempotency key.
     """
 
     spec: ComponentSpec
@@ -18,13 +19,15 @@ class Ok:
     result_json: bytes
     tokens: int
     input_required: bool = False
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The call was refused or failed with a stable code."""
+    """The call was refused or failed with a stable code; ``replayed`` as in Ok."""
 
     error: ProxyError
+    replayed: bool = False
 
 
 Outcome = Ok | Failed

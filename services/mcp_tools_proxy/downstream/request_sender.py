@@ -166,9 +166,13 @@ class RequestSender:
     ) -> Any:
         """Send the request up to ``tries`` times.
 
-        Raises ConnectionFailure when the last try got no answer.
+        Raises ConnectionFailure when the last try got no answer, ToolTimeout when there was no
+        connection in time, and TimeoutError later.
         """
-        connection = await self._connection_state.acquire(deadline)
+        try:
+            connection = await self._connection_state.acquire(deadline)
+        except TimeoutError:
+            raise self._late(nothing_ran=True) from None
         while True:
             tries -= 1
             try:
@@ -212,12 +216,14 @@ class RequestSender:
             details={"server_id": server_id},
         )
 
-    def _late(self) -> ToolTimeout:
+    def _late(self, *, nothing_ran: bool = False) -> ToolTimeout:
         server_id, limit = self._config.server_id, self._config.call_timeout_s
-        return ToolTimeout(
+        error = ToolTimeout(
             f"server {server_id} did not answer within {limit:g} s; ask for less at a time",
             details={"server_id": server_id, "timeout_s": limit},
         )
+        error.nothing_ran = nothing_ran
+        return error
 
     def _too_large(self, error: ResponseTooLarge) -> ResultTooLarge:
         server_id = self._config.server_id

@@ -6,6 +6,7 @@ Every check of a call is in ``Executor``, in the order in which it takes place.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from pydantic_core import to_json
@@ -23,6 +24,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
@@ -52,6 +54,7 @@ class Executor:
         limiter: Limiter,
         blocklist: Blocklist,
         lifecycle: Lifecycle,
+        idempotent_calls: IdempotentCalls,
         max_result_bytes: int,
         on_finish: Callable[[CallRecord], None],
         on_start: Callable[[Call, ComponentSpec], None] = _noop,
@@ -61,6 +64,7 @@ class Executor:
         self._limiter = limiter
         self._blocklist = blocklist
         self._lifecycle = lifecycle
+        self._idempotent_calls = idempotent_calls
         self._max_result_bytes = max_result_bytes
         self._on_finish = on_finish
         self._on_start = on_start
@@ -72,7 +76,8 @@ class Executor:
         Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
         charged nothing. After admission one call is charged, whatever happens, and the result's
         tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's
-        budgets, but not the document's: see ``_check_document``.
+        budgets, but not the document's: see ``_check_document``. A call with an idempotency key is
+        checked like any other, and then made, or answered as before (``IdempotentCalls``).
         """
         return await self._execute(call, Registry.resolve)
 
@@ -90,7 +95,7 @@ class Executor:
         component: Component | None = None
         outcome: Outcome | None = None
 
-        async def wait_and_call() -> Ok:
+        async def wait_and_call() -> Outcome:
             nonlocal component, call
             found, call = await self._first_attempts.wait(call, find)
             component = found
@@ -121,7 +126,7 @@ class Executor:
             )
         return outcome
 
-    async def _check_and_call(self, component: Component, call: Call) -> Ok:
+    async def _check_and_call(self, component: Component, call: Call) -> Outcome:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
@@ -129,6 +134,19 @@ class Executor:
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
         doc_id = await self._check_document(component, parsed, call)
+        if call.idempotency_key is None:
+            return await self._admit_and_call(component, parsed, call, doc_id)
+        return await self._idempotent_calls.call(
+            call,
+            call.idempotency_key,
+            spec,
+            partial(self._admit_and_call, component, parsed, call, doc_id),
+        )
+
+    async def _admit_and_call(
+        self, component: Component, parsed: object, call: Call, doc_id: str | None
+    ) -> Ok:
+        spec = component.spec
         admission = await self._limiter.admit(call.caller.tenant_id, doc_id)
         result = await component.call(parsed, call)
         result_json = to_json(result.value)

@@ -14,9 +14,15 @@ from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
+from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
-from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
+from mcp_tools_proxy.wire.tracing import (
+    IDEMPOTENCY_KEY,
+    TRACE_CONTEXT,
+    choose_trace_id,
+    valid_context,
+)
 
 BuildClient = Callable[[object, str | None], Client]
 """Builds the Client of a request from its progress token and its lowest wanted log level."""
@@ -102,6 +108,7 @@ class McpRequest:
             meta=meta,
             client=self.build_client(meta.get("progressToken"), self.log_level),
             input_responses=self._input_responses() if self.modern else None,
+            idempotency_key=_idempotency_key(meta) if kind is Kind.TOOL else None,
         )
 
     def _input_responses(self) -> InputResponses | None:
@@ -116,6 +123,14 @@ class McpRequest:
         """Return the W3C trace context of ``_meta``, else of the HTTP headers."""
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
+
+
+def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
+    """Return the idempotency key of a request's ``_meta``. Raises JsonRpcError for a bad one."""
+    key = meta.get(IDEMPOTENCY_KEY)
+    if key is None or (isinstance(key, str) and is_idempotency_key(key)):
+        return key
+    raise JsonRpcError(INVALID_PARAMS, f'_meta["{IDEMPOTENCY_KEY}"] {IDEMPOTENCY_KEY_RULE}')
 
 
 def _object_or_empty(value: object) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from mcp_tools_proxy.wire.mcp_protocol import (
     SERVER_INFO_META_KEY,
     URL_ELICITATION_REQUIRED,
 )
-from mcp_tools_proxy.wire.tracing import OUR_PREFIX, TRACE_ID_KEY
+from mcp_tools_proxy.wire.tracing import OUR_PREFIX, REPLAYED_KEY, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
 ERROR_KEY = f"{OUR_PREFIX}error"
@@ -63,6 +63,13 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
 
     Raises JsonRpcError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
     """
+    answer = _tool_answer(outcome, call, modern=modern)
+    if outcome.replayed:
+        answer["_meta"][REPLAYED_KEY] = True
+    return answer
+
+
+def _tool_answer(outcome: Outcome, call: Call, *, modern: bool) -> Json:
     trace_id = call.trace_id
     match outcome:
         case Failed(error=error):

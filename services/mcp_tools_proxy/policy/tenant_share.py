@@ -8,3 +8,12 @@ def tenant_share(limit: int) -> int:
     others out.
     """
     return max(1, limit - max(1, limit // 4))
+
+
+def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
+    """Return whether a tenant may use ``size`` more of ``limit``.
+
+    The tenant uses ``of_tenant``, all together use ``used``. It may use as much as it leaves free:
+    one alone half, each of three a quarter. So each finds room, and nothing kept has to go.
+    """
+    return of_tenant + size <= limit - used

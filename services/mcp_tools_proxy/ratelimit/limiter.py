@@ -6,9 +6,9 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
+from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded
 from mcp_tools_proxy.ratelimit.budget_limits import Budget, BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown

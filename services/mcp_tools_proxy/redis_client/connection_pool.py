@@ -24,13 +24,14 @@ class RedisPool:
     name: str
 
 
-def open_pool(url: str, *, max_connections: int) -> RedisPool:
+def open_pool(url: str, *, max_connections: int, variable: str = URL_VARIABLE) -> RedisPool:
     """Build a pool for ``redis[s]://host[:port][/db]``; it connects when first used.
 
-    Raises ValueError with one line that names the variable and quotes nothing of the URL, which may
-    hold a password. redis-py's own retries are off: who calls decides how long to wait (T-10).
+    Raises ValueError with one line that names ``variable``, the setting, and quotes nothing of the
+    URL, which may hold a password. redis-py's own retries are off: who calls decides how long to
+    wait (T-10).
     """
-    name = _checked_name(url)
+    name = _checked_name(url, variable)
     try:
         pool = ConnectionPool.from_url(
             url,
@@ -47,11 +48,11 @@ def open_pool(url: str, *, max_connections: int) -> RedisPool:
         pool.max_connections = max_connections  # too few would look like a failing Redis
         pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
     except (ValueError, TypeError, RedisError) as error:
-        raise ValueError(f"{URL_VARIABLE}: not a usable Redis URL, check its options") from error
+        raise ValueError(f"{variable}: not a usable Redis URL, check its options") from error
     return RedisPool(pool, name)
 
 
-def _checked_name(url: str) -> str:
+def _checked_name(url: str, variable: str) -> str:
     """Check the parts that redis-py would silently replace by defaults.
 
     Returns the URL without its secrets. Raises ValueError.
@@ -60,12 +61,12 @@ def _checked_name(url: str) -> str:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ValueError(f"{URL_VARIABLE}: the host or port cannot be read") from error
+        raise ValueError(f"{variable}: the host or port cannot be read") from error
     if parts.scheme not in ("redis", "rediss"):
-        raise ValueError(f"{URL_VARIABLE}: the scheme must be redis:// or rediss://")
+        raise ValueError(f"{variable}: the scheme must be redis:// or rediss://")
     if not host:
-        raise ValueError(f"{URL_VARIABLE}: names no host")
+        raise ValueError(f"{variable}: names no host")
     database = parts.path.strip("/")
     if database and not (database.isascii() and database.isdigit()):
-        raise ValueError(f"{URL_VARIABLE}: the path must be a database number, e.g. /0")
+        raise ValueError(f"{variable}: the path must be a database number, e.g. /0")
     return f"{parts.scheme}://{host}:{port or 6379}/{database or 0}"

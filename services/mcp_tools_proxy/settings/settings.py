@@ -141,6 +141,22 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     ] = None
     """Redis that replicas share their budgets in; unset counts in this process."""
 
+    idempotency_ttl_s: Count = 600
+    """Seconds for which a call with the same idempotency key has the outcome of the first."""
+    idempotency_bytes: Count = 33_554_432
+    """Bytes of such outcomes that are kept: of all tenants in memory, of each tenant in Redis."""
+    state_url: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        starting_with("redis://", "rediss://"),
+    ] = None
+    """Redis that replicas keep such outcomes in, which must never evict keys; unset, the Redis of
+    the budgets, and without one this process."""
+    state_key: SigningKeys = ()
+    """Keys of at least 32 characters that encrypt these outcomes in Redis, the first for new ones:
+    the same for all replicas. Unset, calls with an idempotency key are refused where there is a
+    Redis."""
+
     retrieval_window_url: Annotated[
         str | None,
         BeforeValidator(empty_is_unset),

@@ -157,6 +157,8 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
     if isinstance(record.outcome, Failed) and isinstance(record.outcome.error, ContentBlocked):
         blocked = record.outcome.error
         payload |= {**(blocked.details or {}), "keyword": blocked.reason}
+    if record.outcome is not None and record.outcome.replayed:
+        payload["replayed"] = True
     if isinstance(record.outcome, Ok):
         payload["result_bytes"] = len(record.outcome.result_json)
         payload["tokens"] = record.outcome.tokens

@@ -59,6 +59,11 @@ class Metrics:
             "mcp_proxy_requests_refused", "Requests that never became a call, by code.", ["code"],
             registry=r,
         )  # fmt: skip
+        self.idempotent_calls = Counter(
+            "mcp_proxy_idempotent_calls",
+            "Calls with an idempotency key: first, replayed, or refused with a code.",
+            ["result"], registry=r,
+        )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
         self.mcp_sessions = Gauge(
             "mcp_proxy_mcp_sessions", "MCP sessions that hold something here.", registry=r

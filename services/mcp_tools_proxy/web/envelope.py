@@ -27,11 +27,20 @@ class _JsonResponse(Response):
 
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
     """Serialize an outcome; absent keys are left out."""
+    replayed = b',"replayed":true' if outcome.replayed else b""
     match outcome:
-        case Ok(result_json=result_json):
-            return b'{"status":"ok","result":%b,"trace_id":%b}' % (result_json, to_json(trace_id))
+        case Ok(result_json=result):
+            return b'{"status":"ok","result":%b,"trace_id":%b%b}' % (
+                result,
+                to_json(trace_id),
+                replayed,
+            )
         case Failed(error=error):
-            return to_json({"status": "error", "error": error.as_json, "trace_id": trace_id})
+            return b'{"status":"error","error":%b,"trace_id":%b%b}' % (
+                to_json(error.as_json),
+                to_json(trace_id),
+                replayed,
+            )
 
 
 def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:

@@ -17,6 +17,9 @@ Identifier = Annotated[
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
 
+IDEMPOTENCY_KEY_CHARS = 128
+IDEMPOTENCY_KEY_RULE = f"should be 1-{IDEMPOTENCY_KEY_CHARS} printable characters"
+
 TRACE_ID_CHARS = 128
 TRACE_ID_PATTERN = rf"^[!-~]{{1,{TRACE_ID_CHARS}}}$"
 """Every trace_id inside the gateway: 1–128 printable ASCII characters, no spaces."""
@@ -41,6 +44,11 @@ def has_control_character(text: str) -> bool:
 def is_visible_ascii(text: str) -> bool:
     """Return whether ``text`` is printable ASCII without spaces, and so fits ``Authorization``."""
     return all("!" <= char <= "~" for char in text)
+
+
+def is_idempotency_key(text: str) -> bool:
+    """Return whether ``text`` is a valid idempotency_key: 1–128 printable characters."""
+    return 1 <= len(text) <= IDEMPOTENCY_KEY_CHARS and text.isprintable()
 
 
 def is_trace_id(text: str) -> bool:

@@ -57,6 +57,13 @@ OUR_PREFIX = "io.github.mcp-tools-proxy/"
 TRACE_ID_KEY = f"{OUR_PREFIX}traceId"
 """``_meta`` key of a call's trace id, in the request to a server and in the result."""
 
+IDEMPOTENCY_KEY = f"{OUR_PREFIX}idempotencyKey"
+"""``_meta`` key of a request's idempotency key. Never forwarded: a gateway behind this one would
+take the calls of all our callers for those of one, and answer one with another's outcome."""
+
+REPLAYED_KEY = f"{OUR_PREFIX}replayed"
+"""``_meta`` key of a result that is an earlier call's."""
+
 _NOT_FORWARDED = frozenset({"progressToken", *TRACE_CONTEXT})
 _RESERVED = re.compile(
     rf"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|modelcontextprotocol\.io/"

@@ -15,7 +15,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.builders import make_call
+from tests.support.builders import make_call, make_idempotent_calls
 from tests.support.fakes import FakePool, FakePrompt, FakeTemplate
 
 ARGUMENT = {"argument": {"name": "rest", "value": "x"}}
@@ -42,6 +42,7 @@ class Fixture:
             limiter=build_limiter(budgets, storage_url=None, metrics=Metrics()),
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,
+            idempotent_calls=make_idempotent_calls(),
             max_result_bytes=1000,
             on_finish=self.records.append,
         )

@@ -19,7 +19,7 @@ from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.support.builders import make_call
+from tests.support.builders import make_call, make_idempotent_calls
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 
@@ -64,6 +64,7 @@ class Fixture:
             ),
             blocklist=self.blocklist,
             lifecycle=self.lifecycle,
+            idempotent_calls=make_idempotent_calls(),
             max_result_bytes=100,
             on_finish=self.records.append,
             on_start=self._enter,

@@ -1,0 +1,61 @@
+"""Chooses where calls with an idempotency key are kept."""
+
+from typing import Protocol
+
+from mcp_tools_proxy.gateway.health import CheckResult
+from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
+from mcp_tools_proxy.idempotency.records import RecordStore
+from mcp_tools_proxy.idempotency.unusable_store import UnusableRecordStore
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+
+
+class OpenRecordStore(RecordStore, Protocol):
+    """A store with what its process does for it."""
+
+    def readiness(self) -> CheckResult:
+        """Return the state of the store."""
+        ...
+
+    async def connect(self) -> None:
+        """Connect before the first call, if that takes little time."""
+        ...
+
+    async def run(self) -> None:
+        """Do what has to be done in the background, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is due, and close connections."""
+        ...
+
+
+def build_record_store(settings: Settings) -> OpenRecordStore:
+    """Build the store: in Redis where one is set, else in this process.
+
+    Raises ValueError for an unusable URL.
+    """
+    ttl_s, max_bytes = settings.idempotency_ttl_s, settings.idempotency_bytes
+    url = settings.state_url or settings.rate_limit_storage_url
+    if url is None:
+        return MemoryRecordStore(ttl_s=ttl_s, max_bytes=max_bytes)
+    if not settings.state_key:
+        return UnusableRecordStore(
+            f"{variable('state_key')} is not set, so nothing can be kept in Redis",
+            is_wanted=settings.state_url is not None,
+        )
+    # redis-py and cryptography are slow to import
+    from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
+    from mcp_tools_proxy.idempotency.record_cipher import RecordCipher  # noqa: PLC0415
+    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+
+    name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
+    return redis_store.RedisRecordStore(
+        open_pool(
+            url.get_secret_value(), max_connections=redis_store.MAX_CONNECTIONS, variable=name
+        ),
+        RecordCipher([key.get_secret_value().encode() for key in settings.state_key]),
+        variable=name,
+        ttl_s=ttl_s,
+        max_bytes=max_bytes,
+    )

@@ -1,0 +1,35 @@
+"""Outcomes as bytes, to be kept under an idempotency key."""
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.components import ComponentSpec
+from mcp_tools_proxy.domain.errors import OutcomeUnknown, ProxyError, error_from_json
+from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
+
+_OK, _FAILED = b"+", b"-"
+
+
+def encode_result(outcome: Ok) -> bytes:
+    """Return a result as bytes."""
+    return _OK + outcome.result_json
+
+
+def encode_error(error: ProxyError) -> bytes:
+    """Return an error as bytes: all that a caller sees of it."""
+    return _FAILED + to_json(error.as_json)
+
+
+def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
+    """Return the outcome that was kept, as a replayed one, which costs no tokens.
+
+    Raises OutcomeUnknown for an error that a newer version of the gateway has kept.
+    """
+    content = kept[1:]
+    if kept[:1] == _OK:
+        return Ok(
+            spec=spec, result=from_json(content), result_json=content, tokens=0, replayed=True
+        )
+    error = error_from_json(from_json(content))
+    if error is None:
+        raise OutcomeUnknown("a newer version of this gateway has made this call; call that one")
+    return Failed(error=error, replayed=True)

@@ -1,0 +1,84 @@
+"""What is kept of calls with an idempotency key."""
+
+import json
+from enum import Enum
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.components import ComponentSpec
+
+MAX_OUTCOME_BYTES = 262_144
+"""The largest outcome that is kept, as JSON."""
+
+
+class RecordKey(NamedTuple):
+    """The key of one record: a caller and its idempotency key, as SHA-256."""
+
+    tenant_id: str
+    digest: bytes
+
+
+class RecordState(Enum):
+    """What has become of the call that a record is about."""
+
+    CLAIMED = "claimed"
+    """There was no record, and now there is: whoever claimed the key makes the call."""
+    RUNNING = "running"
+    """The call was begun, and whoever makes it is there."""
+    DONE = "done"
+    """The outcome is known."""
+    UNKNOWN = "unknown"
+    """The outcome is not known, and never will be."""
+
+
+class Record(NamedTuple):
+    """What a claim found. ``request`` is the digest of the call, see ``request_digest``."""
+
+    state: RecordState
+    request: bytes = b""
+    outcome: bytes = b""
+
+
+class RecordStore(Protocol):
+    """Keeps records for ``idempotency_ttl_s`` after the outcome of their call is known.
+
+    A record is never dropped before, whatever the room: an outcome that has none is replaced by
+    the state UNKNOWN. Whoever got CLAIMED calls exactly one of the other methods afterwards.
+    """
+
+    async def claim(self, key: RecordKey, request: bytes) -> Record:
+        """Return the record of a key, or create it. Raises StateUnavailable."""
+        ...
+
+    async def keep(self, key: RecordKey, outcome: bytes) -> None:
+        """Keep the outcome of a claimed key."""
+        ...
+
+    async def release(self, key: RecordKey) -> None:
+        """Delete the record of a claimed key: nothing was sent or run."""
+        ...
+
+    def mark_unknown(self, key: RecordKey) -> None:
+        """Keep that the outcome of a claimed key is not known, as soon as that can be written."""
+        ...
+
+
+def record_key(caller: Caller, idempotency_key: str) -> RecordKey:
+    """Return the key of a record: the same caller is the same tenant, user and agent."""
+    owner = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key)
+    return RecordKey(caller.tenant_id, _digest(owner))
+
+
+def request_digest(call: Call, spec: ComponentSpec) -> bytes:
+    """Return the SHA-256 of a call's tool and arguments: of canonical JSON, with sorted keys.
+
+    The tool is named as its server names it, so each spelling of its name is the same.
+    """
+    return _digest((spec.name, call.arguments))
+
+
+def _digest(value: object) -> bytes:
+    # escapes all that is not ASCII: lone surrogates could not be encoded
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode("ascii")).digest()

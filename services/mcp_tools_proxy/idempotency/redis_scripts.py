@@ -1,0 +1,89 @@
+"""The Lua scripts by which records in Redis change, each in one step.
+
+A record is a hash: ``state``, ``owner`` (whoever makes the call), ``lease`` (until when the owner
+counts as there, in milliseconds) and ``content``, which is encrypted. What a tenant's records take
+is a hash as well: bytes by the time at which they were added. All times are those of Redis.
+"""
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+_RESERVE = """
+local function reserve(key, size, ttl, limit)
+  local slice = math.max(1, math.floor(ttl / 10))
+  local used, sums = 0, redis.call('HGETALL', key)
+  for i = 1, #sums, 2 do
+    if tonumber(sums[i]) * slice < now - ttl - slice then
+      redis.call('HDEL', key, sums[i])
+    else
+      used = used + tonumber(sums[i + 1])
+    end
+  end
+  if used + size > limit then
+    return false
+  end
+  redis.call('HINCRBY', key, math.floor(now / slice), size)
+  redis.call('PEXPIRE', key, ttl + 2 * slice)
+  return true
+end
+"""
+"""Counts ``size`` bytes of a tenant in, in slices of a tenth of the time that records are kept."""
+
+_WRITE = """
+local function write(state, content, lease, ttl)
+  redis.call('HSET', KEYS[1], 'state', state, 'owner', ARGV[1], 'content', content, 'lease', lease)
+  redis.call('PEXPIRE', KEYS[1], ttl)
+end
+"""
+
+CLAIM = f"""{_NOW}{_RESERVE}{_WRITE}
+local found = redis.call('HMGET', KEYS[1], 'state', 'content', 'lease')
+if found[1] then
+  if found[1] == 'running' and tonumber(found[3] or 0) < now then
+    return {{'unknown', found[2]}}
+  end
+  return {{found[1], found[2]}}
+end
+local ttl = tonumber(ARGV[4])
+if not reserve(KEYS[2], tonumber(ARGV[5]), ttl, tonumber(ARGV[6])) then
+  return {{'full', ''}}
+end
+write('running', ARGV[2], now + ARGV[3], ttl)
+return {{'claimed', ''}}
+"""
+"""Reads a record, or creates it. KEYS: the record, its tenant's bytes.
+
+ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit.
+"""
+
+RENEW = f"""{_NOW}{_WRITE}
+local found = redis.call('HMGET', KEYS[1], 'owner', 'state')
+if found[1] == ARGV[1] and found[2] == 'running' then
+  write('running', ARGV[2], now + ARGV[3], ARGV[4])
+end
+return redis.call('EXISTS', KEYS[1])
+"""
+"""Extends the lease of a record; returns 0 if Redis has lost it. ARGV: see CLAIM."""
+
+FINISH = f"""{_NOW}{_RESERVE}{_WRITE}
+local owner = redis.call('HGET', KEYS[1], 'owner')
+if owner and owner ~= ARGV[1] then
+  return 'other'
+end
+local ttl = tonumber(ARGV[4])
+if ARGV[3] == 'done' and not reserve(KEYS[2], tonumber(ARGV[5]), ttl, tonumber(ARGV[6])) then
+  return 'full'
+end
+write(ARGV[3], ARGV[2], 0, ttl)
+return 'written'
+"""
+"""Writes how a call has ended. ARGV: owner, content, state, time to live, size, limit."""
+
+RELEASE = """
+if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+end
+"""
+"""Deletes a record that is the owner's, ARGV[1]."""

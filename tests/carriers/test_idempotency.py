@@ -1,0 +1,78 @@
+"""Idempotency keys in the ``_meta`` of tools/call: over each carrier, in each era."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
+from mcp_tools_proxy.wire.tracing import IDEMPOTENCY_KEY, REPLAYED_KEY
+from tests.carriers.clients import McpClient, call_of
+from tests.carriers.gateway import Carrier, Gateway, gateway_over, shared_gateway
+
+TOOLS = ("counter", "meta", "is_error", "hang")
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Gateway]:
+    async with shared_gateway(carrier, tmp_path_factory.mktemp("gateway"), *TOOLS) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+async def client(gateway: Gateway) -> McpClient:
+    return await gateway.connect()
+
+
+@pytest.mark.parametrize("tool", ["counter", "is_error"])
+async def test_a_call_that_comes_again_has_the_first_ones_result(
+    gateway: Gateway, client: McpClient, tool: str
+) -> None:
+    before = gateway.server.script.calls[tool]
+    first, again = [await client.call(tool, _meta={IDEMPOTENCY_KEY: tool}) for _ in range(2)]
+    assert (first["content"], first.get("isError")) == (again["content"], again.get("isError"))
+    assert [result["_meta"].get(REPLAYED_KEY) for result in (first, again)] == [None, True]
+    assert gateway.server.script.calls[tool] == before + 1
+
+
+async def test_another_call_under_the_key_is_a_conflict(client: McpClient) -> None:
+    await client.call("meta", _meta={IDEMPOTENCY_KEY: "conflict"})
+    result = await client.call("meta", {"a": 1}, _meta={IDEMPOTENCY_KEY: "conflict"})
+    assert result["isError"] is True
+    assert result["content"][0]["text"].startswith("IDEMPOTENCY_CONFLICT: ")
+
+
+async def test_a_key_stays_in_the_gateway(client: McpClient) -> None:
+    """A gateway behind this one would take the calls of all our callers for those of one."""
+    meta = {IDEMPOTENCY_KEY: "stays", "com.example/kept": 1}
+    seen = (await client.call("meta", _meta=meta))["structuredContent"]
+    assert ("com.example/kept" in seen, IDEMPOTENCY_KEY in seen) == (True, False)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 129, 7, "a\nb", ["k"]])
+async def test_what_is_no_key_is_refused(gateway: Gateway, client: McpClient, key: object) -> None:
+    before = gateway.server.script.calls["counter"]
+    message = await client.request(*call_request("counter", {IDEMPOTENCY_KEY: key}))
+    assert message["error"]["code"] == INVALID_PARAMS
+    assert IDEMPOTENCY_KEY in message["error"]["message"]
+    assert gateway.server.script.calls["counter"] == before
+
+
+def call_request(tool: str, meta: dict[str, object]) -> tuple[str, dict[str, object]]:
+    return "tools/call", call_of(tool, _meta=meta)
+
+
+async def test_a_call_that_its_client_cancels_is_not_made_again(
+    carrier: Carrier,
+) -> None:
+    async with gateway_over(carrier, "hang") as gateway:
+        client = await gateway.connect()
+        params = call_of("hang", _meta={IDEMPOTENCY_KEY: "cancelled"})
+        async with client.exchange("tools/call", params) as call:
+            await gateway.until_running(1)
+            await call.cancel()
+            await gateway.until_cancelled(1)
+        result = await client.call("hang", _meta={IDEMPOTENCY_KEY: "cancelled"})
+        assert result["content"][0]["text"].startswith("OUTCOME_UNKNOWN: ")
+        assert gateway.server.script.calls["hang"] == 1

@@ -1,0 +1,61 @@
+"""Stores of records, opened as a gateway does, and what tests ask of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp_tools_proxy.app.idempotency import OpenRecordStore
+from mcp_tools_proxy.idempotency.record_cipher import RecordCipher
+from mcp_tools_proxy.idempotency.records import RecordKey, RecordState
+from mcp_tools_proxy.idempotency.redis_store import MAX_CONNECTIONS, RedisRecordStore
+from mcp_tools_proxy.redis_client.connection_pool import open_pool
+
+REQUEST = b"r" * 32
+OTHER_REQUEST = b"o" * 32
+OUTCOME = b'+{"text":"of tenant one"}'
+SECRET = b"a secret of at least 32 characters"
+LIMIT_BYTES = 10_000
+
+
+def key(name: str = "k", tenant: str = "t") -> RecordKey:
+    return RecordKey(tenant, name.encode().ljust(32, b"."))
+
+
+def redis_store(url: str, secret: bytes = SECRET, **options: Any) -> RedisRecordStore:
+    defaults: dict[str, Any] = {
+        "variable": "X",
+        "ttl_s": 60,
+        "max_bytes": LIMIT_BYTES,
+        "renew_s": 0.05,
+    }
+    return RedisRecordStore(
+        open_pool(url, max_connections=MAX_CONNECTIONS),
+        RecordCipher([secret]),
+        **(defaults | options),
+    )
+
+
+@asynccontextmanager
+async def opened(store: OpenRecordStore) -> AsyncIterator[OpenRecordStore]:
+    """Run a store as its gateway does."""
+    await store.connect()
+    running = asyncio.ensure_future(store.run())
+    try:
+        yield store
+    finally:
+        running.cancel()
+        await store.close()
+
+
+async def settled_state(store: OpenRecordStore, record: RecordKey | None = None) -> RecordState:
+    """Claim a key until no other store makes its call."""
+    while True:
+        found = await state(store, record)
+        if found is not RecordState.RUNNING:
+            return found
+        await asyncio.sleep(0.02)
+
+
+async def state(store: OpenRecordStore, record: RecordKey | None = None) -> RecordState:
+    return (await store.claim(record or key(), REQUEST)).state

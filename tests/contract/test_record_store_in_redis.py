@@ -1,0 +1,198 @@
+"""Records that replicas share in a real Redis, which fails, is slow, or is not fit for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from redis import Redis
+
+from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
+from mcp_tools_proxy.idempotency.records import RecordState
+from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
+from tests.contract.record_stores import (
+    OUTCOME,
+    REQUEST,
+    key,
+    opened,
+    redis_store,
+    settled_state,
+    state,
+)
+from tests.support.bounds import until
+from tests.support.redis_server import RedisServer
+
+
+@pytest.fixture
+async def one(server: RedisServer, redis: Redis) -> AsyncIterator[RedisRecordStore]:
+    redis.config_set("maxmemory-policy", "noeviction")
+    store = redis_store(server.url)
+    async with opened(store):
+        yield store
+
+
+@pytest.fixture
+async def two(server: RedisServer, one: RedisRecordStore) -> AsyncIterator[RedisRecordStore]:
+    store = redis_store(server.url)
+    async with opened(store):
+        yield store
+
+
+async def test_a_replica_sees_what_another_does(
+    one: RedisRecordStore, two: RedisRecordStore
+) -> None:
+    assert await state(one) is RecordState.CLAIMED
+    assert (await two.claim(key(), REQUEST)) == (RecordState.RUNNING, REQUEST, b"")
+    await one.keep(key(), OUTCOME)
+    assert (await two.claim(key(), REQUEST)) == (RecordState.DONE, REQUEST, OUTCOME)
+
+
+async def test_claims_of_two_replicas_at_once_give_one(
+    one: RedisRecordStore, two: RedisRecordStore
+) -> None:
+    for number in range(20):
+        states = await asyncio.gather(*(state(it, key(str(number))) for it in (one, two)))
+        assert sorted(it.value for it in states) == ["claimed", "running"]
+
+
+async def test_a_lease_that_is_renewed_goes_on_and_one_that_is_not_ends(
+    server: RedisServer, two: RedisRecordStore
+) -> None:
+    alive = redis_store(server.url, lease_s=0.3)
+    async with opened(alive):
+        assert await state(alive) is RecordState.CLAIMED
+        await asyncio.sleep(0.6)
+        assert await state(two) is RecordState.RUNNING
+    dead = redis_store(server.url, lease_s=0.2)
+    await dead.connect()
+    assert await state(dead, key("d")) is RecordState.CLAIMED
+    assert await settled_state(two, key("d")) is RecordState.UNKNOWN
+    await dead.keep(key("d"), OUTCOME)  # it was only slow
+    assert await state(two, key("d")) is RecordState.DONE
+    await dead.close()
+
+
+async def test_a_replica_that_stops_leaves_its_calls_as_not_known(
+    server: RedisServer, two: RedisRecordStore
+) -> None:
+    async with opened(redis_store(server.url)) as stopping:
+        assert await state(stopping) is RecordState.CLAIMED
+    assert await state(two) is RecordState.UNKNOWN
+
+
+async def test_redis_holds_nothing_that_can_be_read(one: RedisRecordStore, redis: Redis) -> None:
+    secret_key = key("secret", "secret-tenant")
+    assert await state(one, secret_key) is RecordState.CLAIMED
+    await one.keep(secret_key, b"+secret-outcome")
+    stored = [redis.hgetall(name) | {b"name": name} for name in redis.scan_iter()]
+    assert stored
+    assert b"secret" not in repr(stored).encode()
+
+
+async def test_a_record_in_the_place_of_another_is_not_read(
+    one: RedisRecordStore, redis: Redis
+) -> None:
+    for name in ("a", "b"):
+        assert await state(one, key(name)) is RecordState.CLAIMED
+        await one.keep(key(name), b"+" + name.encode())
+    first, second = [name for name in redis.scan_iter() if not name.endswith(b":bytes")]
+    redis.hset(second, "content", redis.hget(first, "content"))
+    found = []
+    for name in ("a", "b"):
+        try:
+            found.append((await one.claim(key(name), REQUEST)).outcome)
+        except OutcomeUnknown:
+            found.append(b"unknown")
+    assert b"unknown" in found
+    assert found in ([b"+a", b"unknown"], [b"unknown", b"+b"])
+
+
+async def test_a_record_of_another_secret_is_neither_read_nor_claimed(
+    server: RedisServer, one: RedisRecordStore
+) -> None:
+    assert await state(one) is RecordState.CLAIMED
+    await one.keep(key(), OUTCOME)
+    async with opened(
+        redis_store(server.url, secret=b"another secret of over 32 characters")
+    ) as it:
+        with pytest.raises(OutcomeUnknown):
+            await state(it)
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+async def test_a_redis_that_may_drop_keys_is_not_used(
+    one: RedisRecordStore, redis: Redis, policy: str
+) -> None:
+    redis.config_set("maxmemory-policy", policy)
+    await until(lambda: one.readiness()["status"] == "degraded")
+    assert policy in str(one.readiness()["problem"])
+    with pytest.raises(StateUnavailable):
+        await state(one)
+    redis.config_set("maxmemory-policy", "noeviction")
+    await until(lambda: one.readiness()["status"] == "ok")
+    assert await state(one) is RecordState.CLAIMED
+
+
+async def test_without_redis_no_claim_is_given(one: RedisRecordStore, server: RedisServer) -> None:
+    server.stop()
+    with pytest.raises(StateUnavailable) as refused:
+        await state(one)
+    assert refused.value.retryable
+    await until(lambda: one.readiness()["status"] == "degraded")
+    server.start()
+    await until(lambda: one.readiness()["status"] == "ok")
+    assert await state(one) is RecordState.CLAIMED
+
+
+async def test_a_claim_that_redis_took_without_an_answer_is_given_back(
+    one: RedisRecordStore, two: RedisRecordStore, server: RedisServer
+) -> None:
+    server.pause()
+    with pytest.raises(StateUnavailable):
+        await state(one)
+    server.resume()
+    await until(lambda: two.readiness()["status"] == "ok" and one.readiness()["status"] == "ok")
+    assert await settled_state(two) is RecordState.CLAIMED
+
+
+async def test_an_outcome_that_could_not_be_written_is_written_later(
+    one: RedisRecordStore, two: RedisRecordStore, server: RedisServer
+) -> None:
+    for name in ("kept", "released", "lost"):
+        assert await state(one, key(name)) is RecordState.CLAIMED
+    server.pause()
+    await one.keep(key("kept"), OUTCOME)
+    await one.release(key("released"))
+    one.mark_unknown(key("lost"))
+    assert await state(one, key("kept")) is RecordState.DONE  # it knows, whatever Redis does
+    server.resume()
+    await until(lambda: two.readiness()["status"] == "ok")
+    states = {name: await settled_state(two, key(name)) for name in ("kept", "released", "lost")}
+    assert states == {
+        "kept": RecordState.DONE,
+        "released": RecordState.CLAIMED,
+        "lost": RecordState.UNKNOWN,
+    }
+
+
+async def test_a_call_that_runs_while_redis_loses_its_data_keeps_its_key(
+    one: RedisRecordStore, two: RedisRecordStore, redis: Redis
+) -> None:
+    assert await state(one) is RecordState.CLAIMED
+    redis.flushall()
+    await until(redis.dbsize)
+    assert await state(two) is RecordState.RUNNING
+    redis.flushall()
+    await one.keep(key(), OUTCOME)
+    assert (await two.claim(key(), REQUEST)).outcome == OUTCOME
+
+
+async def test_a_foreign_value_in_the_place_of_a_record_makes_no_call(
+    one: RedisRecordStore, redis: Redis
+) -> None:
+    assert await state(one) is RecordState.CLAIMED
+    await one.keep(key(), OUTCOME)
+    (name,) = [name for name in redis.scan_iter() if not name.endswith(b":bytes")]
+    redis.delete(name)
+    redis.set(name, "foreign")
+    with pytest.raises(StateUnavailable):
+        await state(one)
