@@ -9,7 +9,13 @@ from fastapi.params import Depends
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory, Handler
-from mcp_tools_proxy.api.openapi import Examples, Parameters, Responses, request_body, security
+from mcp_tools_proxy.api.openapi.descriptions import (
+    Parameters,
+    Responses,
+    request_body,
+    security,
+)
+from mcp_tools_proxy.api.openapi.examples import Examples
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -6,36 +6,40 @@ from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
-    ActivePresetAnswer,
     BatchRequest,
     CallerQuery,
     ExecuteRequest,
-    HealthAnswer,
     PresetChoice,
-    PresetsAnswer,
     PromptRequest,
+    ResourceRequest,
+    ToolsQuery,
+)
+from mcp_tools_proxy.api.openapi.answer_models import (
+    ActivePresetAnswer,
+    HealthAnswer,
+    PresetsAnswer,
     PromptsAnswer,
     ReadinessAnswer,
     RemoteAnswer,
-    ResourceRequest,
     ResourcesAnswer,
     ServersAnswer,
     ToolsAnswer,
-    ToolsQuery,
 )
-from mcp_tools_proxy.api.openapi import (
-    BATCH_EXAMPLES,
+from mcp_tools_proxy.api.openapi.descriptions import (
     BATCH_RESPONSES,
     CALL_RESPONSES,
     CALLER_HEADERS,
-    EXECUTE_EXAMPLES,
-    PRESET_EXAMPLES,
-    PROMPT_EXAMPLES,
-    RESOURCE_EXAMPLES,
     SWITCH_RESPONSES,
     list_parameters,
     list_responses,
     show_responses,
+)
+from mcp_tools_proxy.api.openapi.examples import (
+    BATCH_EXAMPLES,
+    EXECUTE_EXAMPLES,
+    PRESET_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
 )
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder

@@ -8,7 +8,13 @@ from fastapi.params import Depends
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.models import ActivePresetAnswer, BatchAnswer, ErrorEnvelope, OkEnvelope
+from mcp_tools_proxy.api.openapi.answer_models import (
+    ActivePresetAnswer,
+    BatchAnswer,
+    ErrorEnvelope,
+    OkEnvelope,
+)
+from mcp_tools_proxy.api.openapi.examples import Examples
 from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 
@@ -16,7 +22,6 @@ Responses = Mapping[int, Mapping[str, object]]
 """The responses of a route by HTTP status."""
 
 Parameters = Sequence[Mapping[str, object]]
-Examples = Mapping[str, Mapping[str, object]]
 
 ERROR_RESPONSES: Responses = {
     401: {"model": ErrorEnvelope, "description": "UNAUTHENTICATED"},
@@ -150,41 +155,3 @@ def _without_null(schema: object) -> object:
         case {"anyOf": [dict() as non_null, {"type": "null"}], **others}:
             return {**non_null, **others}
     return schema
-
-
-_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
-
-_CALLS: Examples = {
-    "read_doc_section": {"doc_id": "doc_1", "section_id": "sec_intro"},
-    "read_doc_pages": {"doc_id": "doc_1", "page_start": 1, "page_end": 2},
-    "read_doc_metadata": {"doc_id": "doc_1"},
-    "doc_local_search": {"doc_id": "doc_1", "query": "certificate", "max_results": 3},
-    "read_chunk_window": {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1", "radius": 1},
-    "list_available_tools": {},
-}
-
-EXECUTE_EXAMPLES: Examples = {
-    tool_name: {"tool_name": tool_name, "arguments": arguments, "user": _USER}
-    for tool_name, arguments in _CALLS.items()
-}
-
-BATCH_EXAMPLES: Examples = {
-    "two calls at once": {
-        "calls": [
-            {"tool_name": name, "arguments": _CALLS[name]}
-            for name in ("read_doc_metadata", "doc_local_search")
-        ],
-        "user": _USER,
-    }
-}
-
-PROMPT_EXAMPLES: Examples = {
-    "with an argument": {"name": "weekly_review", "arguments": {"topic": "vpn"}, "user": _USER}
-}
-
-RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": _USER}}
-
-PRESET_EXAMPLES: Examples = {
-    "until the next start": {"preset_id": "notes", "persist": False},
-    "for good": {"preset_id": "notes"},
-}
