@@ -143,6 +143,11 @@ def test_only_known_codes_have_a_status() -> None:
     assert STATUS_OF_CODE.keys() - error_codes() == {CapacityExceeded.code}
 
 
+def test_the_openapi_document_lists_every_code() -> None:
+    schemas = create_app(Settings()).openapi()["components"]["schemas"]
+    assert sorted(schemas["ErrorCode"]["enum"]) == sorted(error_codes())
+
+
 def test_every_route_is_on_the_page_of_the_http_api() -> None:
     paths = create_app(Settings()).openapi()["paths"]
     assert [path for path in paths if path not in REFERENCE["http-api"]] == []

@@ -12,6 +12,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
+Arguments = Annotated[dict[str, object], Field(title="Arguments", description="Arguments by name.")]
 Name = Annotated[str, StringConstraints(min_length=1)]
 Agent = Annotated[
     Identifier,
@@ -37,7 +38,7 @@ class CallRequest(BaseModel):
     """One tool and its arguments."""
 
     tool_name: Name
-    arguments: dict[str, object] | None = None
+    arguments: Arguments | None = None
 
 
 class RequestContext(BaseModel):
@@ -62,7 +63,7 @@ class PromptRequest(RequestContext):
     """Body of POST /internal/mcp/prompts/get."""
 
     name: Name
-    arguments: dict[str, object] | None = None
+    arguments: Arguments | None = None
 
 
 class ResourceRequest(RequestContext):

@@ -322,3 +322,13 @@ class InternalError(ProxyError):
 
     def __init__(self, message: str = "internal error; the log has the trace_id") -> None:
         super().__init__(message)
+
+
+def error_codes(base: type[ProxyError] = ProxyError) -> list[str]:
+    """Return the codes of this module's errors, in the order of the module."""
+    codes = []
+    for error in base.__subclasses__():
+        if error.__module__ == __name__:
+            codes += [error.code] if "code" in vars(error) else []
+            codes += error_codes(error)
+    return codes

@@ -1,13 +1,33 @@
 """Pydantic models of responses, for the OpenAPI document only: handlers build JSON without them.
 
-The docstrings of these classes are part of the OpenAPI document: callers read them.
+The titles are the names of classes in clients that are made from the document: a promise. The
+docstrings are part of the document, too: callers read them. An optional field is left out where it
+does not apply; it is never null.
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_tools_proxy.api.openapi.answer_fields import (
+    CallResult,
+    CheckStatusField,
+    ErrorCodeField,
+    ErrorDetails,
+    ItemKindField,
+    Pending,
+    Prompt,
+    ReadinessStatusField,
+    RemoteStateField,
+    Resource,
+    ResourceTemplate,
+    SchemaField,
+    ServerCounts,
+    ServerStateField,
+    ServerTransportField,
+    ToolAnnotationsField,
+)
 from mcp_tools_proxy.api.trace_id_types import TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
@@ -20,24 +40,27 @@ class AnswerModel(BaseModel):
 
 
 class ErrorBody(AnswerModel):
-    """Why a call failed; ``code`` is stable, ``message`` is for the reader."""
+    """Why a call failed: ``code`` is for programs, ``message`` for the model or a person.
 
-    code: str
+    ``retryable``: the same call may succeed later, in ``retry_after_s`` seconds if that is known.
+    """
+
+    code: ErrorCodeField
     message: str
     retryable: bool | None = None
     retry_after_s: float | None = None
-    details: dict[str, object] | None = None
+    details: ErrorDetails | None = None
 
 
-class OkEnvelope(AnswerModel):
-    """The tool ran, or the prompt or resource was had."""
+class OkEnvelope(AnswerModel, title="OkResponse"):
+    """The tool ran, or the prompt or resource was read."""
 
     status: Literal["ok"]
-    result: dict[str, object]
+    result: CallResult
     trace_id: TraceId
 
 
-class ErrorEnvelope(AnswerModel):
+class ErrorEnvelope(AnswerModel, title="ErrorResponse"):
     """The call was refused or failed."""
 
     status: Literal["error"]
@@ -45,21 +68,40 @@ class ErrorEnvelope(AnswerModel):
     trace_id: TraceId
 
 
-class BatchAnswer(AnswerModel):
-    """One envelope for each call, in request order."""
+CallAnswer = Annotated[
+    OkEnvelope | ErrorEnvelope,
+    Field(
+        discriminator="status",
+        title="CallResponse",
+        description="How a call ended; `status` says which of the two it is.",
+    ),
+]
 
-    results: list[OkEnvelope | ErrorEnvelope]
+
+class BatchAnswer(AnswerModel, title="BatchResults"):
+    """How each call of a batch ended, in the order of the request."""
+
+    results: list[CallAnswer]
     trace_id: TraceId
 
 
+BatchOrError = Annotated[
+    BatchAnswer | ErrorEnvelope,
+    Field(
+        title="BatchResponse",
+        description="How each call ended, or why the whole batch was refused.",
+    ),
+]
+
+
 class McpTool(AnswerModel):
-    """One tool as MCP spells it."""
+    """One tool, as MCP lists it."""
 
     name: str
     description: str
-    inputSchema: dict[str, object]  # noqa: N815 - MCP's spelling
-    outputSchema: dict[str, object] | None = None  # noqa: N815 - MCP's spelling
-    annotations: dict[str, object] | None = None
+    inputSchema: SchemaField  # noqa: N815 - MCP's spelling
+    outputSchema: SchemaField | None = None  # noqa: N815 - MCP's spelling
+    annotations: ToolAnnotationsField | None = None
 
 
 class AnthropicTool(AnswerModel):
@@ -67,15 +109,15 @@ class AnthropicTool(AnswerModel):
 
     name: str
     description: str
-    input_schema: dict[str, object]
+    input_schema: SchemaField
 
 
 class OpenAiFunction(AnswerModel):
-    """What OpenAI's Chat Completions API is told of a function."""
+    """The function of a tool, as OpenAI's Chat Completions API takes it."""
 
     name: str
     description: str
-    parameters: dict[str, object]
+    parameters: SchemaField
 
 
 class OpenAiTool(AnswerModel):
@@ -85,60 +127,80 @@ class OpenAiTool(AnswerModel):
     function: OpenAiFunction
 
 
-Pending = list[str] | None
-"""Servers that are being connected to for the first time: what they offer is not here yet."""
+Tool = Annotated[
+    McpTool | OpenAiTool | AnthropicTool,
+    Field(title="Tool", description="A tool, in the `format` that was requested."),
+]
 
 
-class ToolsAnswer(AnswerModel):
-    """What the caller may run, in the format asked for."""
+class ToolsAnswer(AnswerModel, title="ToolList"):
+    """The tools that the caller may run, in the format that was requested."""
 
-    tools: list[McpTool] | list[OpenAiTool] | list[AnthropicTool]
+    tools: list[Tool]
     format: ToolFormat
     warnings: list[ToolWarning] | None = None
-    pending: Pending = None
+    pending: Pending | None = None
 
 
-class PromptsAnswer(AnswerModel):
+ToolsOrError = Annotated[
+    ToolsAnswer | ErrorEnvelope,
+    Field(title="ToolListResponse", description="The tools, or why they are not listed."),
+]
+
+
+class PromptsAnswer(AnswerModel, title="PromptList"):
     """The prompts that the caller may get, as their servers describe them."""
 
-    prompts: list[dict[str, object]]
-    pending: Pending = None
+    prompts: list[Prompt]
+    pending: Pending | None = None
 
 
-class ResourcesAnswer(AnswerModel):
-    """What the caller may read, as its servers describe it."""
-
-    resources: list[dict[str, object]]
-    resource_templates: list[dict[str, object]]
-    pending: Pending = None
+PromptsOrError = Annotated[
+    PromptsAnswer | ErrorEnvelope,
+    Field(title="PromptListResponse", description="The prompts, or why they are not listed."),
+]
 
 
-class ServerAnswer(AnswerModel):
-    """One downstream server; ``stale`` says that what is listed of it may be out of date."""
+class ResourcesAnswer(AnswerModel, title="ResourceList"):
+    """The resources that the caller may read, as their servers describe them."""
+
+    resources: list[Resource]
+    resource_templates: list[ResourceTemplate]
+    pending: Pending | None = None
+
+
+ResourcesOrError = Annotated[
+    ResourcesAnswer | ErrorEnvelope,
+    Field(title="ResourceListResponse", description="The resources, or why they are not listed."),
+]
+
+
+class ServerAnswer(AnswerModel, title="Server"):
+    """One downstream server; ``stale``: what is listed of it may be out of date."""
 
     server_id: str
-    state: Literal["connecting", "ready", "reconnecting", "disabled", "invalid"]
-    transport: Literal["stdio", "http", "streamable-http", "sse", "websocket"] | None = None
+    state: ServerStateField
+    transport: ServerTransportField | None = None
     era: str | None = None
     last_error: str | None = None
     discovered_at: datetime | None = None
     stale: bool
-    counts: dict[str, int]
+    counts: ServerCounts
     connect_ms: float | None = None
     reconnects: int
     problems: list[str] | None = None
 
 
-class ServersAnswer(AnswerModel):
+class ServersAnswer(AnswerModel, title="ServerList"):
     """Every server that mcp.json names."""
 
     servers: list[ServerAnswer]
 
 
-class RemoteAnswer(AnswerModel):
-    """The connection to the remote backend; ``off`` has nothing but its state."""
+class RemoteAnswer(AnswerModel, title="RemoteStatus"):
+    """The connection to the remote backend; where that is ``off`` there is only ``state``."""
 
-    state: Literal["off", "connecting", "online", "offline", "unauthorized"]
+    state: RemoteStateField
     since: datetime | None = None
     server_identifier: str | None = None
     backend: str | None = None
@@ -151,35 +213,35 @@ class RemoteAnswer(AnswerModel):
     waiting_bytes: int | None = None
 
 
-class PresetAnswer(AnswerModel):
+class PresetAnswer(AnswerModel, title="Preset"):
     """One preset."""
 
     id: str
     name: str
 
 
-class PresetsAnswer(AnswerModel):
-    """The presets that can be chosen, and the id of the one in force."""
+class PresetsAnswer(AnswerModel, title="PresetList"):
+    """The presets that can be chosen, and the id of the active one."""
 
     presets: list[PresetAnswer]
     active: str
 
 
-class MissingAnswer(AnswerModel):
+class MissingAnswer(AnswerModel, title="MissingItem"):
     """An item that the preset names and no server offers."""
 
-    kind: Literal["tool", "prompt", "resource"]
+    kind: ItemKindField
     server_id: str
     name: str
 
 
-class ShadowedAnswer(MissingAnswer):
+class ShadowedAnswer(MissingAnswer, title="ShadowedItem"):
     """An item that is hidden: ``winner``, a server before this one, offers the same."""
 
     winner: str
 
 
-class ProblemAnswer(AnswerModel):
+class ProblemAnswer(AnswerModel, title="Problem"):
     """Something wrong in a configuration file; ``path`` is a JSON path."""
 
     file: str
@@ -187,24 +249,36 @@ class ProblemAnswer(AnswerModel):
     message: str
 
 
-class ActivePresetAnswer(AnswerModel):
-    """The preset in force, and what it names in vain."""
+class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
+    """The active preset, and the items of it that no server offers."""
 
     preset: PresetAnswer
     missing: list[MissingAnswer]
-    pending: Pending = None
+    pending: Pending | None = None
     shadowed: list[ShadowedAnswer] | None = None
     problems: list[ProblemAnswer] | None = None
 
 
-class HealthAnswer(AnswerModel):
+class HealthAnswer(AnswerModel, title="Health"):
     """The process serves."""
 
     status: Literal["ok"]
 
 
-class ReadinessAnswer(AnswerModel):
+class CheckAnswer(AnswerModel, title="ReadinessCheck", extra="allow"):
+    """The state of one dependency; the other fields depend on what it is."""
+
+    status: CheckStatusField
+
+
+class ReadinessAnswer(AnswerModel, title="Readiness"):
     """Whether traffic should come here, and the state of each dependency in use."""
 
-    status: Literal["ready", "degraded", "starting", "stopping"]
-    checks: dict[str, dict[str, object]]
+    status: ReadinessStatusField
+    checks: Annotated[
+        dict[str, CheckAnswer],
+        Field(
+            title="ReadinessChecks",
+            description="The state of each dependency in use: `documents`, `server:<id>` …",
+        ),
+    ]

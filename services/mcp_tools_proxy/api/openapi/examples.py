@@ -5,6 +5,8 @@ from collections.abc import Mapping
 Examples = Mapping[str, Mapping[str, object]]
 """Bodies by the name under which they are shown."""
 
+NO_EXAMPLES: Examples = {}
+
 _USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 
 _CALLS: Examples = {
