@@ -27,7 +27,7 @@ Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
 
 
 class RequestUser(BaseModel):
-    """Whom the call is made for; what is left out, a header or the token has to say."""
+    """The user that a call is made for; what is left out is taken from headers or the token."""
 
     user_id: Identifier | None = None
     tenant_id: Identifier | None = None
@@ -50,7 +50,7 @@ class RequestContext(BaseModel):
 
 
 class ExecuteRequest(CallRequest, RequestContext):
-    """Body of POST /internal/mcp/execute."""
+    """One tool to run, its arguments and the caller."""
 
 
 class BatchRequest(RequestContext):
@@ -60,14 +60,14 @@ class BatchRequest(RequestContext):
 
 
 class PromptRequest(RequestContext):
-    """Body of POST /internal/mcp/prompts/get."""
+    """One prompt to get, its arguments and the caller."""
 
     name: Name
     arguments: Arguments | None = None
 
 
 class ResourceRequest(RequestContext):
-    """Body of POST /internal/mcp/resources/read."""
+    """One resource to read, and the caller."""
 
     uri: Uri
 
@@ -76,10 +76,12 @@ class CallerQuery(BaseModel):
     """Query of the GET routes that list what a caller may use."""
 
     tenant_id: Annotated[
-        Identifier | None, Field(description="Whom the list is for; it is the same for all.")
+        Identifier | None,
+        Field(description="Who the list is for; it does not change what is listed."),
     ] = None
     user_id: Annotated[
-        Identifier | None, Field(description="Whom the list is for; it is the same for all.")
+        Identifier | None,
+        Field(description="Who the list is for; it does not change what is listed."),
     ] = None
     agent: Agent | None = None
 
@@ -95,15 +97,15 @@ class ToolsQuery(CallerQuery):
         list[str] | None,
         Field(
             description=(
-                "Only these tools, each by a name that `execute` takes; repeated, or several "
-                "in one value parted by commas."
+                "Only these tools, each by a name that `execute` takes. The parameter may be "
+                "repeated, and one value may have several names, separated by commas."
             )
         ),
     ] = None
 
 
 class PresetChoice(BaseModel):
-    """Body of PUT /internal/mcp/presets/active; ``persist`` also writes it to mcp.json."""
+    """The preset to choose; unless ``persist`` is false, the choice is also written to mcp.json."""
 
     preset_id: Name
     persist: bool | None = None
