@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks docs
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
+GENERATOR := .venv-client-generator
 PEERS := benchmarks/peers
 PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
@@ -28,7 +29,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
 
-test: $(VENV)/.dev $(MCP1)/.installed  ## run every test
+test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
@@ -60,7 +61,7 @@ layers: $(VENV)/.dev
 spell: $(VENV)/.dev
 	$(BIN)/codespell services tests benchmarks docker docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile pyproject.toml .env.example
 
-cov: $(VENV)/.dev $(MCP1)/.installed  ## run every test and show what no test reaches
+cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
 bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder (QUICK=1: the main ratios, 4 minutes)
@@ -75,11 +76,11 @@ docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or ancho
 	@echo "site/index.html is the first page"
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev docs mcp1 peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev docs mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | mcp1 | peer-*) echo requirements/$$part.in ;; \
+	      build | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
@@ -87,7 +88,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -111,6 +112,12 @@ $(VENV)/.docs: $(VENV)/.run requirements/docs.lock
 $(MCP1)/.installed: $(BIN)/python requirements/mcp1.lock
 	$(BIN)/python -m venv $(MCP1)
 	$(MCP1)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp1.lock
+	@touch $@
+
+# It needs a typer that is older than ours.
+$(GENERATOR)/.installed: $(BIN)/python requirements/client-generator.lock
+	$(BIN)/python -m venv $(GENERATOR)
+	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/client-generator.lock
 	@touch $@
 
 $(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json

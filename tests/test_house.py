@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 from docs.settings_table import spelt, written
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.domain.errors import InternalError, ProxyError
+from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.server.uvicorn_server import build_server
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
@@ -125,14 +125,8 @@ def test_every_setting_of_the_gateway_is_read() -> None:
     assert Settings.model_fields.keys() - found == set()
 
 
-def errors(base: type[ProxyError] = ProxyError) -> list[type[ProxyError]]:
-    """Every error of ours that has a code."""
-    below = [e for e in base.__subclasses__() if e.__module__ == InternalError.__module__]
-    return [e for e in below if "code" in vars(e)] + [leaf for e in below for leaf in errors(e)]
-
-
 def error_codes() -> set[str]:
-    return {error.code for error in errors()}
+    return {*errors_by_code()}
 
 
 def test_the_page_of_errors_has_a_row_for_every_code() -> None:
@@ -142,6 +136,11 @@ def test_the_page_of_errors_has_a_row_for_every_code() -> None:
 
 def test_only_known_codes_have_a_status() -> None:
     assert STATUS_OF_CODE.keys() - error_codes() == {CapacityExceeded.code}
+
+
+def test_the_openapi_document_lists_every_code() -> None:
+    schemas = create_app(Settings()).openapi()["components"]["schemas"]
+    assert sorted(schemas["ErrorCode"]["enum"]) == sorted(error_codes())
 
 
 def test_every_route_is_on_the_page_of_the_http_api() -> None:
@@ -191,7 +190,7 @@ def test_pages_name_no_setting_that_nothing_reads() -> None:
 def test_every_error_is_in_the_drawing_of_the_tree() -> None:
     source = (ROOT / "services/mcp_tools_proxy/domain/errors.py").read_text(encoding="utf-8")
     drawing = source.split('"""')[1]
-    assert [e.__name__ for e in errors() if e.__name__ not in drawing] == []
+    assert [e.__name__ for e in errors_by_code().values() if e.__name__ not in drawing] == []
 
 
 MAX_LINES = 400

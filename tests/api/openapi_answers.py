@@ -25,12 +25,15 @@ CALLER = {"user", "user.user_id", "user.tenant_id"}
 LIMITED_BY_SETTINGS = {"calls"}
 """A batch takes ``max_batch_calls``, which the document does not know."""
 
+NAMED_TWICE = {"Idempotency-Key"}
+"""The body may have another one."""
+
 
 def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
-    """Return the checks of what the document cannot say: who calls, and what settings limit."""
+    """Return the checks of what the document cannot say: who calls, limits, contradictions."""
     checks: list[Any] = []
     if response.status_code == 422 and response.json()["error"]["details"]["field"] in (
-        CALLER | LIMITED_BY_SETTINGS
+        CALLER | LIMITED_BY_SETTINGS | NAMED_TWICE
     ):
         checks.append(positive_data_acceptance)
     if not all(str(value).isascii() for value in (case.headers or {}).values()):

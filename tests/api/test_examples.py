@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.api.openapi import PRESET_EXAMPLES, PROMPT_EXAMPLES, RESOURCE_EXAMPLES
+from mcp_tools_proxy.api.openapi.examples import (
+    PRESET_EXAMPLES,
+    PROMPT_EXAMPLES,
+    RESOURCE_EXAMPLES,
+)
 from mcp_tools_proxy.config.loader import list_presets, load_configuration, load_preset
 from tests.support.configuration import Config
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running

@@ -1,7 +1,10 @@
 """The OpenAPI document is true: schemathesis finds no answer that it does not describe."""
 
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,14 @@ def document() -> Any:
     return create_app(Settings()).openapi()
 
 
+def target(document: Any, part: Any) -> Any:
+    """Return what a part of the document refers to."""
+    if "$ref" not in part:
+        return part
+    _, kind, name = part["$ref"].removeprefix("#/").split("/")
+    return document["components"][kind][name]
+
+
 @pytest.mark.slow
 def test_every_answer_is_described() -> None:
     done = subprocess.run(  # noqa: S603 - our own test, no shell
@@ -37,16 +48,119 @@ def test_every_tool_has_an_example(document: Any) -> None:
     assert list(content["application/json"]["examples"]) == [*LOCAL_TOOLS]
 
 
+# These are a promise: clients that were made from the document have functions of these names, in
+# modules of these tags. A change is a break, which needs a line under "Before you upgrade".
+OPERATIONS = {
+    ("POST", "/internal/mcp/execute"): ("calls", "execute"),
+    ("POST", "/internal/mcp/execute/batch"): ("calls", "execute_batch"),
+    ("POST", "/internal/mcp/prompts/get"): ("calls", "get_prompt"),
+    ("POST", "/internal/mcp/resources/read"): ("calls", "read_resource"),
+    ("GET", "/internal/mcp/tools"): ("lists", "list_tools"),
+    ("GET", "/internal/mcp/prompts"): ("lists", "list_prompts"),
+    ("GET", "/internal/mcp/resources"): ("lists", "list_resources"),
+    ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),
+    ("GET", "/internal/mcp/presets/active"): ("presets", "get_active_preset"),
+    ("PUT", "/internal/mcp/presets/active"): ("presets", "set_active_preset"),
+    ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
+    ("GET", "/internal/mcp/remote"): ("status", "get_remote"),
+    ("GET", "/health"): ("health", "get_health"),
+    ("GET", "/health/ready"): ("health", "get_readiness"),
+    ("GET", "/metrics"): ("health", "get_metrics"),
+}
+
+
+def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield the operations with method and path."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> None:
+    described = {
+        (method, path): (*operation["tags"], operation["operationId"])
+        for method, path, operation in operations(document)
+    }
+    assert described == OPERATIONS
+
+
+def test_every_tag_is_described(document: Any) -> None:
+    tags = [tag["name"] for tag in document["tags"] if tag["description"]]
+    assert tags == ["calls", "lists", "presets", "status", "health"]
+
+
 @pytest.mark.parametrize(
-    "path",
-    ["/internal/mcp/execute", "/internal/mcp/execute/batch", "/internal/mcp/tools",
-     "/internal/mcp/prompts", "/internal/mcp/prompts/get", "/internal/mcp/resources",
-     "/internal/mcp/resources/read", "/internal/mcp/servers", "/internal/mcp/remote",
-     "/internal/mcp/presets", "/internal/mcp/presets/active", "/health", "/health/ready",
-     "/metrics"],
-)  # fmt: skip
-def test_every_route_is_described(document: Any, path: str) -> None:
-    assert path in document["paths"]
+    ("method", "path", "schema"),
+    [
+        ("post", "/internal/mcp/execute", "ExecuteRequest"),
+        ("post", "/internal/mcp/execute/batch", "BatchRequest"),
+        ("post", "/internal/mcp/prompts/get", "PromptRequest"),
+        ("post", "/internal/mcp/resources/read", "ResourceRequest"),
+        ("put", "/internal/mcp/presets/active", "PresetChoice"),
+    ],
+)
+def test_a_body_refers_to_a_shared_schema(
+    document: Any, method: str, path: str, schema: str
+) -> None:
+    content = document["paths"][path][method]["requestBody"]["content"]
+    assert content["application/json"]["schema"] == {"$ref": f"#/components/schemas/{schema}"}
+
+
+def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
+    own = {
+        (operation["operationId"], status)
+        for _, _, operation in operations(document)
+        for status, response in operation["responses"].items()
+        if "$ref" not in response
+    }
+    usual = {(name, "200") for _, name in OPERATIONS.values()}
+    assert own == usual | {("get_readiness", "503")}
+
+
+def test_how_a_call_ended_is_told_by_its_status(document: Any) -> None:
+    schema = document["components"]["schemas"]["CallResponse"]
+    assert schema["discriminator"] == {
+        "propertyName": "status",
+        "mapping": {
+            "ok": "#/components/schemas/OkResponse",
+            "error": "#/components/schemas/ErrorResponse",
+        },
+    }
+
+
+def test_every_reference_has_a_target(document: Any) -> None:
+    found = set(re.findall(r'"(#/components/[^"]+)"', json.dumps(document)))
+    shared = {
+        f"#/components/{kind}/{name}"
+        for kind, parts in document["components"].items()
+        for name in parts
+        if kind != "securitySchemes"
+    }
+    assert found == shared
+
+
+@pytest.mark.parametrize(
+    ("schema", "field", "names"),
+    [
+        ("ErrorBody", "code", "ErrorCode"),
+        ("Server", "state", "ServerState"),
+        ("Server", "transport", "ServerTransport"),
+        ("RemoteStatus", "state", "RemoteState"),
+        ("Readiness", "status", "ReadinessStatus"),
+    ],
+)
+def test_a_name_that_later_versions_may_add_to_may_be_any_text(
+    document: Any, schema: str, field: str, names: str
+) -> None:
+    described = document["components"]["schemas"][schema]["properties"][field]
+    assert described == {"anyOf": [{"$ref": f"#/components/schemas/{names}"}, {"type": "string"}]}
+
+
+def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
+    schemas = document["components"]["schemas"]
+    nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
+    requests = {"ExecuteRequest", "BatchRequest", "CallRequest", "PromptRequest"}
+    assert nullable == requests | {"ResourceRequest", "RequestUser", "PresetChoice"}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +175,7 @@ def test_a_list_describes_its_query_and_that_it_may_be_had_already(
     document: Any, path: str, own: list[str]
 ) -> None:
     described = document["paths"][path]["get"]
-    names = [parameter["name"] for parameter in described["parameters"]]
-    headers = ["X-Tenant-Id", "X-User-Id", "X-Agent-Id", "If-None-Match"]
+    names = [target(document, it)["name"] for it in described["parameters"]]
+    headers = ["X-Tenant-Id", "X-User-Id", "X-Agent-Id", "X-Trace-Id", "If-None-Match"]
     assert names == ["tenant_id", "user_id", "agent", *own, *headers]
     assert sorted(described["responses"])[:2] == ["200", "304"]

@@ -134,18 +134,6 @@ LEANS = [
     ),
     Lean("fastapi", "APIRoute.app", "web/fast_routes.py", sets(APIRoute, "app")),
     Lean(
-        "fastapi",
-        "APIRoute.response_fields",
-        "web/fast_routes.py",
-        lambda: "response_fields" in APIRoute("/", lambda: None).__dict__,
-    ),
-    Lean(
-        "fastapi",
-        "create_model_field",
-        "web/fast_routes.py",
-        exports("fastapi.utils", "create_model_field"),
-    ),
-    Lean(
         "aiohttp",
         "http_exceptions",
         "downstream/mcp_client/error_mapping.py",

@@ -1,24 +1,25 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 from fastapi import Response
-from fastapi.params import Depends
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.endpoint import EndpointFactory, Handler
-from mcp_tools_proxy.api.openapi import Examples, Parameters, Responses, request_body, security
+from mcp_tools_proxy.api.endpoint import Endpoint, EndpointFactory, Handler
+from mcp_tools_proxy.api.openapi.examples import Examples
+from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
+from mcp_tools_proxy.api.openapi.responses import Responses
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class RouteBuilder:
-    """Builds the routes that ``routes.py`` lists. An operation has the name of its handler.
+    """Builds the routes that ``routes.py`` lists.
 
-    ``needs_token`` is whether callers need a token; a route for which that differs says so.
+    ``operation_id`` is the name of a function in clients that are made from the OpenAPI document:
+    a promise. ``needs_token`` is whether callers need a token; where that differs, a route says so.
     """
 
     def __init__(self, endpoints: EndpointFactory, *, needs_token: bool) -> None:
@@ -30,24 +31,22 @@ class RouteBuilder:
         path: str,
         handler: Handler[None],
         *,
+        operation_id: str,
+        tag: Tag,
         summary: str,
         responses: Responses,
         description: str | None = None,
-        parameters: Parameters = (),
+        query: type[BaseModel] | None = None,
+        headers: Sequence[str] = (),
         needs_token: bool | None = None,
     ) -> DirectRoute:
         """Build a route for GET."""
-        return DirectRoute(
+        return self._route(
+            "GET",
             path,
             self._endpoints.without_body(handler),
-            name=handler.__name__,
-            methods=["GET"],
-            summary=summary,
-            description=description,
-            response_class=Response,
-            responses=responses,
-            openapi_extra={"parameters": [*parameters]} if parameters else None,
-            dependencies=self._security(needs_token),
+            Operation(operation_id, tag, summary, responses, description, headers, query),
+            needs_token=needs_token,
         )
 
     def with_body(
@@ -57,30 +56,58 @@ class RouteBuilder:
         handler: Handler[ModelT],
         model: type[ModelT],
         *,
+        operation_id: str,
+        tag: Tag,
         examples: Examples,
         summary: str,
         description: str,
         responses: Responses,
-        parameters: Parameters = (),
+        headers: Sequence[str] = (),
         needs_token: bool | None = None,
         check: Callable[[object], None] | None = None,
         is_fast: bool = False,
     ) -> DirectRoute:
         """Build a route whose handler gets the body as ``model``; see EndpointFactory."""
-        return DirectRoute(
+        return self._route(
+            method,
             path,
             self._endpoints.with_body(model, handler, check),
+            Operation(
+                operation_id,
+                tag,
+                summary,
+                responses,
+                description,
+                headers,
+                body=model,
+                examples=examples,
+            ),
+            needs_token=needs_token,
             is_fast=is_fast,
-            name=handler.__name__,
-            methods=[method],
-            summary=summary,
-            description=description,
-            response_class=Response,
-            responses=responses,
-            openapi_extra={"parameters": [*parameters]},
-            describe_body=partial(request_body, model, examples),
-            dependencies=self._security(needs_token),
         )
 
-    def _security(self, needs_token: bool | None) -> Sequence[Depends]:
-        return security(needed=self._needs_token if needs_token is None else needs_token)
+    def _route(
+        self,
+        method: str,
+        path: str,
+        endpoint: Endpoint,
+        operation: Operation,
+        *,
+        needs_token: bool | None,
+        is_fast: bool = False,
+    ) -> DirectRoute:
+        needed = self._needs_token if needs_token is None else needs_token
+        return DirectRoute(
+            path,
+            endpoint,
+            is_fast=is_fast,
+            name=operation.operation_id,
+            methods=[method],
+            operation_id=operation.operation_id,
+            tags=[operation.tag.value],
+            summary=operation.summary,
+            description=operation.description,
+            response_class=Response,
+            describe=operation.describe,
+            dependencies=security(needed=needed),
+        )

@@ -6,34 +6,44 @@ from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
-    ActivePresetAnswer,
     BatchRequest,
     CallerQuery,
     ExecuteRequest,
-    HealthAnswer,
     PresetChoice,
-    PresetsAnswer,
     PromptRequest,
-    PromptsAnswer,
-    ReadinessAnswer,
-    RemoteAnswer,
     ResourceRequest,
-    ResourcesAnswer,
-    ServersAnswer,
-    ToolsAnswer,
     ToolsQuery,
 )
-from mcp_tools_proxy.api.openapi import (
+from mcp_tools_proxy.api.openapi.answer_models import (
+    ActivePresetAnswer,
+    HealthAnswer,
+    PresetsAnswer,
+    PromptsOrError,
+    ReadinessAnswer,
+    RemoteAnswer,
+    ResourcesOrError,
+    ServersAnswer,
+    ToolsOrError,
+)
+from mcp_tools_proxy.api.openapi.examples import (
     BATCH_EXAMPLES,
-    BATCH_RESPONSES,
-    CALL_RESPONSES,
-    CALLER_HEADERS,
     EXECUTE_EXAMPLES,
     PRESET_EXAMPLES,
     PROMPT_EXAMPLES,
     RESOURCE_EXAMPLES,
+)
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import (
+    CALLER_HEADERS,
+    LIST_HEADERS,
+    TOOL_HEADERS,
+    TRACED,
+)
+from mcp_tools_proxy.api.openapi.responses import (
+    BATCH_RESPONSES,
+    CALL_RESPONSES,
     SWITCH_RESPONSES,
-    list_parameters,
+    Answer,
     list_responses,
     show_responses,
 )
@@ -59,14 +69,16 @@ def api_routes(
             "/internal/mcp/execute",
             execute.execute,
             ExecuteRequest,
+            operation_id="execute",
+            tag=Tag.CALLS,
             examples=EXECUTE_EXAMPLES,
             summary="Run one tool",
             description=(
-                "What the model or its runtime can react to is 200 with status `error`; see "
-                "the README for every code."
+                "What the model or its runtime can react to is 200 with status `error`. What to do "
+                "about each code is in the documentation, on the page `docs/reference/errors.md`."
             ),
             responses=CALL_RESPONSES,
-            parameters=CALLER_HEADERS,
+            headers=TOOL_HEADERS,
             is_fast=True,
         ),
         build.with_body(
@@ -74,13 +86,16 @@ def api_routes(
             "/internal/mcp/execute/batch",
             execute.execute_batch,
             BatchRequest,
+            operation_id="execute_batch",
+            tag=Tag.CALLS,
             examples=BATCH_EXAMPLES,
             summary="Run several tools in parallel",
             description=(
-                "Each call is checked and charged on its own; answers are in request order."
+                "Each call is checked and charged on its own. The results are in the order of the "
+                "calls."
             ),
             responses=BATCH_RESPONSES,
-            parameters=CALLER_HEADERS,
+            headers=TOOL_HEADERS,
             check=execute.check_batch,
             is_fast=True,
         ),
@@ -89,11 +104,13 @@ def api_routes(
             "/internal/mcp/prompts/get",
             execute.get_prompt,
             PromptRequest,
+            operation_id="get_prompt",
+            tag=Tag.CALLS,
             examples=PROMPT_EXAMPLES,
             summary="Get one prompt",
-            description="The result has `messages`, as its server made them.",
+            description="The result has `messages`, as the prompt's server sent them.",
             responses=CALL_RESPONSES,
-            parameters=CALLER_HEADERS,
+            headers=CALLER_HEADERS,
             is_fast=True,
         ),
         build.with_body(
@@ -101,100 +118,132 @@ def api_routes(
             "/internal/mcp/resources/read",
             execute.read_resource,
             ResourceRequest,
+            operation_id="read_resource",
+            tag=Tag.CALLS,
             examples=RESOURCE_EXAMPLES,
             summary="Read one resource",
-            description="The result has `contents`, as its server sent them.",
+            description="The result has `contents`, as the resource's server sent them.",
             responses=CALL_RESPONSES,
-            parameters=CALLER_HEADERS,
+            headers=CALLER_HEADERS,
             is_fast=True,
         ),
         build.get(
             "/internal/mcp/tools",
             lists.list_tools,
+            operation_id="list_tools",
+            tag=Tag.LISTS,
             summary="List the tools that this caller may run",
             description=(
-                "As MCP lists them, or as a model API takes them; there each goes by its "
+                "In the format of MCP, or in that of a model API, where a tool's name is its "
                 "alias. The same tools give the same bytes."
             ),
-            responses=list_responses(ToolsAnswer),
-            parameters=list_parameters(ToolsQuery),
+            responses=list_responses(ToolsOrError),
+            query=ToolsQuery,
+            headers=LIST_HEADERS,
         ),
         build.get(
             "/internal/mcp/prompts",
             lists.list_prompts,
+            operation_id="list_prompts",
+            tag=Tag.LISTS,
             summary="List the prompts that this caller may get",
-            responses=list_responses(PromptsAnswer),
-            parameters=list_parameters(CallerQuery),
+            responses=list_responses(PromptsOrError),
+            query=CallerQuery,
+            headers=LIST_HEADERS,
         ),
         build.get(
             "/internal/mcp/resources",
             lists.list_resources,
+            operation_id="list_resources",
+            tag=Tag.LISTS,
             summary="List the resources that this caller may read",
-            responses=list_responses(ResourcesAnswer),
-            parameters=list_parameters(CallerQuery),
+            responses=list_responses(ResourcesOrError),
+            query=CallerQuery,
+            headers=LIST_HEADERS,
         ),
         build.get(
             "/internal/mcp/presets",
             presets.list_presets,
+            operation_id="list_presets",
+            tag=Tag.PRESETS,
             summary="List the presets that can be chosen",
-            responses=show_responses(PresetsAnswer),
+            responses=show_responses(PresetsAnswer, "The presets, and the id of the active one."),
+            headers=TRACED,
         ),
         build.get(
             "/internal/mcp/presets/active",
             presets.show_active,
-            summary="Tell which preset is in force, and what it names in vain",
-            responses=show_responses(ActivePresetAnswer),
+            operation_id="get_active_preset",
+            tag=Tag.PRESETS,
+            summary="Show the active preset, and which of its items no server offers",
+            responses=show_responses(ActivePresetAnswer, "The active preset."),
+            headers=TRACED,
         ),
         build.with_body(
             "PUT",
             "/internal/mcp/presets/active",
             presets.switch_preset,
             PresetChoice,
+            operation_id="set_active_preset",
+            tag=Tag.PRESETS,
             examples=PRESET_EXAMPLES,
-            summary="Put another preset in force",
+            summary="Choose the active preset",
             description=(
-                "Needs `Authorization: Bearer <token>` with the admin token, or, where callers "
-                "need tokens, an operator's. A service where they do not, without an admin token, "
-                "takes it only while it listens on a loopback address. Every later call sees the "
-                "new preset."
+                "Every later call sees the new preset. Needs `Authorization: Bearer <token>` with "
+                "the admin token or, where callers need tokens, the token of an operator. A "
+                "gateway that has no admin token and whose callers need no tokens allows this "
+                "only while it listens on a loopback address."
             ),
             responses=SWITCH_RESPONSES,
+            headers=TRACED,
             needs_token=presets.switch_needs_token,
         ),
         build.get(
             "/internal/mcp/servers",
             status.list_servers,
-            summary="Tell how the downstream servers are",
-            responses=show_responses(ServersAnswer),
+            operation_id="list_servers",
+            tag=Tag.STATUS,
+            summary="Show the state of the downstream servers",
+            responses=show_responses(ServersAnswer, "Every server that mcp.json names."),
+            headers=TRACED,
         ),
         build.get(
             "/internal/mcp/remote",
             status.show_remote,
-            summary="Tell how the connection to the remote backend is",
-            responses=show_responses(RemoteAnswer),
+            operation_id="get_remote",
+            tag=Tag.STATUS,
+            summary="Show the state of the connection to the remote backend",
+            responses=show_responses(RemoteAnswer, "The state of the connection."),
+            headers=TRACED,
         ),
         build.get(
             "/health",
             health.healthy,
+            operation_id="get_health",
+            tag=Tag.HEALTH,
             summary="Whether the process serves",
-            responses={200: {"model": HealthAnswer}},
+            responses={200: Answer("The process serves.", HealthAnswer, headers=())},
             needs_token=False,
         ),
         build.get(
             "/health/ready",
             health.ready,
+            operation_id="get_readiness",
+            tag=Tag.HEALTH,
             summary="Whether traffic should come here",
             responses={
-                200: {"model": ReadinessAnswer},
-                503: {"model": ReadinessAnswer, "description": "starting or stopping"},
+                200: Answer("Ready or degraded: calls are served.", ReadinessAnswer, headers=()),
+                503: Answer("Starting or stopping.", ReadinessAnswer, headers=()),
             },
             needs_token=False,
         ),
         build.get(
             "/metrics",
             health.exposition,
+            operation_id="get_metrics",
+            tag=Tag.HEALTH,
             summary="Prometheus metrics",
-            responses={200: {"content": {"text/plain": {}}}},
+            responses={200: Answer("The metrics.", headers=(), is_text=True)},
             needs_token=False,
         ),
     )

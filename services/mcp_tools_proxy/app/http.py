@@ -15,6 +15,7 @@ from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
+from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
@@ -79,6 +80,7 @@ def create_app(
     app = DescribedApp(
         title=settings.app_name,
         version=VERSION,
+        openapi_tags=[*TAGS],
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

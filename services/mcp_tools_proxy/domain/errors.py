@@ -17,7 +17,7 @@ ProxyError
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import ClassVar, Self
 
@@ -355,9 +355,15 @@ class InternalError(ProxyError):
         super().__init__(message)
 
 
+@cache
+def errors_by_code() -> Mapping[str, type[ProxyError]]:
+    """Return this module's errors by their code, in the order of the module."""
+    return {error.code: error for error in _subclasses(ProxyError) if "code" in vars(error)}
+
+
 def error_from_json(fields: Mapping[str, object]) -> ProxyError | None:
     """Return the error whose ``as_json`` was ``fields``; None if its code is unknown here."""
-    kind = _kinds().get(str(fields.get("code")))
+    kind = errors_by_code().get(str(fields.get("code")))
     if kind is None:
         return None
     error = kind(str(fields.get("message")))
@@ -368,14 +374,8 @@ def error_from_json(fields: Mapping[str, object]) -> ProxyError | None:
     return error
 
 
-@cache
-def _kinds() -> Mapping[str, type[ProxyError]]:
-    """Return the class of each code."""
-    found: dict[str, type[ProxyError]] = {}
-    classes: list[type[ProxyError]] = [ProxyError]
-    while classes:
-        kind = classes.pop()
-        classes += kind.__subclasses__()
-        if "code" in vars(kind):
-            found[kind.code] = kind
-    return found
+def _subclasses(base: type[ProxyError]) -> Iterator[type[ProxyError]]:
+    for error in base.__subclasses__():
+        if error.__module__ == __name__:
+            yield error
+            yield from _subclasses(error)

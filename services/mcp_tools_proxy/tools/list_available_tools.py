@@ -51,7 +51,7 @@ class Definition(TypedDict):
 
 
 class ToolWarning(TypedDict):
-    """What its reader should know of a tool, of a name asked for, or of the whole list."""
+    """A hint about one tool, about a name that was requested, or about the whole list."""
 
     tool: NotRequired[str]
     message: str

@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from fastapi.utils import create_model_field
 from starlette.middleware import Middleware
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -17,6 +16,9 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.web.crash_handler import CrashHandler
+
+Components = dict[str, dict[str, object]]
+"""The shared parts of an OpenAPI document, by kind (schemas, responses, headers …) and name."""
 
 
 class FastRouter:
@@ -67,35 +69,22 @@ class DirectRoute(APIRoute):
         endpoint: Callable[[Request], Awaitable[Response]],
         *,
         is_fast: bool = False,
-        responses: Mapping[int, Mapping[str, Any]],
-        describe_body: Callable[[], Mapping[str, object]] | None = None,
+        describe: Callable[[Components], Mapping[str, object]],
         **description: Any,
     ) -> None:
-        """Build the route; ``describe_body`` describes its body for the OpenAPI document."""
-        self._models = {status: it["model"] for status, it in responses.items() if "model" in it}
-        self._describe_body = describe_body
-        modelless: dict[int | str, dict[str, Any]] = {
-            status: {key: value for key, value in it.items() if key != "model"}
-            for status, it in responses.items()
-        }
-        super().__init__(path, endpoint, responses=modelless, **description)
+        """Build the route.
+
+        ``describe`` returns what ``description`` does not have of the operation, and adds what that
+        refers to: schemas were half of what building the service cost.
+        """
+        self._describe = describe
+        super().__init__(path, endpoint, **description)
         self.is_fast = is_fast
         self.app = _asgi(endpoint)
 
-    def complete_description(self) -> None:
-        """Add the schemas of body and responses, which only the OpenAPI document needs.
-
-        They were half of what building the service cost.
-        """
-        self.response_fields = {
-            status: create_model_field(
-                name=f"Response_{status}_{self.unique_id}", type_=model, mode="serialization"
-            )
-            for status, model in self._models.items()
-        }
-        if self._describe_body is not None:
-            extra = self.openapi_extra or {}
-            self.openapi_extra = {**extra, "requestBody": self._describe_body()}
+    def complete_description(self, components: Components) -> None:
+        """Add to the operation what only the OpenAPI document needs."""
+        self.openapi_extra = {**self._describe(components)}
 
 
 class DescribedApp(FastAPI):
@@ -119,11 +108,15 @@ class DescribedApp(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
-        if self.openapi_schema is None:
-            for route in self.routes:
-                if isinstance(route, DirectRoute):
-                    route.complete_description()
-        return super().openapi()
+        if self.openapi_schema is not None:
+            return self.openapi_schema
+        components: Components = {}
+        for route in self.routes:
+            if isinstance(route, DirectRoute):
+                route.complete_description(components)
+        document = super().openapi()
+        document["components"] = {**document.get("components", {}), **components}
+        return document
 
 
 def _asgi(

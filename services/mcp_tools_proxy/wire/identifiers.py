@@ -18,7 +18,8 @@ Identifier = Annotated[
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
 
 IDEMPOTENCY_KEY_CHARS = 128
-IDEMPOTENCY_KEY_RULE = f"should be 1-{IDEMPOTENCY_KEY_CHARS} printable characters"
+IDEMPOTENCY_KEY_RULE = f"should be 1-{IDEMPOTENCY_KEY_CHARS} printable ASCII characters"
+IDEMPOTENCY_KEY_PATTERN = rf"^[ -~]{{1,{IDEMPOTENCY_KEY_CHARS}}}$"
 
 TRACE_ID_CHARS = 128
 TRACE_ID_PATTERN = rf"^[!-~]{{1,{TRACE_ID_CHARS}}}$"
@@ -47,8 +48,8 @@ def is_visible_ascii(text: str) -> bool:
 
 
 def is_idempotency_key(text: str) -> bool:
-    """Return whether ``text`` is a valid idempotency_key: 1–128 printable characters."""
-    return 1 <= len(text) <= IDEMPOTENCY_KEY_CHARS and text.isprintable()
+    """Return whether ``text`` is a valid idempotency_key: 1–128 printable ASCII characters."""
+    return 1 <= len(text) <= IDEMPOTENCY_KEY_CHARS and text.isascii() and text.isprintable()
 
 
 def is_trace_id(text: str) -> bool:

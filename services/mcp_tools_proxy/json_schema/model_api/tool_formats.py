@@ -23,7 +23,7 @@ OPENAI_MAX_DESCRIPTION_CHARS = 1_048_576
 
 
 class ToolFormat(StrEnum):
-    """The shape of a listed tool (contract §1, ``format``)."""
+    """The shape of each tool in a list: MCP's, or that of a model API."""
 
     MCP = "mcp"
     OPENAI = "openai"

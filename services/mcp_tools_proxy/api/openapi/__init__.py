@@ -1,0 +1,1 @@
+"""What describes the HTTP API in its OpenAPI document; nothing here serves a request."""

@@ -1,0 +1,110 @@
+"""Types of fields of responses that have a name of their own in the OpenAPI document.
+
+Where it knows names that a later version may add to, they are ``open_names``.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mcp_tools_proxy.api.openapi.shared_schemas import open_names
+from mcp_tools_proxy.domain.backend_link import RemoteState
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.errors import errors_by_code
+from mcp_tools_proxy.domain.server import ServerState, Transport
+
+Object = dict[str, object]
+
+ErrorCodeField = Annotated[
+    str, open_names("ErrorCode", "A stable name of what went wrong.", [*errors_by_code()])
+]
+
+ServerStateField = Annotated[
+    str,
+    open_names(
+        "ServerState", "The state of a server's session.", [state.value for state in ServerState]
+    ),
+]
+
+ServerTransportField = Annotated[
+    str,
+    open_names(
+        "ServerTransport",
+        "How the gateway connects to a server.",
+        [transport.value for transport in Transport],
+    ),
+]
+
+RemoteStateField = Annotated[
+    str,
+    open_names(
+        "RemoteState",
+        "The state of the connection to the remote backend; `off` if none is set.",
+        ["off", *(state.value for state in RemoteState)],
+    ),
+]
+
+ReadinessStatusField = Annotated[
+    str,
+    open_names(
+        "ReadinessStatus",
+        "`ready` and `degraded` serve calls; `starting` and `stopping` should get none.",
+        ["ready", "degraded", "starting", "stopping"],
+    ),
+]
+
+CheckStatusField = Annotated[
+    str,
+    open_names("CheckStatus", "`degraded`: the dependency does not work.", ["ok", "degraded"]),
+]
+
+ItemKindField = Annotated[
+    str,
+    open_names("ItemKind", "What a server offers.", [kind.value for kind in Kind]),
+]
+
+CallResult = Annotated[
+    Object,
+    Field(title="CallResult", description="What the tool returned, or the prompt or resource."),
+]
+
+ErrorDetails = Annotated[
+    Object,
+    Field(
+        title="ErrorDetails",
+        description=(
+            "Facts for programs; which there are depends on the code: `field` names the place in "
+            "the request, `candidates` the names to choose from."
+        ),
+    ),
+]
+
+SchemaField = Annotated[Object, Field(title="JsonSchema", description="A JSON Schema.")]
+
+ToolAnnotationsField = Annotated[
+    Object,
+    Field(title="ToolAnnotations", description="The tool's annotations, as MCP defines them."),
+]
+
+Prompt = Annotated[Object, Field(title="Prompt", description="A prompt, as MCP lists it.")]
+
+Resource = Annotated[Object, Field(title="Resource", description="A resource, as MCP lists it.")]
+
+ResourceTemplate = Annotated[
+    Object, Field(title="ResourceTemplate", description="A resource template, as MCP lists it.")
+]
+
+ServerCounts = Annotated[
+    dict[str, int],
+    Field(title="ServerCounts", description="How many tools, prompts … the server offers."),
+]
+
+Pending = Annotated[
+    list[str],
+    Field(
+        description=(
+            "The servers that are being connected to for the first time: what they offer is not "
+            "listed yet."
+        )
+    ),
+]

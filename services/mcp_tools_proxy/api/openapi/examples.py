@@ -1,0 +1,45 @@
+"""The requests that the OpenAPI document shows; each of them works (tests/api/test_examples.py)."""
+
+from collections.abc import Mapping
+
+Examples = Mapping[str, Mapping[str, object]]
+"""Bodies by the name under which they are shown."""
+
+NO_EXAMPLES: Examples = {}
+
+_USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
+
+_CALLS: Examples = {
+    "read_doc_section": {"doc_id": "doc_1", "section_id": "sec_intro"},
+    "read_doc_pages": {"doc_id": "doc_1", "page_start": 1, "page_end": 2},
+    "read_doc_metadata": {"doc_id": "doc_1"},
+    "doc_local_search": {"doc_id": "doc_1", "query": "certificate", "max_results": 3},
+    "read_chunk_window": {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1", "radius": 1},
+    "list_available_tools": {},
+}
+
+EXECUTE_EXAMPLES: Examples = {
+    tool_name: {"tool_name": tool_name, "arguments": arguments, "user": _USER}
+    for tool_name, arguments in _CALLS.items()
+}
+
+BATCH_EXAMPLES: Examples = {
+    "two calls at once": {
+        "calls": [
+            {"tool_name": name, "arguments": _CALLS[name]}
+            for name in ("read_doc_metadata", "doc_local_search")
+        ],
+        "user": _USER,
+    }
+}
+
+PROMPT_EXAMPLES: Examples = {
+    "with an argument": {"name": "weekly_review", "arguments": {"topic": "vpn"}, "user": _USER}
+}
+
+RESOURCE_EXAMPLES: Examples = {"by URI": {"uri": "notes://all", "user": _USER}}
+
+PRESET_EXAMPLES: Examples = {
+    "until the next start": {"preset_id": "notes", "persist": False},
+    "for good": {"preset_id": "notes"},
+}

@@ -1,0 +1,80 @@
+"""The parameters of operations: the query of a list, and headers, shared by all that take them."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel
+
+from mcp_tools_proxy.api.idempotency_header import IDEMPOTENCY_HEADER
+from mcp_tools_proxy.api.models import CallerQuery
+from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
+from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
+from mcp_tools_proxy.web.fast_routes import Components
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER_CHARS
+
+_IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
+
+_INSTEAD = "where neither body, query nor token names {}. Text beyond ASCII is sent as UTF-8."
+
+HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
+    TENANT_HEADER: (_IDENTIFIER, "The tenant, " + _INSTEAD.format("one")),
+    USER_HEADER: (_IDENTIFIER, "The user, " + _INSTEAD.format("one")),
+    AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD.format("one")),
+    TRACE_HEADER: (
+        {"type": "string"},
+        "The trace id, where the body has none. Without one it is taken from `traceparent`, or "
+        "made. It comes back in the response.",
+    ),
+    IDEMPOTENCY_HEADER: (
+        {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
+        "The `idempotency_key`, where the body has none.",
+    ),
+    "If-None-Match": (
+        {"type": "string"},
+        "The `ETag` of the list that the client has, or several, or `*`; if the list is still "
+        "the same, the answer is 304 without a body.",
+    ),
+}
+"""The headers of requests: schema and description."""
+
+TRACED = (TRACE_HEADER,)
+CALLER_HEADERS = (TENANT_HEADER, USER_HEADER, AGENT_HEADER, TRACE_HEADER)
+TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
+LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")
+
+
+def header_parameters(components: Components, names: Sequence[str]) -> list[JsonSchema]:
+    """Return the parameters for request headers, which operations share."""
+    return [_shared(components, _parameter(name, "header", _header(name))) for name in names]
+
+
+def query_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
+    """Return the parameters of a query, which the endpoint validates as ``model`` itself."""
+    parameters = [
+        _parameter(name, "query", schema)
+        for name, schema in property_schemas(components, model).items()
+    ]
+    return [
+        _shared(components, parameter)
+        if parameter["name"] in CallerQuery.model_fields
+        else parameter
+        for parameter in parameters
+    ]
+
+
+def _header(name: str) -> JsonSchema:
+    schema, description = HEADERS[name]
+    return {**schema, "description": description}
+
+
+def _parameter(name: str, place: str, schema: JsonSchema) -> JsonSchema:
+    """Describe the parameter and its schema alike: some tools show the one, some the other."""
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {"name": name, "in": place, "required": False, **described, "schema": schema}
+
+
+def _shared(components: Components, parameter: JsonSchema) -> JsonSchema:
+    words = str(parameter["name"]).replace("-", "_").split("_")
+    name = "".join(word.capitalize() for word in words)
+    components.setdefault("parameters", {})[name] = parameter
+    return {"$ref": f"#/components/parameters/{name}"}

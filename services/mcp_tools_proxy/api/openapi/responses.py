@@ -1,0 +1,177 @@
+"""The responses of operations: what each answers, and the errors and headers that they share."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mcp_tools_proxy.api.openapi.answer_models import (
+    ActivePresetAnswer,
+    BatchOrError,
+    CallAnswer,
+    ErrorEnvelope,
+)
+from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, add_schema
+from mcp_tools_proxy.web.fast_routes import Components
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+
+RETRY_AFTER = "Retry-After"
+ETAG = "ETag"
+WWW_AUTHENTICATE = "WWW-Authenticate"
+
+HEADERS = {
+    TRACE_HEADER: (
+        "TraceId",
+        "string",
+        "The trace id of the request, as in the body: that of the request, or a new one.",
+    ),
+    RETRY_AFTER: ("RetryAfter", "integer", "Seconds after which the same request may succeed."),
+    ETAG: ("ETag", "string", "Changes when the list does; send it as `If-None-Match`."),
+    WWW_AUTHENTICATE: (
+        "WwwAuthenticate",
+        "string",
+        '`Bearer`; with `error="invalid_token"` if the token of the request was refused.',
+    ),
+}
+"""The headers of responses: name of the component, type and description."""
+
+
+class Answer(NamedTuple):
+    """A response of one operation; ``model`` is None where there is no body, or text."""
+
+    description: str
+    model: object = None
+    headers: Sequence[str] = (TRACE_HEADER,)
+    is_text: bool = False
+
+
+class SharedAnswer(NamedTuple):
+    """A response that several operations have, by the name of its component."""
+
+    name: str
+    answer: Answer
+
+
+def _error(description: str, *headers: str) -> Answer:
+    return Answer(description, ErrorEnvelope, (TRACE_HEADER, *headers))
+
+
+SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
+    304: SharedAnswer(
+        "NotModified",
+        Answer("The list is still the one that the client has.", None, (TRACE_HEADER, ETAG)),
+    ),
+    401: SharedAnswer(
+        "Unauthenticated",
+        _error(
+            "UNAUTHENTICATED: the operation needs a bearer token, and there is none, or not a "
+            "good one.",
+            WWW_AUTHENTICATE,
+            RETRY_AFTER,
+        ),
+    ),
+    403: SharedAnswer("Forbidden", _error("FORBIDDEN: the caller may not do this.")),
+    404: SharedAnswer("PresetNotFound", _error("PRESET_NOT_FOUND: no preset has this id.")),
+    409: SharedAnswer(
+        "PresetNotChanged",
+        _error(
+            "PRESET_PINNED: a setting of the gateway fixes the preset. CONFIG_READ_ONLY: the "
+            "choice cannot be written to mcp.json."
+        ),
+    ),
+    413: SharedAnswer("PayloadTooLarge", _error("PAYLOAD_TOO_LARGE: the body is too long.")),
+    422: SharedAnswer(
+        "InvalidRequest",
+        _error("INVALID_REQUEST: the request is malformed; `details.field` names the place."),
+    ),
+    500: SharedAnswer(
+        "InternalError", _error("INTERNAL_ERROR: a defect; the gateway's log has the trace id.")
+    ),
+    503: SharedAnswer(
+        "Unavailable",
+        _error(
+            "SHUTTING_DOWN: the gateway is stopping; another replica can take the call. "
+            "RETRIEVAL_NOT_CONFIGURED: the tool needs a Retrieval Service, and none is set."
+        ),
+    ),
+}
+"""The responses that operations share, by status."""
+
+Responses = Mapping[int, Answer | SharedAnswer]
+"""The responses of one operation, by status."""
+
+
+def _errors(*statuses: int) -> Responses:
+    return {status: SHARED_ANSWERS[status] for status in statuses}
+
+
+CALL_RESPONSES: Responses = {
+    200: Answer(
+        "How the call ended. What the model or its runtime can react to is 200 as well, with "
+        "status `error`.",
+        CallAnswer,
+        (TRACE_HEADER, RETRY_AFTER),
+    ),
+    **_errors(401, 403, 413, 422, 500, 503),
+}
+
+BATCH_RESPONSES: Responses = {
+    200: Answer(
+        "How each call ended. Where the batch as a whole is refused with what the caller can react "
+        "to, such as AGENT_REQUIRED, it is 200 as well, with status `error`.",
+        BatchOrError,
+    ),
+    **_errors(401, 403, 413, 422, 500, 503),
+}
+
+SWITCH_RESPONSES: Responses = {
+    200: Answer("The preset is active.", ActivePresetAnswer),
+    **_errors(401, 403, 404, 409, 413, 422, 500, 503),
+}
+
+
+def show_responses(model: object, description: str) -> Responses:
+    """Return the responses of a route that shows ``model``, the same to all callers."""
+    return {200: Answer(description, model), **_errors(401, 422, 500)}
+
+
+def list_responses(model: object) -> Responses:
+    """Return the responses of a route that lists what a caller may use."""
+    description = (
+        "The list. What the caller can react to is 200 as well, with status `error`, such as "
+        "AGENT_REQUIRED."
+    )
+    listed = Answer(description, model, (TRACE_HEADER, ETAG))
+    return {200: listed, **_errors(304, 401, 403, 422, 500)}
+
+
+def describe_responses(components: Components, responses: Responses) -> dict[str, object]:
+    """Describe the responses of an operation; add what they share to ``components``."""
+    return {
+        str(status): _shared(components, response)
+        if isinstance(response, SharedAnswer)
+        else _response(components, response)
+        for status, response in responses.items()
+    }
+
+
+def _shared(components: Components, shared: SharedAnswer) -> JsonSchema:
+    components.setdefault("responses", {})[shared.name] = _response(components, shared.answer)
+    return {"$ref": f"#/components/responses/{shared.name}"}
+
+
+def _response(components: Components, answer: Answer) -> JsonSchema:
+    described: JsonSchema = {"description": answer.description}
+    if answer.headers:
+        described["headers"] = {name: _header(components, name) for name in answer.headers}
+    if answer.is_text:
+        described["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    elif answer.model is not None:
+        schema = add_schema(components, answer.model, "serialization")
+        described["content"] = {"application/json": {"schema": schema}}
+    return described
+
+
+def _header(components: Components, header: str) -> JsonSchema:
+    name, kind, description = HEADERS[header]
+    described = {"description": description, "schema": {"type": kind}}
+    components.setdefault("headers", {})[name] = described
+    return {"$ref": f"#/components/headers/{name}"}
