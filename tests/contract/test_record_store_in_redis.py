@@ -71,6 +71,21 @@ async def test_a_lease_that_is_renewed_goes_on_and_one_that_is_not_ends(
     await dead.close()
 
 
+async def test_a_record_that_another_has_by_now_stays_its_own(
+    server: RedisServer, two: RedisRecordStore, redis: Redis
+) -> None:
+    async with opened(redis_store(server.url, renew_s=1000)) as slow:
+        for name in ("kept", "released"):
+            assert await state(slow, key(name)) is RecordState.CLAIMED
+        redis.flushall()
+        for name in ("kept", "released"):
+            assert await state(two, key(name)) is RecordState.CLAIMED
+        await slow.keep(key("kept"), OUTCOME)
+        await slow.release(key("released"))
+        for name in ("kept", "released"):
+            assert await state(slow, key(name)) is RecordState.RUNNING
+
+
 async def test_a_replica_that_stops_leaves_its_calls_as_not_known(
     server: RedisServer, two: RedisRecordStore
 ) -> None:

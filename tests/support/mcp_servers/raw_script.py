@@ -83,6 +83,8 @@ class Script:
         self.options = options
         self.calls: Counter[str] = Counter()
         """How often each tool was called."""
+        self.written: Counter[str] = Counter()
+        """How often each entry was written."""
         self.requests: Counter[str] = Counter()
         """How often each method was asked for."""
         self.cancelled_count = 0

@@ -110,6 +110,13 @@ async def count_then_crash(run: Run) -> Json | Fault:
     return Fault.CRASH if run.script.calls[run.tool] == 1 else await count(run)
 
 
+async def write(run: Run) -> Json:
+    """Write an entry, in ``seconds``: for "not executed twice" read ``written`` in process."""
+    run.script.written[run.arguments["entry"]] += 1
+    await asyncio.sleep(float(run.arguments.get("seconds", 0)))
+    return text_result(run.arguments["entry"])
+
+
 async def big(run: Run) -> Json:
     return text_result("x" * int(run.arguments.get("bytes", 1000)))
 
@@ -193,6 +200,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "counter_safe": count,
     "counter_crash": count_then_crash,
     "counter_crash_safe": count_then_crash,
+    "write": write,
     "big": big,
     "big_image": big_image,
     "flood": flood,
@@ -212,6 +220,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
 PROPERTIES: dict[str, Json] = {
     "echo": {"text": {"type": "string"}},
     "sleep": {"seconds": NUMBER},
+    "write": {"entry": {"type": "string"}, "seconds": NUMBER},
     "big": {"bytes": NUMBER},
     "big_image": {"bytes": NUMBER},
     "flood": {"count": NUMBER},
@@ -230,7 +239,7 @@ OWN_ITEMS: dict[str, list[Json]] = {
 }
 """What it lists beside tools."""
 
-REQUIRED = {"sleep": ["seconds"], "big_image": ["bytes"]}
+REQUIRED = {"sleep": ["seconds"], "write": ["entry"], "big_image": ["bytes"]}
 
 
 def descriptor(name: str) -> Json:
