@@ -18,6 +18,7 @@ from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
 from benchmarks.fleet import measure_fleet
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
+from benchmarks.idempotency import measure_idempotency
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
 from benchmarks.listing import measure_lists, measure_switch
@@ -36,6 +37,7 @@ from benchmarks.steady import measure_steady
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
     "stdio-in": measure_stdio_in,
+    "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
     "calls": measure_sections,
     "search": measure_search,

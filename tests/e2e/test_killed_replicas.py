@@ -87,7 +87,7 @@ class Callers:
         for number in self._entries:
             entry = f"entry-{number}"
             seconds = next((s for s, each in SLOW.items() if number % each == 7), 0)
-            arguments = {"entry": entry, "seconds": seconds}
+            arguments: dict[str, object] = {"entry": entry, "seconds": seconds}
             while entry not in self.ends:
                 end = await self._try(entry, arguments)
                 if end is not None:

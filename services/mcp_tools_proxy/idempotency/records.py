@@ -8,6 +8,9 @@ from typing import NamedTuple, Protocol
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import ComponentSpec
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+"""Escapes all that is not ASCII, for lone surrogates could not be encoded."""
+
 MAX_OUTCOME_BYTES = 262_144
 """The largest outcome that is kept, as JSON."""
 
@@ -79,6 +82,4 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
 
 
 def _digest(value: object) -> bytes:
-    # escapes all that is not ASCII: lone surrogates could not be encoded
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return sha256(text.encode("ascii")).digest()
+    return sha256(_CANONICAL.encode(value).encode("ascii")).digest()
