@@ -14,12 +14,13 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_SINGLE_VALUED = (*CallerQuery.model_fields, "format")
+_SINGLE_VALUED = (*CallerQuery.model_fields, "format", "name_style")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -39,8 +40,12 @@ class ListHandlers:
         parameters = request.query_params
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
+        if query.name_style is not None and query.format is not ToolFormat.MCP:
+            raise _style_of_another_format(query.format)
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
-        tools = await self._registry.list_tools(caller, query.format, query.names)
+        registry = self._registry.current
+        style = registry.name_styles.over_http(query.name_style, caller.agent)
+        tools = await registry.list_tools(caller, query.format, query.names, style)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
             return _list_response(parsed, etag_of(body), lambda: body)
@@ -77,6 +82,13 @@ class ListHandlers:
         pending = self._first_attempts.pending_for(caller, kind)
         body = to_json({**content, "pending": pending} if pending else content)
         return _list_response(parsed, etag_of(body), lambda: body)
+
+
+def _style_of_another_format(tool_format: ToolFormat) -> InvalidRequest:
+    return InvalidRequest(
+        f"name_style: is for format mcp; {tool_format} always names tools by alias, leave it out",
+        details={"field": "name_style"},
+    )
 
 
 def _list_response(parsed: ParsedRequest[None], etag: str, body: Callable[[], bytes]) -> Response:

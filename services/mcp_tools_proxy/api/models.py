@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from mcp_tools_proxy.api.trace_id_types import RequestTraceId, TraceId
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -98,6 +99,15 @@ class ToolsQuery(CallerQuery):
             description=(
                 "Only these tools, each by a name that `execute` takes; repeated, or several "
                 "in one value parted by commas."
+            )
+        ),
+    ] = None
+    name_style: Annotated[
+        ToolNameStyle | None,
+        Field(
+            description=(
+                "How MCP's format names the servers' tools: `server:tool`, by alias, or as the "
+                "server calls them; that of the agent's profile without it, else `server:tool`."
             )
         ),
     ] = None

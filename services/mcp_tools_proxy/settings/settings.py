@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ResourceSpec
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
+from mcp_tools_proxy.domain.components import ResourceSpec, ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
@@ -44,7 +44,7 @@ def registry_of(
         resources=[FakeResource("u://1", server_id=it) for it in "ab"],
         templates=[FakeTemplate("v://", server_id=it) for it in "ab"],
         access_rules=AccessRules(agents=NARROW, servers=servers),
-        tool_names=style,
+        name_styles=NameStyles(default=style),
     )
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.policy.aliases import ToolNaming
 from tests.support.builders import make_caller
 from tests.unit.registry.registry_cases import (
     AGENT,
