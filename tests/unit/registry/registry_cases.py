@@ -67,6 +67,7 @@ class Case:
                 servers=self.snapshots,
             ),
             name_styles=NameStyles(default=tool_names),
+            scope=PresetScope.of(self.preset),
         )
 
 

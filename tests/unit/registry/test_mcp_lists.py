@@ -98,18 +98,10 @@ async def test_a_bare_name_that_looks_like_another_servers_tool_is_not_listed() 
     assert await names(registry) == ["a:bank__pay"]
 
 
-@pytest.mark.parametrize(
-    ("style", "found"),
-    [
-        (ToolNameStyle.SERVER, "TOOL_NOT_FOUND"),
-        (ToolNameStyle.ALIAS, "TOOL_NOT_FOUND"),
-        (ToolNameStyle.BARE, (Kind.TOOL, "a", "search")),
-    ],
-)
-def test_a_bare_name_without_an_agent_is_taken_where_lists_show_bare_names(
-    style: ToolNameStyle, found: object
-) -> None:
-    assert outcome(registry_of(SEARCH, style=style), Kind.TOOL, "search", None) == found
+@EVERY_STYLE
+def test_a_bare_name_needs_no_agent(style: ToolNameStyle) -> None:
+    found = outcome(registry_of(SEARCH, style=style), Kind.TOOL, "search", None)
+    assert found == (Kind.TOOL, "a", "search")
 
 
 def test_a_bare_name_that_two_tools_have_is_ambiguous() -> None:
