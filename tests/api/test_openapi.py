@@ -52,7 +52,7 @@ def test_every_route_is_described(document: Any, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "own"),
     [
-        ("/internal/mcp/tools", ["format", "names"]),
+        ("/internal/mcp/tools", ["format", "names", "name_style"]),
         ("/internal/mcp/prompts", []),
         ("/internal/mcp/resources", []),
     ],

@@ -14,7 +14,6 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import JSON
@@ -40,8 +39,6 @@ class ListHandlers:
         parameters = request.query_params
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
-        if query.name_style is not None and query.format is not ToolFormat.MCP:
-            raise _style_of_another_format(query.format)
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         registry = self._registry.current
         style = registry.name_styles.over_http(query.name_style, caller.agent)
@@ -82,13 +79,6 @@ class ListHandlers:
         pending = self._first_attempts.pending_for(caller, kind)
         body = to_json({**content, "pending": pending} if pending else content)
         return _list_response(parsed, etag_of(body), lambda: body)
-
-
-def _style_of_another_format(tool_format: ToolFormat) -> InvalidRequest:
-    return InvalidRequest(
-        f"name_style: is for format mcp; {tool_format} always names tools by alias, leave it out",
-        details={"field": "name_style"},
-    )
 
 
 def _list_response(parsed: ParsedRequest[None], etag: str, body: Callable[[], bytes]) -> Response:

@@ -107,7 +107,8 @@ class ToolsQuery(CallerQuery):
         Field(
             description=(
                 "How MCP's format names the servers' tools: `server:tool`, by alias, or as the "
-                "server calls them; that of the agent's profile without it, else `server:tool`."
+                "server calls them; that of the agent's profile without it, else `server:tool`. "
+                "The other formats name all tools by alias."
             )
         ),
     ] = None

@@ -160,7 +160,9 @@ was meant. The loader refuses every other key that is similar to one of the thre
 
 
 class AgentEntry(BaseModel):
-    """What one agent may see and use of what everybody may; each key only takes away."""
+    """What one agent may see and use of what everybody may.
+
+    Each key only takes away, but `tool_name_style`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
         json_schema_extra={"propertyNames": {"not": {"enum": list(MISSPELT)}}}
@@ -189,7 +191,7 @@ class AgentEntry(BaseModel):
     """The id of a preset: the agent may use only what both that and the active one allow."""
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
     """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
-    the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE. Takes nothing away."""
+    the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""
 
 
 def meant_key(key: str) -> str | None:

@@ -242,22 +242,20 @@ class StatefulHttp:
     async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:
         """Return what a session id says, and its session's record. Raises _RefusedRequest.
 
-        The request is in the session's style of names from then on; in another one than its own a
-        session is unknown, as it is at another path.
+        The request gets the session's style of names. If it names another one, the session is
+        unknown, as it is at another path.
         """
         session_id = request.headers.get(SESSION_HEADER)
         if not session_id:
             raise _RefusedRequest(400, "Bad Request: Missing session ID")
         claims = self._ids.read(session_id.strip(b" \t"), request.caller, request.path)
-        if claims is None or claims.name_style not in (
-            None,
-            request.name_style or claims.name_style,
-        ):
+        if claims is not None and claims.name_style is not None:
+            if request.name_style not in (None, claims.name_style):
+                raise _RefusedRequest(404, "Session not found")
+            request.name_style = claims.name_style
+        record = None if claims is None else await self._records.use(claims)
+        if claims is None or record is None:
             raise _RefusedRequest(404, "Session not found")
-        record = await self._records.use(claims)
-        if record is None:
-            raise _RefusedRequest(404, "Session not found")
-        request.name_style = request.name_style or claims.name_style
         return claims, record
 
 
